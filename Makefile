@@ -1,0 +1,57 @@
+# The same commands by hand and in CI. `make` alone lists them.
+PORT ?= 8000
+DATA ?= ./data
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step lock
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: ## make .venv from the lock, install bubblewrap where possible
+	@infra/setup/venv.sh
+	@infra/setup/bubblewrap.sh
+	@$(PY) -m workers.sandbox check || true
+
+demo: setup ## hub + worker + sample environments, evaluated with a real tiny model; the hub stays up
+	@$(PY) -m infra.demo --data $(DATA) --port $(PORT) $(DEMO)
+
+run: setup ## the hub with its embedded worker, all state under DATA
+	@exec env HUB_DATA=$(DATA) HUB_BASE_URL=$${HUB_BASE_URL:-http://127.0.0.1:$(PORT)} $(PY) manage.py serve --port $(PORT)
+
+worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=...
+	@exec env WORKER_HUB_URL=$(HUB_URL) WORKER_TOKEN=$(TOKEN) $(PY) -m workers
+
+test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
+	@infra/setup/chromium.sh
+	@$(PY) -m tests.run $(TEST)
+
+test-vllm: setup ## the tests that need vLLM (installs its CPU build)
+	@infra/setup/vllm.sh
+	@VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PY) -m tests.run --vllm
+
+test-matrix: setup ## every supported verifiers release and every kill point (long)
+	@$(PY) -m pytest -q -m matrix tests
+
+check: setup ## ruff, mypy --strict, import contracts, migrations
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@.venv/bin/hadolint infra/docker/*.Dockerfile
+	@HUB_DATA=$$(mktemp -d) $(PY) manage.py makemigrations --check --dry-run
+
+fix: setup ## format and repair what can be repaired
+	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+
+bench: setup ## the benchmarks: ratios measured in one run
+	@$(PY) -m tests.bench
+
+bench-train: setup ## the learner against a padded one and TRL's (half an hour; TRAIN_BENCH='--pairs 1 --only short-padded')
+	@$(PY) -m tests.bench.bench_train $(TRAIN_BENCH)
+
+bench-step: setup ## a whole training step against TRL's
+	@$(PY) -m tests.bench.bench_train_step
+
+lock: ## renew requirements.lock
+	@.venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --extra train --group dev --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q -o requirements.lock

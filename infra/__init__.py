@@ -1,0 +1,1 @@
+"""What surrounds the processes: set-up scripts, containers, the demo."""

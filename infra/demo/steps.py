@@ -1,0 +1,148 @@
+"""What the demo does, step by step; each step is safe to repeat and quick when its work is done already."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from infra.demo.hub import ROOT, Cli, DemoFailed, Hub
+
+MODEL = "hub/tiny"
+ENVIRONMENTS = (
+    "reverse-text",
+    "arithmetic",
+    "calculator-tool",
+    "guess-number",
+    "mixed",
+    "reverse-text-harness",
+    "word-count",
+    "reasoning-tasks",
+)
+SHORT = ("reverse-text", "reverse-text-harness", "word-count")  # verifiers 0.1.14, 0.1.15.dev11 and 0.4.0
+FINAL = {"succeeded", "failed", "cancelled"}
+Say = Callable[[str], None]
+
+
+@contextmanager
+def timed(say: Say, what: str) -> Iterator[None]:
+    """Say what begins, and how long it took."""
+    say(f"{what} ...")
+    start = time.monotonic()
+    yield
+    say(f"  {time.monotonic() - start:.0f} s")
+
+
+def start_model(hub: Hub) -> subprocess.Popen[bytes] | None:
+    """Begin to make the tiny model in the background; None when it is there."""
+    directory = hub.data / "models" / "tiny"
+    if (directory / "config.json").exists():
+        return None
+    log = (hub.data / "tiny.log").open("wb")
+    command = [sys.executable, "-m", "workers.training.tiny", str(directory)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+
+
+def register_model(hub: Hub, admin: Cli, making: subprocess.Popen[bytes] | None) -> None:
+    """Wait for the tiny model and upload it as hub/tiny. Raises DemoFailed."""
+    if making is not None and making.wait() != 0:
+        raise DemoFailed(f"making the tiny model failed:\n{(hub.data / 'tiny.log').read_text()[-2000:]}")
+    admin.run(
+        "model", "import-dir", MODEL, str(hub.data / "models" / "tiny"), "--engine", "torch", "--visibility", "public"
+    )
+
+
+def push_all(cli: Cli, names: Sequence[str], say: Say) -> dict[str, Any]:
+    """Push every package, then wait for the builds; name -> version view of those that are ready."""
+    views = {}
+    for name in names:
+        done = cli.run("push", str(ROOT / "environments" / name), "--no-wait")
+        views[name] = done["version"]
+        say(f"  pushed {name} {done['version']['version']}" + ("" if done["created"] else " (unchanged)"))
+    for name, view in views.items():
+        views[name] = view if view["state"] == "ready" else _await_build(cli, name, say)
+    return {name: view for name, view in views.items() if view is not None}
+
+
+def _await_build(cli: Cli, name: str, say: Say) -> Any:
+    """The version view once it is built; None when it is skipped for want of a C compiler. Raises DemoFailed."""
+    view = cli.run("push", str(ROOT / "environments" / name), fails=True)["version"]
+    if view["state"] == "ready":
+        say(f"  ready  {name}")
+        return view
+    failure = view.get("failure") or {}
+    if failure.get("code") == "source_does_not_build" and not (shutil.which("cc") or shutil.which("gcc")):
+        say(f"  skipped {name}: it needs a C compiler, and there is none here")
+        return None
+    raise DemoFailed(f"{name} is {view['state']}: {failure.get('message')}\n{failure.get('hint', '')}")
+
+
+def evaluate_all(cli: Cli, versions: dict[str, Any], n: int, r: int, say: Say) -> list[Any]:
+    """Evaluate hub/tiny on every version that has no finished evaluation yet; the evaluations, in order."""
+    known = cli.run("eval", "list", "--model", MODEL, "--limit", "200")
+    started = [_evaluation_of(cli, known, view, n, r) for view in versions.values()]
+    return [follow(cli, evaluation, say) for evaluation in started]
+
+
+def _evaluation_of(cli: Cli, known: Sequence[Any], view: Any, n: int, r: int) -> Any:
+    """The evaluation of this version that is there already, or a new one."""
+    name = f"{view['owner']}/{view['name']}"
+    for evaluation in known:
+        same = (evaluation["environment"], evaluation["version"]) == (name, view["version"])
+        if same and evaluation["state"] not in {"failed", "cancelled"}:
+            return evaluation
+    arguments = ("-m", MODEL, "-n", str(n), "-r", str(r), "--seed", "0", "--no-wait")
+    return cli.run("eval", "run", f"{name}@{view['version']}", *arguments)
+
+
+def follow(cli: Cli, evaluation: Any, say: Say) -> Any:
+    """Say how far an evaluation is until it ends. Raises DemoFailed when it fails."""
+    shown = -1
+    while evaluation["state"] not in FINAL:
+        time.sleep(0.5)
+        evaluation = cli.run("eval", "show", evaluation["id"])
+        summary = evaluation["summary"]
+        if summary["stored"] != shown:
+            shown = summary["stored"]
+            say(f"  {evaluation['environment']}: {shown}/{summary['planned']} rollouts")
+    if evaluation["state"] != "succeeded":
+        log = cli.popen("eval", "logs", evaluation["id"]).communicate()[0]
+        raise DemoFailed(f"the evaluation of {evaluation['environment']} {evaluation['state']}:\n{log[-3000:]}")
+    return evaluation
+
+
+def table(evaluations: Sequence[Any], of: str = "environment") -> str:
+    """Scores as an aligned text table, a line for each environment or model."""
+    rows = [(of, "reward", "± se", "pass@k", "ok", "failed", "tokens")]
+    for evaluation in evaluations:
+        summary = evaluation["summary"]
+        reward, best = summary["reward"] or {}, (summary["pass_at_k"] or [{}])[-1]
+        ok = summary["outcomes"].get("ok", 0) + summary["outcomes"].get("truncated", 0)
+        rows.append(
+            (
+                evaluation[of],
+                _number(reward.get("mean")),
+                _number(reward.get("std_error")),
+                f"{_number(best.get('value'))} (k={best.get('k', '-')})",
+                f"{ok}/{summary['stored']}",
+                str(summary["stored"] - ok),
+                str(summary["usage"]["completion_tokens"]),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def chosen(short: bool) -> tuple[str, ...]:
+    """The environments of this form of the demo that exist here."""
+    return tuple(name for name in (SHORT if short else ENVIRONMENTS) if (Path(ROOT) / "environments" / name).is_dir())

@@ -1,0 +1,26 @@
+# A CPU worker: builds and evaluations in bubblewrap boxes. Needs `--security-opt seccomp=unconfined
+# --security-opt systempaths=unconfined --cap-add SYS_ADMIN` for the boxes (see infra/README.md); GPU hosts run `make worker`.
+FROM python:3.11-slim-bookworm
+
+ENV PYTHONUNBUFFERED=1 \
+    WORKER_DATA=/data
+
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends bubblewrap gcc libc6-dev libseccomp2 util-linux \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /app
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY sdk ./sdk
+COPY workers ./workers
+COPY infra/torch-constraints.txt ./infra/torch-constraints.txt
+ARG TORCH_INDEX=
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} -c infra/torch-constraints.txt torch \
+    && pip install --no-cache-dir --no-deps ./sdk \
+    && python -m compileall -q workers
+
+VOLUME /data
+CMD ["python", "-m", "workers"]
