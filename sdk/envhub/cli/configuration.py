@@ -1,0 +1,68 @@
+"""Which hub, and as whom: HUB_URL and HUB_TOKEN win, then the file that `hub login` writes (0600)."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+import tomlkit
+
+from envhub.errors import UsageError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The hub to talk to. `source` says where the token came from, for `hub config`."""
+
+    url: str
+    token: str | None
+    source: str
+
+
+def config_path() -> Path:
+    """Where the file is."""
+    return platformdirs.user_config_path("envhub") / "config.toml"
+
+
+def read_configuration(environ: Mapping[str, str], path: Path) -> Configuration:
+    """Raises UsageError when the file is not TOML."""
+    stored = _read(path)
+    url = environ.get("HUB_URL") or stored.get("url") or DEFAULT_URL
+    if token := environ.get("HUB_TOKEN"):
+        return Configuration(url.rstrip("/"), token, "HUB_TOKEN")
+    saved = stored.get("token") if url.rstrip("/") == stored.get("url") else None
+    return Configuration(url.rstrip("/"), saved, str(path) if saved else "nowhere")
+
+
+def save_login(path: Path, url: str, token: str) -> None:
+    """Keep the login, readable by its user alone; the file replaces an earlier one whole."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = path.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as sink:
+        sink.write(tomlkit.dumps({"url": url.rstrip("/"), "token": token}))
+    partial.replace(path)
+
+
+def forget_login(path: Path) -> bool:
+    """Remove the stored login; whether there was one."""
+    existed = path.exists()
+    path.unlink(missing_ok=True)
+    return existed
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        table = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is broken: {error}", hint="Run `hub login` again.") from error
+    return {key: value for key, value in table.items() if isinstance(value, str)}

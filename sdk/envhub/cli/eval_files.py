@@ -1,0 +1,114 @@
+"""`hub eval run FILE.toml`: several evaluations in one file, the `[[eval]]` form that verifiers' users know.
+
+Top-level keys are defaults of every table. Unknown keys are errors that name the nearest known one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from envhub.errors import UsageError
+from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationConfig
+
+# key in the file -> field of EvaluationConfig
+_FIELDS = {
+    **{name: name for name in EvaluationConfig.model_fields if name not in {"environment", "env_args", "sampling"}},
+    "env_id": "environment",
+    "id": "environment",
+    "environment": "environment",
+    "env_args": "env_args",
+    "args": "env_args",
+    "sampling": "sampling",
+    "sampling_args": "sampling",
+    "max_concurrent": "concurrency",
+    "timeout": "timeout_s",
+}
+_SAMPLING = ("max_tokens", "temperature")  # verifiers allows these beside the table
+# Keys of verifiers that say how its own program runs: they have no meaning for a hosted evaluation.
+IGNORED = {
+    *("env_dir_path", "endpoints_path", "extra_env_kwargs", "provider", "endpoint_id", "api_client_type"),
+    *("api_key_var", "api_base_url", "header", "headers", "header_from_state", "headers_from_state"),
+    *("independent_scoring", "num_workers", "disable_env_server", "verbose", "debug", "disable_tui", "output_dir"),
+    *("save_results", "save_every", "save_to_hf_hub", "hf_hub_dataset_name", "resume", "resume_path"),
+}
+_TABLES = ("env_args", "sampling", "taskset", "harness", "judges")
+
+
+@dataclass(frozen=True)
+class EvalFile:
+    """The evaluations of a file; `ignored` are keys that were understood but have no effect here."""
+
+    configs: tuple[EvaluationConfig, ...]
+    ignored: tuple[str, ...]
+
+
+def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> EvalFile:
+    """Parse and check a file; it may override `defaults`, fields of EvaluationConfig. Raises UsageError."""
+    try:
+        raw = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    tables = raw.pop("eval", None)
+    if not isinstance(tables, list) or not tables:
+        raise UsageError(f"{path} has no [[eval]] table", hint='Begin each evaluation with [[eval]] and env_id = "..."')
+    ignored: set[str] = set()
+    shared = {**(defaults or {}), **_translate(raw, str(path), ignored)}
+    configs = []
+    for number, table in enumerate(tables, 1):
+        where = f"{path}, [[eval]] number {number}"
+        configs.append(_config(_merge(shared, _translate(table, where, ignored)), where))
+    return EvalFile(tuple(configs), tuple(sorted(ignored)))
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """A hint that names the known key most like `key`."""
+    close = get_close_matches(key, list(known), n=1, cutoff=0.5)
+    return f"Did you mean {close[0]!r}?" if close else f"Known keys: {', '.join(sorted(known))}."
+
+
+def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonObject:
+    found: JsonObject = {}
+    for key, value in table.items():
+        if key in IGNORED:
+            ignored.add(key)
+        elif key in _SAMPLING:
+            found["sampling"] = {**found.get("sampling", {}), key: value}
+        elif key not in _FIELDS:
+            raise UsageError(f"{where}: unknown key {key!r}", hint=nearest(key, {*_FIELDS, *_SAMPLING, "eval"}))
+        elif _FIELDS[key] == "sampling" and isinstance(value, dict):
+            found["sampling"] = {**value, **found.get("sampling", {})}
+        elif _FIELDS[key] in found:
+            raise UsageError(f"{where}: {key!r} is given twice under two names")
+        else:
+            found[_FIELDS[key]] = value
+    return found
+
+
+def _merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> JsonObject:
+    """A table's own keys win; sub-tables are joined key by key."""
+    merged = {**shared, **own}
+    for name in _TABLES:
+        if isinstance(shared.get(name), dict) and isinstance(own.get(name), dict):
+            merged[name] = {**shared[name], **own[name]}
+    return merged
+
+
+def _config(fields: Mapping[str, Any], where: str) -> EvaluationConfig:
+    for name, key in (("environment", "env_id"), ("model", "model")):
+        if not fields.get(name):
+            raise UsageError(f"{where}: {key} is missing")
+    try:
+        return EvaluationConfig.model_validate(fields)
+    except ValidationError as error:
+        problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        raise UsageError(f"{where}: wrong values", fields=problems) from error

@@ -1,0 +1,164 @@
+"""`hub eval run`: hosted evaluations from flags or a TOML file, and `--local` ones on this machine."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from envhub.cli.eval_files import read_eval_file
+from envhub.cli.eval_follow import follow
+from envhub.cli.eval_local import LocalOptions, package_defaults, run_local
+from envhub.cli.eval_summary import page, print_summary
+from envhub.cli.references import parse
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.errors import UsageError
+from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationConfig, EvaluationView
+from envhub.protocol.packages import Visibility
+from envhub.protocol.runs import RunState
+
+
+def run(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(help="owner/name[@version], or FILE.toml of eval tables.")],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="owner/name of a model; see `hub model list`.")
+    ] = None,
+    num_examples: Annotated[int | None, typer.Option("--num-examples", "-n", help="-1 for all (default 5).")] = None,
+    rollouts: Annotated[int | None, typer.Option("--rollouts-per-example", "-r", help="Default 3.")] = None,
+    env_args: Annotated[str | None, typer.Option("--env-args", "-a", help="JSON object for load_environment.")] = None,
+    taskset: Annotated[str | None, typer.Option(help="JSON object: the taskset's configuration.")] = None,
+    harness: Annotated[str | None, typer.Option(help="JSON object: the harness's configuration.")] = None,
+    sampling: Annotated[str | None, typer.Option("--sampling", "-S", help="JSON object: temperature, ...")] = None,
+    concurrency: Annotated[int | None, typer.Option("--concurrency", "-c", help="Rollouts in flight.")] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Of a rollout after infrastructure failures.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds for one rollout.")] = None,
+    state_columns: Annotated[
+        str | None, typer.Option("--state-columns", "-C", help="Kept from the state: a,b.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="eval or train.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Passed to the sampler.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the list.")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="NAME=owner/model for the environment's judge (repeat).")
+    ] = None,
+    secret: Annotated[list[str] | None, typer.Option(help="Grant this secret to the run (repeat).")] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(help="host:port the box may reach (repeat).")] = None,
+    visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    local: Annotated[
+        bool, typer.Option("--local", help="Run ./environments/NAME here, with your interpreter.")
+    ] = False,
+    base_url: Annotated[str | None, typer.Option("--base-url", "-b", help="Local: another endpoint.")] = None,
+    api_key_var: Annotated[str | None, typer.Option("--api-key-var", "-k", help="Local: its key's variable.")] = None,
+    skip_upload: Annotated[bool, typer.Option("--skip-upload", help="Local: keep the results here.")] = False,
+    python: Annotated[str | None, typer.Option(help="Local: the interpreter (default: the active one).")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Evaluate a model on an environment, in the hub's sandbox (or --local, on this machine)."""
+    session = current(ctx)
+    given: JsonObject = {
+        "model": model, "num_examples": num_examples, "rollouts_per_example": rollouts,
+        "env_args": _object("--env-args", env_args), "taskset": _object("--taskset", taskset),
+        "harness": _object("--harness", harness), "sampling": _object("--sampling", sampling),
+        "concurrency": concurrency, "max_retries": max_retries, "timeout_s": timeout, "split": split, "seed": seed,
+        "name": name, "state_columns": _words(state_columns), "judges": _pairs(judge), "secrets": secret or None,
+        "allow_hosts": allow_host or None, "visibility": visibility,
+    }  # fmt: skip
+    fields = {key: value for key, value in given.items() if value is not None}
+    if local:
+        options = LocalOptions(base_url, api_key_var, python, skip_upload)
+        run_local(session, local_configurations(session, target, fields), options)
+        return
+    if base_url or api_key_var or skip_upload or python:
+        raise UsageError("--base-url, --api-key-var, --skip-upload and --python belong to --local")
+    start_all(session, configurations(session, target, fields), wait=wait)
+
+
+def local_configurations(session: Session, target: str, fields: JsonObject) -> list[EvaluationConfig]:
+    """As `configurations`, of packages on this machine: no hub is asked. Raises UsageError."""
+    if target.endswith(".toml"):
+        return [
+            _validated({**config.model_dump(), **fields}) for config in read_eval_file(Path(target), fields).configs
+        ]
+    _need_model(fields)
+    return [_validated({**package_defaults(target), **fields})]
+
+
+def _need_model(fields: JsonObject) -> None:
+    if "model" not in fields:
+        raise UsageError("which model?", hint="Give -m owner/model; `hub model list` shows them.")
+
+
+def configurations(session: Session, target: str, fields: JsonObject) -> list[EvaluationConfig]:
+    """The evaluations that the command line means; flags win over a file's values. Raises UsageError."""
+    if target.endswith(".toml"):
+        found = read_eval_file(Path(target), fields)
+        if found.ignored:
+            session.note(f"note: without effect here: {', '.join(found.ignored)}")
+        return [
+            _validated({**config.model_dump(), **fields, "environment": str(parse(session, config.environment))})
+            for config in found.configs
+        ]
+    _need_model(fields)
+    reference = parse(session, target)
+    defaults = session.hub.environments.version(reference.environment, reference.version_or_latest).eval_defaults
+    own = {key: defaults[key] for key in ("num_examples", "rollouts_per_example") if isinstance(defaults.get(key), int)}
+    return [_validated({**own, **fields, "environment": str(reference)})]
+
+
+def _validated(fields: JsonObject) -> EvaluationConfig:
+    try:
+        return EvaluationConfig.model_validate(fields)
+    except ValidationError as error:
+        problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        raise UsageError("wrong values", fields=problems) from error
+
+
+def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bool) -> None:
+    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed."""
+    started = [session.hub.evaluations.create(config) for config in configs]
+    for view in started:
+        session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
+    ended = [follow(session, view) for view in started] if wait else started
+    session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
+    if wait and any(view.state is not RunState.SUCCEEDED for view in ended):
+        raise typer.Exit(1)
+
+
+def _print_all(session: Session, views: Sequence[EvaluationView], *, done: bool) -> None:
+    for view in views:
+        if done:
+            print_summary(session, view)
+        else:
+            session.out.print(view.id)
+
+
+def _object(flag: str, text: str | None) -> JsonObject | None:
+    if text is None:
+        return None
+    try:
+        value = jsonlib.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} is not JSON: {error}", hint=f"{flag} '{{\"key\": 1}}'") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{flag} must be a JSON object", hint=f"{flag} '{{\"key\": 1}}'")
+    return value
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word for word in text.replace(",", " ").split() if word]
+
+
+def _pairs(given: list[str] | None) -> dict[str, Any] | None:
+    if not given:
+        return None
+    pairs = [text.partition("=") for text in given]
+    if bad := [text for text, (_, equals, _) in zip(given, pairs, strict=True) if not equals]:
+        raise UsageError(f"{bad[0]!r} is not a judge", hint="Write --judge NAME=owner/model.")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,61 @@
+"""An evaluation's summary for people: score with its error, pass@k, metrics, coverage, tokens."""
+
+from __future__ import annotations
+
+from envhub.cli.session import Session
+from envhub.protocol.evals import EvaluationSummary, EvaluationView
+
+
+def print_summary(session: Session, view: EvaluationView) -> None:
+    """The whole summary, to standard output."""
+    summary = view.summary
+    environment = f"{view.environment}@{view.version}" if view.version else view.environment
+    session.fields({
+        "evaluation": view.id, "environment": environment,
+        "model": view.model, "source": view.source, "state": view.state, "reward": score(summary),
+        "coverage": coverage(summary), "pass@k": pass_at_k(summary), "tokens": tokens(summary),
+    })  # fmt: skip
+    if summary.metrics:
+        rows = [(item.name, item.mean, plus_minus(item.std_error), item.count) for item in summary.metrics]
+        session.table(("metric", "mean", "std error", "rollouts"), rows)
+
+
+def page(session: Session, view: EvaluationView) -> str:
+    """Where people look at it."""
+    return f"{session.hub.url}/evaluations/{view.id}"
+
+
+def score(summary: EvaluationSummary) -> str:
+    """`0.4321 ± 0.0123`, or a dash before the first scored rollout."""
+    if summary.reward is None:
+        return "-"
+    return f"{summary.reward.mean:.4g}{_error(summary.reward.std_error)}"
+
+
+def coverage(summary: EvaluationSummary) -> str:
+    """How many of the planned rollouts are scored, and what became of the others."""
+    parts = ", ".join(f"{count} {name}" for name, count in sorted(summary.outcomes.items()) if count)
+    return f"{summary.scored}/{summary.planned} scored" + (f" ({parts})" if parts else "")
+
+
+def pass_at_k(summary: EvaluationSummary) -> str:
+    """One entry a k."""
+    return "  ".join(f"{item.k}: {item.value:.3g}{_error(item.std_error)}" for item in summary.pass_at_k)
+
+
+def tokens(summary: EvaluationSummary) -> str:
+    """Prompt and completion tokens, judges apart."""
+    text = f"{summary.usage.prompt_tokens:,} in, {summary.usage.completion_tokens:,} out"
+    judge = summary.judge_usage
+    if judge.prompt_tokens or judge.completion_tokens:
+        text += f"; judges {judge.prompt_tokens:,} in, {judge.completion_tokens:,} out"
+    return text
+
+
+def plus_minus(std_error: float | None) -> str:
+    """The standard error alone."""
+    return "" if std_error is None else f"± {std_error:.2g}"
+
+
+def _error(std_error: float | None) -> str:
+    return "" if std_error is None else f" ± {std_error:.2g}"

@@ -1,0 +1,124 @@
+"""`hub eval list|show|rollouts|logs|cancel|resume|delete`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from envhub.cli.conversation import print_rollout
+from envhub.cli.eval_follow import follow
+from envhub.cli.eval_summary import coverage, print_summary, score
+from envhub.cli.ids import id_of
+from envhub.cli.runs import print_log
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.errors import UsageError
+
+EvaluationId = Annotated[
+    str,
+    typer.Argument(help="The evaluation's id or address.", callback=id_of("an evaluation", "hub eval list")),
+]
+
+
+def list_evaluations(
+    ctx: typer.Context,
+    environment: Annotated[str | None, typer.Argument(help="Only of this environment.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 30,
+    json: JsonFlag = False,
+) -> None:
+    """List evaluations, newest first."""
+    session = current(ctx)
+    found = list(islice(session.hub.evaluations.list(environment=environment, model=model, owner=owner), limit))
+    rows = [(item.id, item.environment, item.model, item.state, score(item.summary), coverage(item.summary),
+             item.source, item.created_at) for item in found]  # fmt: skip
+    columns = ("id", "environment", "model", "state", "reward", "coverage", "source", "created")
+    session.show(found, lambda: session.table(columns, rows, "no evaluations"))
+
+
+def show(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
+    """Show an evaluation's summary."""
+    session = current(ctx)
+    view = session.hub.evaluations.get(evaluation_id)
+    session.show(view, lambda: print_summary(session, view))
+
+
+def rollouts(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    example: Annotated[int | None, typer.Argument(help="Only this example.")] = None,
+    rollout: Annotated[int | None, typer.Argument(help="Print this one whole.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
+    min_reward: Annotated[float | None, typer.Option()] = None,
+    max_reward: Annotated[float | None, typer.Option()] = None,
+    sort: Annotated[str | None, typer.Option(help="e.g. reward or -reward.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 50,
+    json: JsonFlag = False,
+) -> None:
+    """List rollouts, or print one with its conversation."""
+    session = current(ctx)
+    if example is not None and rollout is not None:
+        record = session.hub.evaluations.rollout(evaluation_id, example, rollout)
+        session.show(record, lambda: print_rollout(session, record))
+        return
+    found = list(islice(session.hub.evaluations.rollouts(
+        evaluation_id, outcome=outcome, min_reward=min_reward, max_reward=max_reward, example=example, sort=sort,
+    ), limit))  # fmt: skip
+    rows = [(row.example, row.rollout, row.outcome, row.reward, row.turns, row.usage.completion_tokens,
+             row.duration_s, row.failure_message[:80]) for row in found]  # fmt: skip
+    columns = ("example", "rollout", "outcome", "reward", "turns", "tokens", "seconds", "failure")
+    session.show(found, lambda: session.table(columns, rows, "no rollouts"))
+
+
+def logs(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    follow_log: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the log of an evaluation's run."""
+    session = current(ctx)
+    print_log(session, _run_of(session, evaluation_id), follow=follow_log)
+
+
+def cancel(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
+    """Ask an evaluation to end; what is stored stays."""
+    session = current(ctx)
+    run = session.hub.runs.cancel(_run_of(session, evaluation_id))
+    session.show(run, lambda: session.out.print("cancelled" if run.state.is_final else "cancelling"))
+
+
+def _run_of(session: Session, evaluation_id: str) -> str:
+    run_id = session.hub.evaluations.get(evaluation_id).run_id
+    if run_id is None:
+        raise UsageError(f"evaluation {evaluation_id} was uploaded, it has no run")
+    return run_id
+
+
+def resume(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Run what is missing of an evaluation that was cancelled or failed."""
+    session = current(ctx)
+    view = session.hub.evaluations.resume(evaluation_id)
+    ended = follow(session, view) if wait else view
+    session.show(ended, lambda: print_summary(session, ended))
+
+
+def delete(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Delete an evaluation and its rollouts."""
+    session = current(ctx)
+    if not yes:
+        typer.confirm(f"Delete evaluation {evaluation_id}?", abort=True, err=True)
+    session.hub.evaluations.delete(evaluation_id)
+    session.show({"deleted": evaluation_id}, lambda: session.out.print("deleted"))

@@ -1,0 +1,156 @@
+"""`hub pull` (source into a directory) and `hub install` (into the active interpreter)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from envhub.cli.local_packages import find_package
+from envhub.cli.progress import transfer
+from envhub.cli.references import Reference, parse
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.errors import EnvhubError, UsageError
+from envhub.packaging import constraints, generation
+from envhub.packaging.archives import unpack
+from envhub.packaging.project import read_project
+from envhub.protocol.packages import GenerationEvidence, VersionView
+
+Tool = Literal["pip", "uv"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to hand to the installer, with what keeps `verifiers` at a release that can run it."""
+
+    target: str
+    label: str
+    lines: tuple[str, ...]
+    index_owner: str | None = None
+
+
+def pull(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="owner/name[@version]")],
+    directory: Annotated[Path | None, typer.Argument(help="Default: ./environments/NAME.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Fetch a version's source into a directory that does not exist yet."""
+    session = current(ctx)
+    reference = parse(session, name)
+    target = directory or Path("environments") / reference.name
+    if target.exists() and any(target.iterdir()):
+        raise UsageError(f"{target} is not empty", hint="Name another directory.")
+    view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".hub-pull-", dir=target.parent) as folder:
+        archive = _download(session, reference, view, "sdist", Path(folder) / "sdist.tar.gz")
+        unpack(archive, Path(folder) / "files")
+        (root,) = (Path(folder) / "files").iterdir()
+        if target.exists():
+            target.rmdir()
+        root.rename(target)
+    value = {"version": view, "directory": str(target)}
+    session.show(value, lambda: session.out.print(f"{reference.environment}@{view.version} -> {target}"))
+
+
+def install(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="owner/name[@version], or a package under ./environments.")],
+    tool: Annotated[Tool | None, typer.Option("--with", help="Installer (default: uv when present).")] = None,
+    python: Annotated[str | None, typer.Option(help="Interpreter to install into (default: the active one).")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Install an environment and its dependencies into the active interpreter."""
+    session = current(ctx)
+    interpreter = python or active_python(session)
+    with tempfile.TemporaryDirectory(prefix="hub-install-") as folder:
+        source = _local(name) if "/" not in name else _remote(session, name, Path(folder))
+        done = _run_installer(session, source, interpreter, tool, Path(folder))
+    if done.returncode:
+        tail = "\n".join((done.stderr or "").strip().splitlines()[-15:])
+        raise EnvhubError(f"{source.label} could not be installed\n{tail}", code="install_failed")
+    value = {"installed": source.label, "python": interpreter}
+    session.show(value, lambda: session.out.print(f"installed {source.label} into {interpreter}"))
+
+
+def active_python(session: Session) -> str:
+    """The interpreter of VIRTUAL_ENV or CONDA_PREFIX, else the one that runs `hub`."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        prefix = session.environ.get(variable)
+        if prefix and (Path(prefix) / "bin/python").exists():
+            return str(Path(prefix) / "bin/python")
+    return sys.executable
+
+
+def _remote(session: Session, name: str, folder: Path) -> Source:
+    """The hub's wheel itself, hash checked, so that no other index can put a namesake in its place."""
+    reference = parse(session, name)
+    view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    stem = f"{reference.name.replace('-', '_')}-{view.version}-py3-none-any.whl"
+    wheel = _download(session, reference, view, "wheel", folder / stem)
+    lines = _lines(view.generation, view.dependencies)
+    return Source(str(wheel), f"{reference.environment}@{view.version}", lines, reference.owner)
+
+
+def _local(name: str) -> Source:
+    project = read_project(find_package(name))
+    files = {str(path.relative_to(project.directory)): path.read_text(errors="replace")
+             for path in sorted(project.directory.rglob("*.py")) if ".venv" not in path.parts}  # fmt: skip
+    dependencies = tuple(project.pyproject["project"].get("dependencies", ()))
+    overrides = project.pyproject.get("tool", {}).get("envhub", {})
+    evidence = generation.classify(files, dependencies, overrides)
+    return Source(str(project.directory), project.name, _lines(evidence, dependencies))
+
+
+def _lines(evidence: GenerationEvidence | None, dependencies: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(constraints.lines_for(evidence, dependencies)) if evidence else ()
+
+
+def _run_installer(
+    session: Session, source: Source, python: str, tool: Tool | None, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    uv = shutil.which("uv") or _beside(sys.executable, "uv")
+    if tool == "uv" and uv is None:
+        raise UsageError("uv is not on PATH", hint="Install it, or use --with pip.")
+    limits = folder / "constraints.txt"
+    limits.write_text("".join(f"{line}\n" for line in source.lines))
+    environ = dict(os.environ)
+    if uv is not None and tool != "pip":
+        command = [uv, "pip", "install", "--python", python]
+        _add_index(session, environ, "UV_INDEX", source)
+    else:
+        command = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+        _add_index(session, environ, "PIP_EXTRA_INDEX_URL", source)
+    command += ["--constraint", str(limits), source.target]
+    session.note(f"installing {source.label} with {'uv' if uv and tool != 'pip' else 'pip'}")
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def _add_index(session: Session, environ: dict[str, str], variable: str, source: Source) -> None:
+    """The owner's index beside the configured ones; the token goes by environment, never on a command line."""
+    if source.index_owner is None:
+        return
+    parts = urlsplit(f"{session.hub.url}/index/{source.index_owner}/simple/")
+    token = session.configuration.token
+    login = f"__token__:{quote(token, safe='')}@" if token else ""
+    url = f"{parts.scheme}://{login}{parts.netloc}{parts.path}"
+    environ[variable] = f"{environ[variable]} {url}" if environ.get(variable) else url
+
+
+def _beside(executable: str, name: str) -> str | None:
+    found = Path(executable).with_name(name)
+    return str(found) if found.exists() else None
+
+
+def _download(session: Session, reference: Reference, view: VersionView, kind: str, target: Path) -> Path:
+    with transfer(session, f"fetching {kind}", view.size) as moved:
+        return session.hub.environments.download(reference.environment, view, kind, target, moved)

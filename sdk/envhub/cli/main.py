@@ -1,0 +1,168 @@
+"""Entry point of `hub`: the table of all commands, and errors into exit codes (1 failed, 2 usage)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from envhub import __version__
+from envhub.cli.lazy_group import LazyGroup, Table
+from envhub.cli.session import Session
+from envhub.errors import EnvhubError, UsageError
+
+# command -> "module:function" in this package; a nested table is a group, its "" the group's help
+COMMANDS: Table = {
+    "login": "login:login",
+    "logout": "login:logout",
+    "whoami": "login:whoami",
+    "config": "login:config",
+    "init": "init:init",
+    "push": "push:push",
+    "pull": "install:pull",
+    "install": "install:install",
+    "env": {
+        "": "Environments and their versions.",
+        "list": "environments:list_environments",
+        "info": "environments:info",
+        "versions": "environments:versions",
+        "files": "environments:files",
+        "init": "init:init",
+        "push": "push:push",
+        "pull": "install:pull",
+        "install": "install:install",
+        "set": "environments:set_properties",
+        "yank": "environments:yank",
+        "unyank": "environments:unyank",
+        "rebuild": "environments:rebuild",
+        "delete": "environments:delete",
+    },
+    "eval": {
+        "": "Evaluations: run, watch, push, pull, export.",
+        "run": "eval_run:run",
+        "list": "evaluations:list_evaluations",
+        "show": "evaluations:show",
+        "rollouts": "evaluations:rollouts",
+        "compare": "eval_compare:compare",
+        "logs": "evaluations:logs",
+        "cancel": "evaluations:cancel",
+        "resume": "evaluations:resume",
+        "push": "eval_results:push",
+        "pull": "eval_results:pull",
+        "export": "eval_results:export",
+        "delete": "evaluations:delete",
+    },
+    "train": {
+        "": "Training: a TOML in, a better model out.",
+        "init": "train_init:init",
+        "check": "train_check:check",
+        "run": "train_run:run",
+        "list": "training:list_training",
+        "show": "training:show",
+        "logs": "training:logs",
+        "metrics": "training:metrics",
+        "rollouts": "train_rollouts:rollouts",
+        "checkpoints": "training:checkpoints",
+        "stop": "training:stop",
+        "resume": "train_run:resume",
+        "export": "training:export",
+        "delete": "training:delete",
+    },
+    "deploy": {
+        "": "Deployments: trained adapters and models behind an OpenAI-compatible address.",
+        "create": "deployments:create",
+        "list": "deployments:list_deployments",
+        "delete": "deployments:delete",
+    },
+    "run": {
+        "": "Runs: queued pieces of work (build, eval, train, serve).",
+        "list": "runs:list_runs",
+        "show": "runs:show",
+        "logs": "runs:logs",
+        "cancel": "runs:cancel",
+    },
+    "model": {
+        "": "Models: registered endpoints and uploaded model directories.",
+        "list": "models:list_models",
+        "add": "models:add",
+        "show": "models:show",
+        "remove": "models:remove",
+        "test": "models:call_once",
+        "import": "models:import_endpoints",
+        "import-dir": "models:import_directory",
+    },
+    "secret": {
+        "": "Secrets of an owner; granted to a run by name with --secret.",
+        "list": "secrets:list_secrets",
+        "set": "secrets:set_secret",
+        "delete": "secrets:delete",
+    },
+    "data": {
+        "": "Data sets that boxes load: read through, or added by hand.",
+        "list": "data:list_data",
+        "add": "data:add",
+        "refresh": "data:refresh",
+        "remove": "data:remove",
+    },
+    "worker": {
+        "": "Workers, for administrators.",
+        "list": "workers:list_workers",
+        "token": "workers:token",
+        "revoke": "workers:revoke",
+    },
+    "user": {
+        "": "Users, for administrators.",
+        "list": "users:list_users",
+        "invite": "users:invite",
+        "disable": "users:disable",
+        "enable": "users:enable",
+    },
+    "token": {
+        "": "API tokens.",
+        "list": "tokens:list_tokens",
+        "create": "tokens:create",
+        "revoke": "tokens:revoke",
+    },
+}
+
+
+class HubGroup(LazyGroup):
+    """The one boundary at which errors become messages."""
+
+    table = COMMANDS
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. EnvhubError -> message and hint on standard error, exit 1 or 2."""
+        try:
+            return super().invoke(ctx)
+        except EnvhubError as error:
+            (ctx.obj or Session()).fail(error)
+            raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(130) from error
+
+
+app = typer.Typer(
+    name="hub",
+    cls=HubGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Environments Hub: push environments, evaluate and train models on them, keep the results.",
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Prepare the session; tests bring their own."""
+    if ctx.obj is None:
+        ctx.obj = Session()

@@ -1,0 +1,93 @@
+"""`hub push`: build a package, upload what the hub lacks, wait until the hub has built and tried it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from envhub.cli.local_packages import find_package
+from envhub.cli.progress import goes_on, run_progress, transfer
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.client.blobs import LocalBlob
+from envhub.errors import EnvhubError
+from envhub.packaging.build import BuiltPackage, build_package
+from envhub.packaging.git_state import read_git_state
+from envhub.packaging.project import bump_version, read_project
+from envhub.protocol.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView, Visibility
+
+
+def push(
+    ctx: typer.Context,
+    package: Annotated[str | None, typer.Argument(help="A directory, or a name under ./environments.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose environment (default: yours).")] = None,
+    bump: Annotated[Literal["patch", "minor", "major"] | None, typer.Option(help="Raise the version first.")] = None,
+    visibility: Annotated[Visibility | None, typer.Option(help="Who may see it (default: as it is).")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the build.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Push a package as a new version of its environment, and wait until it is ready."""
+    session = current(ctx)
+    directory = find_package(package)
+    before = (directory / "pyproject.toml").read_bytes()
+    project = read_project(directory)
+    project = bump_version(project, bump) if bump else project
+    try:
+        with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
+            built = build_package(project, Path(folder))
+            done = _upload(session, owner or session.me, built, directory, visibility)
+    except EnvhubError:
+        (directory / "pyproject.toml").write_bytes(before)  # a bump without a version would skip a number
+        raise
+    view = _await_build(session, done) if wait else done.version
+    value = {"version": view, "created": done.created, "build_run_id": done.build_run_id}
+    session.show(value, lambda: _report(session, view, created=done.created, warnings=built.warnings))
+    if wait and view.state is not VersionState.READY:
+        raise typer.Exit(1)
+
+
+def _upload(
+    session: Session, owner: str, built: BuiltPackage, directory: Path, visibility: Visibility | None
+) -> PushComplete:
+    files = [LocalBlob.of(path) for path in (built.wheel, built.sdist)]
+    wheel, sdist = (
+        PushFile(filename=path.name, sha256=blob.sha256, size=blob.size)
+        for path, blob in zip((built.wheel, built.sdist), files, strict=True)
+    )
+    name, version = built.metadata.name, built.metadata.version
+    session.note(f"pushing {owner}/{name}@{version} ({(wheel.size + sdist.size) // 1024 + 1} KB)")
+    request = PushRequest(
+        name=name, version=version, visibility=visibility, wheel=wheel, sdist=sdist, git=read_git_state(directory)
+    )
+    with transfer(session, "uploading", wheel.size + sdist.size) as moved:
+        return session.hub.environments.push(owner, request, built.wheel, built.sdist, moved)
+
+
+def _await_build(session: Session, done: PushComplete) -> VersionView:
+    run_id = done.build_run_id or done.version.build_run_id
+    if done.version.state is VersionState.BUILDING and run_id:
+        with goes_on(session, f"`hub run show {run_id}` looks at the build"), run_progress(session, "build") as show:
+            for run in session.hub.runs.watch(run_id):
+                show(run)
+    reference = f"{done.version.owner}/{done.version.name}"
+    return session.hub.environments.version(reference, done.version.version)
+
+
+def _report(session: Session, view: VersionView, *, created: bool, warnings: tuple[str, ...]) -> None:
+    reference = f"{view.owner}/{view.name}@{view.version}"
+    for warning in warnings:
+        session.note(f"warning: {warning}")
+    if not created:
+        session.note(f"unchanged: this content is already {reference}")
+    if view.state is VersionState.READY:
+        page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
+        session.out.print(f"[green]ready[/green] {reference}  {page}")
+        return
+    session.out.print(f"[{'red' if view.state is VersionState.INVALID else 'yellow'}]{view.state}[/] {reference}")
+    for check in view.checks:
+        if not check.passed:
+            session.note(f"  {check.name}: {check.summary}\n{check.detail}".rstrip())
+    if view.failure:
+        session.fail(EnvhubError(view.failure.message, code=view.failure.code, hint=view.failure.hint))

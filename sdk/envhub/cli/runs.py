@@ -1,0 +1,75 @@
+"""`hub run list|show|logs|cancel`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from envhub.cli.ids import id_of
+from envhub.cli.progress import state_line
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.protocol.runs import RunKind, RunState, RunView
+
+RunId = Annotated[str, typer.Argument(help="The run's id or address.", callback=id_of("a run", "hub run list"))]
+
+
+def list_runs(
+    ctx: typer.Context,
+    kind: Annotated[RunKind | None, typer.Option(help="Only this kind.")] = None,
+    state: Annotated[RunState | None, typer.Option(help="Only in this state.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 30,
+    json: JsonFlag = False,
+) -> None:
+    """List runs, newest first."""
+    session = current(ctx)
+    found = list(islice(session.hub.runs.list(kind=kind, state=state, owner=owner), limit))
+    rows = [(run.id, run.kind, run.subject, state_line(run), run.created_at) for run in found]
+    session.show(found, lambda: session.table(("id", "kind", "subject", "state", "created"), rows, "no runs"))
+
+
+def show(ctx: typer.Context, run_id: RunId, json: JsonFlag = False) -> None:
+    """Show one run; why it waits, how far it is, why it failed."""
+    session = current(ctx)
+    run = session.hub.runs.get(run_id)
+    session.show(run, lambda: print_run(session, run))
+
+
+def print_run(session: Session, run: RunView) -> None:
+    """Fields of a run for people."""
+    progress = f"{run.progress.done}/{run.progress.total} {run.progress.unit}" if run.progress else ""
+    failure = run.failure
+    session.fields({"run": run.id, "kind": run.kind, "subject": run.subject, "state": state_line(run),
+                    "attempt": run.attempt, "progress": progress, "created": run.created_at,
+                    "started": run.started_at, "finished": run.finished_at,
+                    "failure": f"{failure.message} ({failure.kind}, {failure.code})" if failure else "",
+                    "hint": failure.hint if failure else ""})  # fmt: skip
+
+
+def logs(
+    ctx: typer.Context,
+    run_id: RunId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print a run's log."""
+    print_log(current(ctx), run_id, follow=follow)
+
+
+def print_log(session: Session, run_id: str, *, follow: bool) -> None:
+    """The log's text as it comes; under --json one JSON string of it all."""
+    pieces = session.hub.runs.follow_log(run_id, follow=follow)
+    if session.json:
+        session.show({"run_id": run_id, "log": "".join(pieces)}, lambda: None)
+        return
+    for text in pieces:
+        session.write(text)
+
+
+def cancel(ctx: typer.Context, run_id: RunId, json: JsonFlag = False) -> None:
+    """Ask a run to end."""
+    session = current(ctx)
+    run = session.hub.runs.cancel(run_id)
+    session.show(run, lambda: session.out.print(f"{run.id}: {'cancelled' if run.state.is_final else 'cancelling'}"))

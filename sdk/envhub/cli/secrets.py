@@ -1,0 +1,44 @@
+"""`hub secret list|set|delete`. Values come from a prompt or standard input, never from the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from envhub.cli.session import JsonFlag, current
+from envhub.errors import UsageError
+from envhub.protocol.secrets import SecretRequest
+
+Owner = Annotated[str | None, typer.Option(help="Whose secrets (default: yours).")]
+Name = Annotated[str, typer.Argument(help="Like an environment variable: MY_API_KEY.")]
+
+
+def list_secrets(ctx: typer.Context, owner: Owner = None, json: JsonFlag = False) -> None:
+    """List names; values are never shown."""
+    session = current(ctx)
+    found = list(session.hub.secrets.list(owner or session.me))
+    rows = [(item.name, item.updated_at, item.created_by) for item in found]
+    session.show(found, lambda: session.table(("name", "changed", "by"), rows, "no secrets"))
+
+
+def set_secret(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFlag = False) -> None:
+    """Set a secret: typed at a prompt, or piped in (`printf %s "$KEY" | hub secret set NAME`)."""
+    session = current(ctx)
+    value = _ask(name) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    if not value:
+        raise UsageError("the value is empty", hint="Pipe it in, or type it at the prompt.")
+    view = session.hub.secrets.put(owner or session.me, name, SecretRequest(value=value))
+    session.show(view, lambda: session.out.print(f"{name} is set"))
+
+
+def delete(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFlag = False) -> None:
+    """Forget a secret."""
+    session = current(ctx)
+    session.hub.secrets.delete(owner or session.me, name)
+    session.show({"deleted": name}, lambda: session.out.print(f"{name} is deleted"))
+
+
+def _ask(name: str) -> str:
+    return str(typer.prompt(name, hide_input=True, err=True))

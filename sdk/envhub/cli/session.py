@@ -1,0 +1,164 @@
+"""What every command has at hand: the client, the choice between tables and JSON, and where to print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import httpx
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from envhub.cli.configuration import Configuration, config_path, read_configuration
+from envhub.client import HubClient
+from envhub.errors import EnvhubError
+
+PIPE_WIDTH = 1000
+
+
+@dataclass
+class Session:
+    """One invocation of `hub`. Tests pass their own with a transport; `typer` gives it to commands as `ctx.obj`."""
+
+    transport: httpx.BaseTransport | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    config_file: Path = field(default_factory=config_path)
+    json: bool = False
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The hub to talk to."""
+        return read_configuration(self.environ, self.config_file)
+
+    @cached_property
+    def hub(self) -> HubClient:
+        """The client, made at first use."""
+        return HubClient(self.configuration.url, self.configuration.token, self.transport)
+
+    @cached_property
+    def me(self) -> str:
+        """The caller's own owner slug."""
+        return self.hub.accounts.me().user
+
+    @property
+    def out(self) -> Console:
+        """Standard output."""
+        return _console(sys.stdout)
+
+    @property
+    def err(self) -> Console:
+        """Standard error: progress, notes and failures."""
+        return _console(sys.stderr)
+
+    def note(self, text: str) -> None:
+        """One line for people; silent under --json."""
+        if not self.json:
+            self.err.print(escape(printable(text)))
+
+    def write(self, text: str) -> None:
+        """Text of a package or a log to standard output: as it is into a pipe, without escape codes on a terminal."""
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+
+    def show(self, value: object, human: Callable[[], Any]) -> None:
+        """Print `value` as JSON, or what `human` prints."""
+        if self.json:
+            sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+        else:
+            human()
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing here yet") -> None:
+        """A plain table; numbers to the right."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        listed = [[cell(value) for value in row] for row in rows]
+        if not listed:
+            self.err.print(empty, style="dim")
+            return
+        for index, column in enumerate(columns):
+            numeric = all(row[index].replace(".", "").replace("-", "").isdigit() for row in listed if row[index])
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in listed:
+            table.add_row(*(escape(text) for text in row))
+        self.out.print(table)
+
+    def fields(self, pairs: Mapping[str, object]) -> None:
+        """Aligned `name  value` lines; empty values are left out."""
+        shown = {name: cell(value) for name, value in pairs.items() if value not in (None, "", ())}
+        width = max((len(name) for name in shown), default=0)
+        for name, value in shown.items():
+            self.out.print(f"[dim]{name:<{width}}[/dim]  {escape(value)}")
+
+    def fail(self, error: EnvhubError) -> None:
+        """Print an error with its hint (as JSON under --json) on standard error."""
+        if self.json:
+            body = {"code": error.code, "message": error.message, "hint": error.hint, "fields": error.fields}
+            sys.stderr.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+            return
+        self.err.print(f"[bold red]error:[/bold red] {escape(printable(error.message))}")
+        for name, text in error.fields.items():
+            self.err.print(f"  {escape(name)}: {escape(printable(text))}")
+        if error.hint:
+            self.err.print(f"[bold]hint:[/bold] {escape(error.hint)}")
+
+
+def _console(stream: TextIO) -> Console:
+    """Off a terminal a row of a table is one line, whatever its length."""
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
+
+
+def plain(value: object) -> Any:
+    """Wire types, lists and mappings of them as JSON values."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def cell(value: object) -> str:
+    """One value for a table."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(item) for item in value)
+    return f"{value:%Y-%m-%d %H:%M}" if hasattr(value, "strftime") else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Without control characters: what a package wrote must not move the cursor or rename the window."""
+    return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cs"})
+
+
+def current(ctx: typer.Context) -> Session:
+    """The session of a command's context."""
+    session = ctx.find_root().obj
+    assert isinstance(session, Session)
+    return session
+
+
+def _set_json(ctx: typer.Context, value: bool) -> bool:
+    if value:
+        current(ctx).json = True
+    return value
+
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output.", callback=_set_json, is_eager=False)
+]

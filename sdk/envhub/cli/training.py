@@ -1,0 +1,129 @@
+"""`hub train list|show|logs|metrics|checkpoints|stop|export|delete`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from envhub.cli.runs import print_log
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.cli.train_check import amount
+from envhub.cli.train_follow import sparkline
+from envhub.cli.train_summary import print_training
+from envhub.errors import UsageError
+from envhub.protocol.training_metrics import StepMetrics
+
+TrainingId = Annotated[str, typer.Argument(help="The training run's id.")]
+
+
+def list_training(
+    ctx: typer.Context,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 30,
+    json: JsonFlag = False,
+) -> None:
+    """List training runs, newest first."""
+    session = current(ctx)
+    found = list(islice(session.hub.training.list(owner=owner, model=model), limit))
+    rows = [(item.id, item.name, item.model, ", ".join(item.environments), item.state, f"{item.step}/{item.max_steps}",
+             item.latest.reward_mean if item.latest else None, item.created_at) for item in found]  # fmt: skip
+    columns = ("id", "name", "model", "environments", "state", "step", "reward", "created")
+    session.show(found, lambda: session.table(columns, rows, "no training runs"))
+
+
+def show(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) -> None:
+    """Show a run: progress, newest step, evaluations, health, what it has made."""
+    session = current(ctx)
+    view = session.hub.training.get(training_id)
+    session.show(view, lambda: print_training(session, view))
+
+
+def logs(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    follow_log: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the log of a training run."""
+    session = current(ctx)
+    run_id = session.hub.training.get(training_id).run_id
+    if run_id is None:
+        raise UsageError(f"training run {training_id} has no log")
+    print_log(session, run_id, follow=follow_log)
+
+
+def metrics(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    after_step: Annotated[int | None, typer.Option("--after", help="Only steps after this one.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="Only this many, the newest.")] = 50,
+    json: JsonFlag = False,
+) -> None:
+    """Print the metrics of each step; --json has all of them, for every step."""
+    session = current(ctx)
+    steps = list(session.hub.training.metrics(training_id, after_step=after_step))
+    session.show(steps, lambda: _print_metrics(session, steps, last))
+
+
+def _print_metrics(session: Session, steps: list[StepMetrics], last: int) -> None:
+    rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
+    if rewards:
+        session.out.print(f"reward {sparkline(rewards)} {rewards[-1]:.3f} (first {rewards[0]:.3f})")
+    rows = [(step.step, step.reward_mean, step.losses.get("loss"), step.kl, step.entropy, step.grad_norm,
+             f"{step.truncated_share:.0%}", f"{step.zero_signal_share:.0%}", f"{step.failed_share:.0%}",
+             step.staleness_mean, round(step.tokens_per_s), step.seconds.get("step"))
+            for step in steps[-last:]]  # fmt: skip
+    columns = ("step", "reward", "loss", "KL", "entropy", "grad", "truncated", "zero signal", "failed", "staleness",
+               "tok/s", "seconds")  # fmt: skip
+    session.table(columns, rows, "no step yet")
+
+
+def checkpoints(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) -> None:
+    """List the kept checkpoints; `checkpoint_id` of a TOML starts from one."""
+    session = current(ctx)
+    found = list(session.hub.training.checkpoints(training_id))
+    rows = [(item.id, item.step, amount(item.size), "final" if item.final else "", item.created_at) for item in found]
+    session.show(found, lambda: session.table(("id", "step", "size", "", "created"), rows, "no checkpoint yet"))
+
+
+def stop(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) -> None:
+    """End a run after its current step; what it has made so far is kept."""
+    session = current(ctx)
+    view = session.hub.training.stop(training_id)
+    session.show(view, lambda: session.out.print("stopped" if view.state.is_final else "stopping"))
+
+
+def export(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    format: Annotated[
+        Literal["jsonl", "parquet", "tensorboard"],
+        typer.Option("--format", "-f", help="Metrics (jsonl, tensorboard) or rollouts (parquet)."),
+    ] = "jsonl",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write metrics or rollouts into a file."""
+    session = current(ctx)
+    ending = {"tensorboard": "tfevents"}.get(format, format)
+    target = output or Path(f"training-{training_id}.{ending}")
+    session.hub.training.export(training_id, target, format=format)
+    session.show({"file": str(target)}, lambda: session.out.print(f"wrote {target}", markup=False))
+
+
+def delete(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Delete a run with its metrics, rollouts and checkpoints; models that it made stay."""
+    session = current(ctx)
+    if not yes:
+        typer.confirm(f"Delete training run {training_id}?", abort=True, err=True)
+    session.hub.training.delete(training_id)
+    session.show({"deleted": training_id}, lambda: session.out.print("deleted"))

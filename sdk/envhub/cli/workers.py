@@ -1,0 +1,63 @@
+"""`hub worker list|token|revoke`, for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envhub.cli.session import JsonFlag, current
+from envhub.protocol.gpus import in_words
+from envhub.protocol.runs import WorkerTokenRequest, WorkerView
+
+
+def list_workers(ctx: typer.Context, json: JsonFlag = False) -> None:
+    """List workers: who is online, queues, slots, sandbox, last seen."""
+    session = current(ctx)
+    found = list(session.hub.workers.list())
+    rows = [
+        (w.id, w.name, w.hostname, state_of(w), f"{w.running} running", slots_of(w), w.sandbox, gpus_of(w), w.seen_at)
+        for w in found
+    ]
+    heads = ("id", "name", "host", "state", "now", "slots", "sandbox", "GPUs", "seen")
+    session.show(found, lambda: session.table(heads, rows, "no workers"))
+
+
+def state_of(worker: WorkerView) -> str:
+    """In one word."""
+    return "revoked" if worker.revoked else "online" if worker.online else "away"
+
+
+def gpus_of(worker: WorkerView) -> str:
+    """`2 x 80 GB`; empty for none."""
+    return in_words(gpu.memory_mb for gpu in worker.facts.gpus) if worker.facts.gpus else ""
+
+
+def slots_of(worker: WorkerView) -> str:
+    """`build 1, eval 2`; a queue without a slot count is served without slots."""
+    return ", ".join(f"{queue} {worker.slots.get(queue, '')}".strip() for queue in worker.queues)
+
+
+def token(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    queue: Annotated[list[str] | None, typer.Option(help="Only these queues (repeat); default: all.")] = None,
+    owner: Annotated[list[str] | None, typer.Option(help="Only these owners' runs (repeat); default: all.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make a token with which a worker joins; it is shown once."""
+    session = current(ctx)
+    request = WorkerTokenRequest(name=name, queues=tuple(queue or ()), owners=tuple(owner or ()))
+    made = session.hub.workers.create_token(request)
+    session.show(made, lambda: session.out.print(made.token, markup=False, soft_wrap=True))
+
+
+def revoke(
+    ctx: typer.Context,
+    worker_id: Annotated[str, typer.Argument(help="The worker's id.")],
+    json: JsonFlag = False,
+) -> None:
+    """Cut a worker off: its token ends (for all workers that joined by it), its runs return to the queue."""
+    session = current(ctx)
+    session.hub.workers.revoke(worker_id)
+    session.show({"revoked": worker_id}, lambda: session.out.print(f"{worker_id} is revoked"))

@@ -1,0 +1,132 @@
+"""Which network addresses a user-given URL may lead to, and the one resolution that decides it.
+
+Used by the outbound clients (httpx) and by whoever opens its own connections: connect only to what `check` returned.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from envhub.errors import EnvhubError
+from envhub.protocol.models import OutboundPolicy
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolver: TypeAlias = Callable[[str, int], Iterable[str]]  # (host, port) -> textual addresses
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class OutboundRefused(EnvhubError):
+    """The URL leads where this installation does not let users' URLs lead."""
+
+    code = "outbound_refused"
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The system's answer, in its order, without repeats. Raises OutboundRefused when the name does not exist."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise OutboundRefused(f"the host {host!r} cannot be resolved", code="unknown_host") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def check(policy: OutboundPolicy, url: str, *, resolver: Resolver = resolve) -> list[str]:
+    """The addresses to connect to for `url`, resolved once. Raises OutboundRefused unless every one is permitted."""
+    host, port = split(url)
+    addresses = [parse_address(text) for text in resolver(host, port)]
+    if not addresses:
+        raise OutboundRefused(f"the host {host!r} has no address", code="unknown_host")
+    for address in addresses:
+        _check_address(policy, host, port, address, resolver)
+    return [str(address) for address in addresses]
+
+
+def is_named(policy: OutboundPolicy, url: str, addresses: Iterable[str]) -> bool:
+    """Whether the operator has listed where `url` leads: `addresses` is what `check` gave for it."""
+    host, port = split(url)
+    return all(_is_listed(policy.allow, host, port, parse_address(text)) for text in addresses)
+
+
+def split(url: str) -> tuple[str, int]:
+    """Host and port of an http(s) URL without credentials. Raises OutboundRefused."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise OutboundRefused(f"not a URL: {error}", code="bad_url") from error
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise OutboundRefused("only http:// and https:// URLs with a host are allowed", code="bad_url")
+    if parts.username is not None or parts.password is not None:
+        raise OutboundRefused("credentials do not belong into the URL", code="bad_url", hint="give the key as api_key")
+    return parts.hostname.rstrip(".").lower(), port or (443 if parts.scheme == "https" else 80)
+
+
+def parse_address(text: str) -> Address:
+    """The address that is really meant: IPv4 inside IPv6 (mapped, 6to4, NAT64) is taken out."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        if inner := address.ipv4_mapped or address.sixtofour:
+            return inner
+        if address in _NAT64:
+            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _check_address(policy: OutboundPolicy, host: str, port: int, address: Address, resolver: Resolver) -> None:
+    if _is_own(policy.own_urls, port, address, resolver):
+        raise OutboundRefused(f"{host}:{port} is this hub itself", hint="name another server's URL")
+    if address.is_unspecified or address.is_multicast:
+        raise OutboundRefused(f"{host} leads to {address}, which is no server's address")
+    if address.is_global or _is_listed(policy.allow, host, port, address):
+        return
+    if address.is_loopback and policy.allow_loopback:
+        return
+    raise OutboundRefused(
+        f"{host} leads to {address}, an address inside the hub's own network",
+        hint="an operator may permit it with HUB_OUTBOUND_ALLOW",
+    )
+
+
+def _is_listed(allow: Sequence[str], host: str, port: int, address: Address) -> bool:
+    for entry in allow:
+        if entry.lower() in {host, f"{host}:{port}", str(address), f"{address}:{port}"}:
+            return True
+        try:
+            if address in ipaddress.ip_network(entry, strict=False):
+                return True
+        except (ValueError, TypeError):  # a host name; or the other IP version
+            continue
+    return False
+
+
+def _is_own(own_urls: Sequence[str], port: int, address: Address, resolver: Resolver) -> bool:
+    for url in own_urls:
+        own_host, own_port = split(url)
+        if port == own_port and (_is_this_machine(address) or address in _addresses(own_host, own_port, resolver)):
+            return True
+    return False
+
+
+def _addresses(host: str, port: int, resolver: Resolver) -> set[Address]:
+    try:
+        return {parse_address(text) for text in resolver(host, port)}
+    except OutboundRefused:  # the hub's public name need not exist inside its own network
+        return set()
+
+
+def _is_this_machine(address: Address) -> bool:
+    """Whether the address is one of this machine's own: exactly those can be bound."""
+    if address.is_loopback or address.is_unspecified:
+        return True
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True

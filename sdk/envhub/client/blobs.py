@@ -1,0 +1,100 @@
+"""Bytes: uploads of what the hub lacks, downloads with their hash checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envhub.client.connection import Connection
+from envhub.errors import EnvhubError
+from envhub.protocol.base import Upload
+from envhub.protocol.blobs import BlobNeed, BlobsReply, BlobsRequest
+
+CHUNK = 1024 * 1024
+Progress = Callable[[int], None]  # called with the number of bytes just moved
+
+
+@dataclass(frozen=True)
+class LocalBlob:
+    """Bytes to upload, in memory or in a file."""
+
+    sha256: str
+    size: int
+    source: bytes | Path
+
+    @classmethod
+    def of(cls, source: bytes | Path) -> LocalBlob:
+        """Hash `source`."""
+        if isinstance(source, bytes):
+            return cls(hashlib.sha256(source).hexdigest(), len(source), source)
+        with source.open("rb") as stream:
+            return cls(hashlib.file_digest(stream, "sha256").hexdigest(), source.stat().st_size, source)
+
+    def chunks(self, progress: Progress | None) -> Iterator[bytes]:
+        """The bytes, piece by piece."""
+        if isinstance(self.source, bytes):
+            yield self.source
+            if progress:
+                progress(len(self.source))
+            return
+        with self.source.open("rb") as stream:
+            while piece := stream.read(CHUNK):
+                yield piece
+                if progress:
+                    progress(len(piece))
+
+
+class Blobs:
+    """Calls under /blobs, and presigned addresses."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._hub = connection
+
+    def ensure(self, blobs: Iterable[LocalBlob], progress: Progress | None = None, *, owner: str = "") -> int:
+        """Upload those that the hub has not had from `owner` (the caller when empty); returns how many were sent."""
+        known = {blob.sha256: blob for blob in blobs}
+        needs = tuple(BlobNeed(sha256=blob.sha256, size=blob.size) for blob in known.values())
+        reply = self._hub.post("/blobs", BlobsRequest(owner=owner, blobs=needs), BlobsReply, repeatable=True)
+        for upload in reply.missing:
+            self.upload(upload, known[upload.sha256], progress)
+        return len(reply.missing)
+
+    def upload(self, upload: Upload, blob: LocalBlob, progress: Progress | None = None) -> None:
+        """PUT one blob to the address that the hub gave."""
+        headers = {"Content-Length": str(blob.size), **upload.headers}
+        self._hub.put_bytes(upload.url, lambda: blob.chunks(progress), headers)
+
+    def download(self, url: str, target: Path, sha256: str, progress: Progress | None = None) -> Path:
+        """Fetch into `target`, which only appears once its hash is right. Raises EnvhubError (code `bad_hash`)."""
+        partial = target.with_name(f".{target.name}.partial")
+        digest = hashlib.sha256()
+        try:
+            with partial.open("wb") as sink:
+                for piece in self._pieces(url):
+                    digest.update(piece)
+                    sink.write(piece)
+                    if progress:
+                        progress(len(piece))
+            _check(url, digest.hexdigest(), sha256)
+            return partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def read(self, url: str, sha256: str | None = None) -> bytes:
+        """The bytes at `url`, checked against `sha256` when given."""
+        data = b"".join(self._pieces(url))
+        if sha256 is not None:
+            _check(url, hashlib.sha256(data).hexdigest(), sha256)
+        return data
+
+    def _pieces(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        with self._hub.stream(url, headers=headers) as response:
+            yield from response.iter_bytes(CHUNK)
+
+
+def _check(url: str, found: str, expected: str) -> None:
+    if found != expected:
+        where = url.split("?")[0]
+        raise EnvhubError(f"{where} is not what the hub promised (hash {found[:12]}...)", code="bad_hash")

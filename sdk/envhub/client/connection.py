@@ -1,0 +1,199 @@
+"""One HTTP connection to a hub: credentials, retries, and the hub's errors as this package's errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from envhub import __version__
+from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, ServerError
+from envhub.protocol.base import ErrorBody, ErrorDetail
+
+Model = TypeVar("Model", bound=BaseModel)
+Params = Mapping[str, str | int | float | bool | None]
+RETRIED_STATUS = {429, 502, 503, 504}
+IDEMPOTENT = {"GET", "HEAD", "PUT", "DELETE"}
+HINTS = {
+    401: "Log in with `hub login`, or set HUB_TOKEN.",
+    404: "Check the name; private things of others look absent. `hub whoami` shows who you are.",
+}
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often and how patiently to try again: waits are base * 2**n seconds, at most `longest`."""
+
+    attempts: int = 5
+    base: float = 0.5
+    longest: float = 8.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int, retry_after: str = "") -> None:
+        """Sleep before the attempt after `attempt` (0-based); the server's Retry-After wins up to a minute."""
+        seconds = min(self.base * 2**attempt, self.longest)
+        self.sleep(min(float(retry_after), 60.0) if retry_after.isdigit() else seconds)
+
+
+class Connection:
+    """Sends requests to one hub. `transport` replaces the network (tests drive Django in-process with it)."""
+
+    def __init__(
+        self, url: str, token: str | None, *, transport: httpx.BaseTransport | None = None, retry: Retry | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.token = token
+        self._retry = retry or Retry()
+        headers = {"User-Agent": f"envhub/{__version__}", "Accept": "application/json"}
+        self._http = httpx.Client(
+            base_url=self.url, transport=transport, headers=headers, timeout=httpx.Timeout(60.0, connect=10.0)
+        )
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._http.close()
+
+    def get(self, path: str, answer: type[Model], /, **params: str | float | bool | None) -> Model:
+        """GET `path` below /api/v1. Raises ApiError or ConnectionFailed, as every call here."""
+        return self._parse(self.send("GET", path, params=params), answer)
+
+    def post(self, path: str, body: BaseModel | None, answer: type[Model], *, repeatable: bool = False) -> Model:
+        """POST `body`; retried only when `repeatable` says that a second arrival does no harm."""
+        return self._parse(self.send("POST", path, body=body, repeatable=repeatable), answer)
+
+    def put(self, path: str, body: BaseModel, answer: type[Model]) -> Model:
+        """PUT `body`."""
+        return self._parse(self.send("PUT", path, body=body), answer)
+
+    def patch(self, path: str, body: BaseModel, answer: type[Model]) -> Model:
+        """PATCH with the fields of `body` that were set."""
+        return self._parse(self.send("PATCH", path, body=body, repeatable=True, only_set=True), answer)
+
+    def delete(self, path: str) -> None:
+        """DELETE `path`."""
+        self.send("DELETE", path)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: BaseModel | None = None,
+        repeatable: bool = False,
+        only_set: bool = False,
+    ) -> httpx.Response:
+        """One call with retries. `path` is below /api/v1, or a whole URL of this hub (a page's `next`)."""
+        content = None if body is None else body.model_dump_json(exclude_unset=only_set).encode()
+        request = self._http.build_request(
+            method,
+            self._address(path),
+            params={key: value for key, value in (params or {}).items() if value is not None} or None,
+            content=content,
+            headers={**self._credentials(), **({"Content-Type": "application/json"} if content else {})},
+        )
+        response = self._attempts(request, retry_sent=repeatable or method in IDEMPOTENT)
+        if response.is_error:
+            raise api_error(response)
+        return response
+
+    @contextmanager
+    def stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+        """GET bytes from this hub or from a presigned address; our token goes to this hub's API only."""
+        presigned = url.startswith(("http://", "https://"))
+        sent = {**({} if presigned else self._credentials()), "Accept": "*/*", **(headers or {})}
+        try:
+            with self._http.stream("GET", self._address(url), headers=sent) as response:
+                if response.has_redirect_location:
+                    target = str(response.next_request.url) if response.next_request else ""
+                    with self.stream(target, headers=headers) as final:
+                        yield final
+                    return
+                if response.is_error:
+                    response.read()
+                    raise api_error(response)
+                yield response
+        except httpx.TransportError as error:
+            raise connection_failed(self.url, error) from error
+
+    def put_bytes(self, url: str, chunks: Callable[[], Iterator[bytes]], headers: Mapping[str, str]) -> None:
+        """PUT a body to a presigned address (no token); `chunks` starts it over for each attempt."""
+        for attempt in range(self._retry.attempts):
+            last = attempt + 1 == self._retry.attempts
+            try:
+                response = self._http.put(url, content=chunks(), headers=dict(headers), timeout=600.0)
+            except httpx.TransportError as error:
+                if last:
+                    raise connection_failed(url, error) from error
+            else:
+                if not response.is_error:
+                    return
+                if last or response.status_code not in RETRIED_STATUS:
+                    raise api_error(response)
+            self._retry.wait(attempt)
+
+    def post_form(self, path: str, form: Mapping[str, str]) -> httpx.Response:
+        """POST a form and return whatever is answered (RFC 8628 errors are 400s that the caller reads)."""
+        try:
+            return self._http.post(self._address(path), data=dict(form))
+        except httpx.TransportError as error:
+            raise connection_failed(self.url, error) from error
+
+    def _attempts(self, request: httpx.Request, *, retry_sent: bool) -> httpx.Response:
+        for attempt in range(self._retry.attempts):
+            last = attempt + 1 == self._retry.attempts
+            try:
+                response = self._http.send(request)
+            except httpx.TransportError as error:
+                never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                if last or not (retry_sent or never_sent):
+                    raise connection_failed(self.url, error) from error
+                self._retry.wait(attempt)
+                continue
+            if last or not retry_sent or response.status_code not in RETRIED_STATUS:
+                return response
+            self._retry.wait(attempt, response.headers.get("retry-after", ""))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _parse(self, response: httpx.Response, answer: type[Model]) -> Model:
+        try:
+            return answer.model_validate_json(response.content)
+        except ValidationError as error:
+            raise ServerError(
+                f"the hub's answer to {response.request.method} {response.request.url.path} is not understood",
+                code="bad_answer",
+                hint=f"Hub and client may be of different versions. {error.errors()[0]['msg']}",
+            ) from error
+
+    def _address(self, path: str) -> str:
+        return path if path.startswith(("http://", "https://")) else f"/api/v1{path}"
+
+    def _credentials(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def connection_failed(url: str, error: httpx.TransportError) -> ConnectionFailed:
+    """A transport error for a person; presigned addresses lose their signature."""
+    reason = str(error) or type(error).__name__
+    return ConnectionFailed(
+        f"cannot reach {url.split('?')[0]}: {reason}", hint="Is the hub running? Set HUB_URL, or run `hub login URL`."
+    )
+
+
+def api_error(response: httpx.Response) -> ApiError:
+    """The error that an answer of status >= 400 stands for."""
+    status = response.status_code
+    kind = BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    try:
+        detail = ErrorBody.model_validate_json(response.content).error
+    except ValidationError:
+        text = response.text.strip()[:200] if "json" in response.headers.get("content-type", "") else ""
+        detail = ErrorDetail(code=kind.code, message=text or f"the hub answered {status} {response.reason_phrase}")
+    error = kind(detail.message, code=detail.code, hint=detail.hint or HINTS.get(status, ""), fields=detail.fields)
+    error.status = status
+    return error

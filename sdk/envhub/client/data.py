@@ -1,0 +1,41 @@
+"""Data sets and models that the hub keeps for boxes: the Hugging Face cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from envhub.client.blobs import Blobs, LocalBlob, Progress
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.base import Page
+from envhub.protocol.data import DataFile, DataKind, DataRequest, DataView
+
+
+class Data:
+    """Calls under /data. `repository` is OWNER/NAME as on the Hugging Face hub."""
+
+    def __init__(self, connection: Connection, blobs: Blobs) -> None:
+        self._hub = connection
+        self._blobs = blobs
+
+    def list(self) -> Iterator[DataView]:
+        """The pinned snapshots."""
+        return iterate(self._hub, "/data", Page[DataView])
+
+    def add(self, kind: DataKind, repository: str, directory: Path, progress: Progress | None = None) -> DataView:
+        """Upload a directory as the repository's pinned snapshot; hidden files are left out."""
+        found = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+        paths = sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(directory).parts))
+        blobs = {str(path.relative_to(directory)): LocalBlob.of(path) for path in paths}
+        self._blobs.ensure(blobs.values(), progress)
+        files = tuple(DataFile(path=name, sha256=blob.sha256, size=blob.size) for name, blob in blobs.items())
+        return self._hub.put(f"/data/{kind}/{repository}", DataRequest(files=files), DataView)
+
+    def refresh(self, kind: DataKind, repository: str) -> DataView:
+        """Pin what the operator's endpoint has now."""
+        return self._hub.post(f"/data/{kind}/{repository}/refresh", None, DataView)
+
+    def remove(self, kind: DataKind, repository: str) -> None:
+        """Forget a repository."""
+        self._hub.delete(f"/data/{kind}/{repository}")

@@ -1,0 +1,91 @@
+"""Model endpoints: how a variant's URLs and headers are made, and the `endpoints.toml` files of verifiers."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from envhub.errors import UsageError
+from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, TargetVariant
+
+ANTHROPIC_VERSION = "2023-06-01"
+_ALIASES = {"url": "api_base_url", "key": "api_key_var", "type": "api_client_type", "headers": "extra_headers"}
+_KNOWN = {"endpoint_id", "model", *_ALIASES, *_ALIASES.values(), "timeout", "max_retries"}
+
+
+def endpoint_url(variant: TargetVariant | EndpointVariant, route: str) -> str:
+    """The URL of a route such as "chat/completions" or "messages". Anthropic's base URL may end in /v1 or not."""
+    base = variant.base_url.rstrip("/")
+    if variant.kind is EndpointKind.ANTHROPIC:
+        base = base.removesuffix("/v1") + "/v1"
+    return f"{base}/{route}"
+
+
+def endpoint_headers(variant: TargetVariant) -> dict[str, str]:
+    """Credentials and the variant's own headers."""
+    headers: dict[str, str] = {}
+    if variant.kind is EndpointKind.ANTHROPIC:
+        headers["anthropic-version"] = ANTHROPIC_VERSION
+        if variant.api_key:
+            headers["x-api-key"] = variant.api_key
+    elif variant.api_key:
+        headers["authorization"] = f"Bearer {variant.api_key}"
+    return headers | {name.lower(): value for name, value in variant.headers.items()}
+
+
+def read_endpoints(text: str, environ: Mapping[str, str], *, test: bool = True) -> tuple[ModelRequest, ...]:
+    """The models of an `endpoints.toml`; entries with the same endpoint_id are variants of one model.
+
+    `key` names a variable of `environ`, as in verifiers; an unset one means no key. Raises UsageError.
+    """
+    try:
+        entries = tomllib.loads(text).get("endpoint", [])
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"endpoints.toml: {error}") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError("endpoints.toml: expected [[endpoint]] tables")
+    variants: dict[str, list[EndpointVariant]] = {}
+    for index, entry in enumerate(entries):
+        name, variant = _read_entry(entry, environ, f"endpoints.toml: [[endpoint]] number {index + 1}")
+        variants.setdefault(name, []).append(variant)
+    return tuple(ModelRequest(name=name, variants=tuple(found), test=test) for name, found in variants.items())
+
+
+def model_name(endpoint_id: str) -> str:
+    """An endpoint id as a model name of the hub: lower case, other characters as dashes."""
+    return re.sub(r"[^a-z0-9._-]+", "-", endpoint_id.lower()).strip("-._")
+
+
+def _read_entry(entry: Mapping[str, Any], environ: Mapping[str, str], where: str) -> tuple[str, EndpointVariant]:
+    unknown = sorted(set(entry) - _KNOWN)
+    if unknown:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}")
+    values = {short: _either(entry, short, long, where) for short, long in _ALIASES.items()}
+    name = model_name(str(entry.get("endpoint_id", "")))
+    missing = [key for key in ("url", "key") if values[key] is None] + ["model"] * ("model" not in entry)
+    if missing or not name:
+        raise UsageError(f"{where}: {', '.join(missing) or 'endpoint_id'} missing")
+    fields = {
+        "kind": EndpointKind.ANTHROPIC if values["type"] == "anthropic_messages" else EndpointKind.OPENAI,
+        "base_url": values["url"],
+        "model": entry["model"],
+        "api_key": environ.get(str(values["key"])) or None,
+        "headers": values["headers"] or {},
+        **({"timeout_s": entry["timeout"]} if "timeout" in entry else {}),
+        **({"max_retries": entry["max_retries"]} if "max_retries" in entry else {}),
+    }
+    try:
+        return name, EndpointVariant.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _either(entry: Mapping[str, Any], short: str, long: str, where: str) -> Any:
+    if short in entry and long in entry and entry[short] != entry[long]:
+        raise UsageError(f"{where}: {short!r} and {long!r} differ")
+    return entry.get(short, entry.get(long))

@@ -1,0 +1,101 @@
+"""The registry: environments, versions, files and pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from envhub.client.blobs import Blobs, LocalBlob, Progress
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.base import Page
+from envhub.protocol.packages import (
+    EnvironmentPatch,
+    EnvironmentView,
+    FileContent,
+    FileEntry,
+    PushComplete,
+    PushReply,
+    PushRequest,
+    VersionView,
+    YankRequest,
+)
+
+
+class Environments:
+    """Calls under /environments. `reference` is "owner/name"; `version` may be "latest"."""
+
+    def __init__(self, connection: Connection, blobs: Blobs) -> None:
+        self._hub = connection
+        self._blobs = blobs
+
+    def list(self, *, search: str | None = None, owner: str | None = None) -> Iterator[EnvironmentView]:
+        """Visible environments, newest first."""
+        return iterate(self._hub, "/environments", Page[EnvironmentView], search=search, owner=owner)
+
+    def get(self, reference: str) -> EnvironmentView:
+        """One environment."""
+        return self._hub.get(f"/environments/{reference}", EnvironmentView)
+
+    def update(self, reference: str, patch: EnvironmentPatch) -> EnvironmentView:
+        """Change visibility or description."""
+        return self._hub.patch(f"/environments/{reference}", patch, EnvironmentView)
+
+    def delete(self, reference: str) -> None:
+        """Delete an environment with its versions."""
+        self._hub.delete(f"/environments/{reference}")
+
+    def versions(self, reference: str) -> Iterator[VersionView]:
+        """Versions, newest first."""
+        return iterate(self._hub, f"/environments/{reference}/versions", Page[VersionView])
+
+    def version(self, reference: str, version: str = "latest") -> VersionView:
+        """One version."""
+        return self._hub.get(f"/environments/{reference}/versions/{version}", VersionView)
+
+    def delete_version(self, reference: str, version: str) -> None:
+        """Delete one version."""
+        self._hub.delete(f"/environments/{reference}/versions/{version}")
+
+    def yank(self, reference: str, version: str, request: YankRequest) -> VersionView:
+        """Hide a version from resolution, or show it again."""
+        return self._hub.patch(f"/environments/{reference}/versions/{version}/yank", request, VersionView)
+
+    def rebuild(self, reference: str, version: str) -> VersionView:
+        """Build a version again."""
+        return self._hub.post(f"/environments/{reference}/versions/{version}/rebuild", None, VersionView)
+
+    def files(self, reference: str, version: str = "latest") -> Iterator[FileEntry]:
+        """Files of a version's sdist."""
+        return iterate(self._hub, f"/environments/{reference}/versions/{version}/files", Page[FileEntry])
+
+    def file(self, reference: str, version: str, path: str) -> FileContent:
+        """One file's text."""
+        return self._hub.get(f"/environments/{reference}/versions/{version}/files", FileContent, path=path)
+
+    def download(
+        self, reference: str, version: VersionView, kind: str, target: Path, progress: Progress | None = None
+    ) -> Path:
+        """Fetch the "wheel" or the "sdist" of a version into the file `target`, hash checked."""
+        sha256 = version.wheel_sha256 if kind == "wheel" else version.sdist_sha256
+        path = f"/environments/{reference}/versions/{version.version}/download/{kind}"
+        return self._blobs.download(path, target, sha256, progress)
+
+    def begin_push(self, owner: str, request: PushRequest) -> PushReply:
+        """Announce a version."""
+        return self._hub.post(f"/environments/{owner}/{request.name}/pushes", request, PushReply, repeatable=True)
+
+    def complete_push(self, owner: str, name: str, push_id: str) -> PushComplete:
+        """The files are there: make the version."""
+        path = f"/environments/{owner}/{name}/pushes/{push_id}/complete"
+        return self._hub.post(path, None, PushComplete, repeatable=True)
+
+    def push(
+        self, owner: str, request: PushRequest, wheel: Path, sdist: Path, progress: Progress | None = None
+    ) -> PushComplete:
+        """Announce, upload what is missing, complete."""
+        reply = self.begin_push(owner, request)
+        by_hash = {blob.sha256: blob for blob in (LocalBlob.of(wheel), LocalBlob.of(sdist))}
+        for upload in reply.missing:
+            self._blobs.upload(upload, by_hash[upload.sha256], progress)
+        return self.complete_push(owner, request.name, reply.push_id)

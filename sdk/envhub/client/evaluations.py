@@ -1,0 +1,118 @@
+"""Evaluations: start, watch, read rollouts, push results made elsewhere, export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from envhub.client.blobs import Blobs
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.base import Page
+from envhub.protocol.comparisons import ComparisonView
+from envhub.protocol.evals import (
+    EvaluationConfig,
+    EvaluationPush,
+    EvaluationView,
+    RolloutRow,
+    SegmentBlob,
+    SegmentReply,
+    SegmentRequest,
+)
+from envhub.protocol.rollouts import RolloutRecord
+
+
+class Evaluations:
+    """Calls under /evaluations."""
+
+    def __init__(self, connection: Connection, blobs: Blobs) -> None:
+        self._hub = connection
+        self._blobs = blobs
+
+    def create(self, config: EvaluationConfig, owner: str | None = None) -> EvaluationView:
+        """Queue a hosted evaluation."""
+        path = "/evaluations" + (f"?owner={owner}" if owner else "")
+        return self._hub.post(path, config, EvaluationView)
+
+    def list(
+        self, *, environment: str | None = None, model: str | None = None, owner: str | None = None
+    ) -> Iterator[EvaluationView]:
+        """Visible evaluations, newest first."""
+        page = Page[EvaluationView]
+        return iterate(self._hub, "/evaluations", page, environment=environment, model=model, owner=owner)
+
+    def get(self, evaluation_id: str) -> EvaluationView:
+        """One evaluation with its summary."""
+        return self._hub.get(f"/evaluations/{evaluation_id}", EvaluationView)
+
+    def compare(self, a: str, b: str, *, sort: str | None = None, limit: int | None = None) -> ComparisonView:
+        """`b` against `a`, paired by example, with the first `limit` examples in the order better, worse or example."""
+        return self._hub.get(f"/evaluations/{a}/compare/{b}", ComparisonView, sort=sort, limit=limit)
+
+    def delete(self, evaluation_id: str) -> None:
+        """Delete an evaluation and its rollouts."""
+        self._hub.delete(f"/evaluations/{evaluation_id}")
+
+    def resume(self, evaluation_id: str) -> EvaluationView:
+        """Queue what is missing of an evaluation that has ended."""
+        return self._hub.post(f"/evaluations/{evaluation_id}/resume", None, EvaluationView)
+
+    def rollouts(
+        self,
+        evaluation_id: str,
+        *,
+        outcome: str | None = None,
+        min_reward: float | None = None,
+        max_reward: float | None = None,
+        example: int | None = None,
+        sort: str | None = None,
+    ) -> Iterator[RolloutRow]:
+        """Slim rows, filtered."""
+        return iterate(
+            self._hub,
+            f"/evaluations/{evaluation_id}/rollouts",
+            Page[RolloutRow],
+            outcome=outcome,
+            min_reward=min_reward,
+            max_reward=max_reward,
+            example=example,
+            sort=sort,
+        )
+
+    def rollout(self, evaluation_id: str, example: int, rollout: int) -> RolloutRecord:
+        """One whole rollout."""
+        return self._hub.get(f"/evaluations/{evaluation_id}/rollouts/{example}/{rollout}", RolloutRecord)
+
+    def push(self, request: EvaluationPush) -> EvaluationView:
+        """Begin an upload; the same fingerprint again answers the evaluation that is there."""
+        return self._hub.post("/evaluations/push", request, EvaluationView, repeatable=True)
+
+    def add_segment(self, evaluation_id: str, request: SegmentRequest) -> SegmentReply:
+        """Register an uploaded segment; idempotent."""
+        return self._hub.post(f"/evaluations/{evaluation_id}/segments", request, SegmentReply, repeatable=True)
+
+    def finalize(self, evaluation_id: str) -> EvaluationView:
+        """The upload is complete."""
+        return self._hub.post(f"/evaluations/{evaluation_id}/finalize", None, EvaluationView, repeatable=True)
+
+    def segments(self, evaluation_id: str) -> Iterator[SegmentBlob]:
+        """Stored segments with presigned addresses."""
+        return iterate(self._hub, f"/evaluations/{evaluation_id}/segments", Page[SegmentBlob])
+
+    def export(
+        self,
+        evaluation_id: str,
+        target: Path,
+        *,
+        format: str = "parquet",
+        min_reward: float | None = None,
+        max_reward: float | None = None,
+    ) -> Path:
+        """Write the export into the file `target`."""
+        filters = {"min_reward": min_reward, "max_reward": max_reward}
+        query = "".join(f"&{key}={value}" for key, value in filters.items() if value is not None)
+        path = f"/evaluations/{evaluation_id}/export?format={format}{query}"
+        with self._hub.stream(path) as response, target.open("wb") as sink:
+            for piece in response.iter_bytes(1024 * 1024):
+                sink.write(piece)
+        return target

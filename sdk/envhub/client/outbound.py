@@ -1,0 +1,123 @@
+"""The one HTTP client for URLs that users give (model endpoints, webhooks), in the hub and on workers.
+
+It resolves a name once, connects to exactly the address that was checked (a second DNS answer is never asked for),
+follows no redirect and reads no proxy settings of the process. Refusals are OutboundRefused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import httpx
+
+from envhub.client.addresses import OutboundRefused, Resolver, check, resolve
+from envhub.protocol.models import OutboundPolicy
+
+__all__ = ["OutboundPolicy", "OutboundRefused", "async_client", "client"]
+
+
+DEFAULT_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+
+
+def client(
+    policy: OutboundPolicy, *, resolver: Resolver = resolve, limits: httpx.Limits = DEFAULT_LIMITS, **options: Any
+) -> httpx.Client:
+    """A synchronous client; `options` are httpx.Client's, except transport, redirects, proxies; limits are per host."""
+    transport = PinnedTransport(policy, resolver, limits)
+    return httpx.Client(transport=transport, follow_redirects=False, trust_env=False, **options)
+
+
+def async_client(
+    policy: OutboundPolicy, *, resolver: Resolver = resolve, limits: httpx.Limits = DEFAULT_LIMITS, **options: Any
+) -> httpx.AsyncClient:
+    """An asynchronous client; the rest as for `client`."""
+    transport = AsyncPinnedTransport(policy, resolver, limits)
+    return httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False, **options)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the authorities takes tens of milliseconds: once a process, not once a host."""
+    return httpx.create_ssl_context()
+
+
+def _pinned(request: httpx.Request, addresses: list[str]) -> Iterator[httpx.Request]:
+    """The request once for each address: same Host header, and TLS verified for the name, not the address."""
+    for address in addresses:
+        yield httpx.Request(
+            method=request.method,
+            url=request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+
+
+class PinnedTransport(httpx.BaseTransport):
+    """One connection pool a host name: a connection that was verified for one name never serves another."""
+
+    def __init__(self, policy: OutboundPolicy, resolver: Resolver, limits: httpx.Limits) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._limits = limits
+        self._pools: dict[str, httpx.HTTPTransport] = {}
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send to the checked addresses in turn until one accepts the connection."""
+        addresses = check(self._policy, str(request.url), resolver=self._resolver)
+        pool = self._pool(request.url.host)
+        failure: httpx.ConnectError | None = None
+        for pinned in _pinned(request, addresses):
+            try:
+                return pool.handle_request(pinned)
+            except httpx.ConnectError as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _pool(self, host: str) -> httpx.HTTPTransport:
+        if host not in self._pools:
+            self._pools[host] = httpx.HTTPTransport(verify=_tls(), limits=self._limits)
+        return self._pools[host]
+
+    def close(self) -> None:
+        """Close every pool."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+class AsyncPinnedTransport(httpx.AsyncBaseTransport):
+    """The same for asyncio; names are resolved in a thread."""
+
+    def __init__(self, policy: OutboundPolicy, resolver: Resolver, limits: httpx.Limits) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._limits = limits
+        self._pools: dict[str, httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send to the checked addresses in turn until one accepts the connection."""
+        addresses = await asyncio.to_thread(check, self._policy, str(request.url), resolver=self._resolver)
+        pool = self._pool(request.url.host)
+        failure: httpx.ConnectError | None = None
+        for pinned in _pinned(request, addresses):
+            try:
+                return await pool.handle_async_request(pinned)
+            except httpx.ConnectError as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    def _pool(self, host: str) -> httpx.AsyncHTTPTransport:
+        if host not in self._pools:
+            self._pools[host] = httpx.AsyncHTTPTransport(verify=_tls(), limits=self._limits)
+        return self._pools[host]
+
+    async def aclose(self) -> None:
+        """Close every pool."""
+        for pool in self._pools.values():
+            await pool.aclose()

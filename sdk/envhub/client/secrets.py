@@ -1,0 +1,29 @@
+"""Secrets of an owner: names are listed, values only go in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.base import Page
+from envhub.protocol.secrets import SecretRequest, SecretView
+
+
+class Secrets:
+    """Calls under /secrets."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._hub = connection
+
+    def list(self, owner: str) -> Iterator[SecretView]:
+        """Names, newest first."""
+        return iterate(self._hub, f"/secrets/{owner}", Page[SecretView])
+
+    def put(self, owner: str, name: str, request: SecretRequest) -> SecretView:
+        """Set a secret."""
+        return self._hub.put(f"/secrets/{owner}/{name}", request, SecretView)
+
+    def delete(self, owner: str, name: str) -> None:
+        """Forget a secret."""
+        self._hub.delete(f"/secrets/{owner}/{name}")

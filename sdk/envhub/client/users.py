@@ -1,0 +1,30 @@
+"""Users, for administrators: who there is, inviting, disabling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.accounts import InvitationCreated, InvitationRequest, UserChange, UserView
+from envhub.protocol.base import Page
+
+
+class Users:
+    """Calls under /users."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._hub = connection
+
+    def list(self) -> Iterator[UserView]:
+        """Newest first."""
+        return iterate(self._hub, "/users", Page[UserView])
+
+    def invite(self, request: InvitationRequest) -> InvitationCreated:
+        """Make a user and a one-time link; the link is only in this answer."""
+        return self._hub.post("/users", request, InvitationCreated)
+
+    def set_active(self, name: str, *, active: bool) -> UserView:
+        """Disable a user (refused everywhere at once), or enable one again."""
+        return self._hub.patch(f"/users/{quote(name, safe='')}", UserChange(is_active=active), UserView)

@@ -1,0 +1,1 @@
+"""Packages on disk: safe archives, static metadata, builds, generations, rollout segments."""

@@ -1,0 +1,150 @@
+"""Reads wheels (zip) and sdists (tar.gz) that nobody trusts: budgets first, then only plain files with safe names.
+
+Called by the hub when a push completes, by workers before they use a package and by `hub pull`. Nothing is ever
+executed or followed: links, devices and sparse members are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from envhub.errors import ArchiveError
+from envhub.packaging import tar_members, zip_members
+from envhub.packaging.member_names import NameSet, check_name
+
+CHUNK = 1024 * 1024
+RATIO_FREE_BYTES = 16 * 1024 * 1024  # small archives of zeros are harmless
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an archive may cost. Sizes in bytes; `max_ratio` is unpacked size by packed size."""
+
+    max_packed: int = 250 * 1024 * 1024
+    max_unpacked: int = 1024 * 1024 * 1024
+    max_files: int = 20_000
+    max_ratio: float = 200.0
+
+
+@dataclass(frozen=True)
+class Member:
+    """One regular file of an archive."""
+
+    path: str
+    size: int
+    executable: bool = False
+
+
+DEFAULT_BUDGET = Budget()
+Opener = Callable[[], IO[bytes]]
+
+
+def safe_members(archive: Path, budget: Budget = DEFAULT_BUDGET) -> list[Member]:
+    """All regular files in archive order. Raises ArchiveError when any member or the whole is not acceptable."""
+    return [member for member, _ in _walk(archive, budget)]
+
+
+def read_member(archive: Path, path: str, *, limit: int, budget: Budget = DEFAULT_BUDGET) -> bytes:
+    """The first `limit` bytes of the file at `path`. Raises ArchiveError (code `no_member`) when there is none."""
+    for member, opener in _walk(archive, budget):
+        if member.path == path:
+            with opener() as stream:
+                return stream.read(limit)
+    raise ArchiveError(f"no file {path!r} in the archive", code="no_member")
+
+
+def read_members(archive: Path, wanted: Callable[[Member], bool], *, limit: int) -> dict[str, bytes]:
+    """Whole contents of the wanted files in one pass, skipping those larger than `limit` bytes."""
+    found: dict[str, bytes] = {}
+    for member, opener in _walk(archive, DEFAULT_BUDGET):
+        if member.size <= limit and wanted(member):
+            with opener() as stream:
+                found[member.path] = stream.read(limit)
+    return found
+
+
+def member_digests(archive: Path, budget: Budget = DEFAULT_BUDGET) -> dict[str, str]:
+    """Path -> SHA-256 (hex) of every file, in one pass."""
+    found: dict[str, str] = {}
+    for member, opener in _walk(archive, budget):
+        digest = hashlib.sha256()
+        with opener() as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+        found[member.path] = digest.hexdigest()
+    return found
+
+
+def unpack(archive: Path, target: Path, budget: Budget = DEFAULT_BUDGET) -> list[Member]:
+    """Write every file beneath `target`, which must be absent or empty; modes are 0644 or 0755. Raises ArchiveError.
+
+    The archive is checked as a whole before the first byte is written.
+    """
+    members = safe_members(archive, budget)
+    target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise ArchiveError(f"{target} is not empty", code="target_not_empty", hint="Choose another directory.")
+    for member, opener in _walk(archive, budget):
+        path = target / member.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = 0o755 if member.executable else 0o644
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with os.fdopen(descriptor, "wb") as sink, opener() as stream:
+            _copy(stream, sink, member)
+    return members
+
+
+def _walk(archive: Path, budget: Budget) -> Iterator[tuple[Member, Opener]]:
+    packed = archive.stat().st_size
+    if packed > budget.max_packed:
+        raise ArchiveError(f"archive of {packed} bytes is over the limit of {budget.max_packed}", code="too_large")
+    names, total, count = NameSet(), 0, 0
+    with _entries(archive, budget) as entries:
+        for entry in entries:
+            path, count = check_name(entry.name), count + 1
+            if count > budget.max_files:
+                raise ArchiveError(f"more than {budget.max_files} members", code="too_many_files")
+            names.add(path, folder=entry.folder)
+            if entry.folder:
+                continue
+            total += entry.size
+            _check_total(total, packed, budget)
+            yield Member(path, entry.size, bool(entry.mode & stat.S_IXUSR)), entry.open
+
+
+@contextmanager
+def _entries(archive: Path, budget: Budget) -> Iterator[Iterator[zip_members.Entry]]:
+    with archive.open("rb") as stream:
+        magic = stream.read(4)
+        stream.seek(0)
+        if magic == b"PK\x03\x04":
+            yield zip_members.entries(stream, max_files=budget.max_files)
+        elif magic[:2] == b"\x1f\x8b":
+            yield tar_members.entries(stream, max_unpacked=budget.max_unpacked)
+        else:
+            raise ArchiveError("neither a wheel (zip) nor an sdist (tar.gz)", code="unknown_archive")
+
+
+def _check_total(total: int, packed: int, budget: Budget) -> None:
+    if total > budget.max_unpacked:
+        raise ArchiveError(f"unpacks to more than {budget.max_unpacked} bytes", code="too_large")
+    if total > RATIO_FREE_BYTES and total > packed * budget.max_ratio:
+        raise ArchiveError(f"unpacks to more than {budget.max_ratio:g} times its size", code="archive_bomb")
+
+
+def _copy(stream: IO[bytes], sink: IO[bytes], member: Member) -> None:
+    left = member.size
+    while chunk := stream.read(min(CHUNK, left + 1)):
+        left -= len(chunk)
+        if left < 0:
+            break
+        sink.write(chunk)
+    if left:
+        raise ArchiveError(f"{member.path!r} is not of its declared size", code="broken_archive")

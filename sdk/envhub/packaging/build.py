@@ -1,0 +1,143 @@
+"""Builds wheel and sdist of a package directory by its own PEP 517 backend, and checks what came out.
+
+Plain hatchling projects (what `hub init` writes) are built in this process: no network, a fraction of a second.
+Everything else is built in an isolated environment by the `build` library.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+from build.env import DefaultIsolatedEnv
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from envhub.errors import PackageError
+from envhub.packaging.archives import safe_members
+from envhub.packaging.metadata import (
+    PackageMetadata,
+    build_requirements,
+    check_pair,
+    direct_references,
+    read_wheel_metadata,
+)
+from envhub.packaging.project import Project, check_tree
+from envhub.packaging.secret_files import secret_files
+from envhub.packaging.wheel_dangers import wheel_dangers
+
+MAX_FILE_BYTES = 250 * 1024 * 1024
+EPOCH = "1580601600"  # 2020-02-02, hatchling's own: the same source gives the same bytes
+
+
+@dataclass(frozen=True)
+class BuiltPackage:
+    """The two files of a version."""
+
+    wheel: Path
+    sdist: Path
+    metadata: PackageMetadata
+    warnings: tuple[str, ...] = field(default=())
+
+
+def build_package(project: Project, out: Path) -> BuiltPackage:
+    """Build into the directory `out` and check the result as the hub will. Raises PackageError."""
+    check_tree(project.directory)
+    out.mkdir(parents=True, exist_ok=True)
+    build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
+    wheel, sdist = build(project.directory, out)
+    metadata = read_wheel_metadata(wheel)
+    check_pair(metadata, sdist)
+    _check_files(wheel, sdist, metadata)
+    return BuiltPackage(wheel, sdist, metadata, tuple(_warnings(project, metadata)))
+
+
+def is_plain_hatchling(pyproject: Mapping[str, Any]) -> bool:
+    """Whether the installed hatchling alone builds this exactly as an isolated build would: no plugins, no hooks."""
+    system = pyproject.get("build-system", {})
+    if system.get("build-backend") != "hatchling.build" or "backend-path" in system:
+        return False
+    hatch = pyproject.get("tool", {}).get("hatch", {})
+    build = hatch.get("build", {})
+    targets = [table for table in build.get("targets", {}).values() if isinstance(table, dict)]
+    plugged = any("hooks" in table for table in (build, hatch.get("metadata", {}), *targets))
+    source = hatch.get("version", {}).get("source", "regex")
+    return not plugged and source == "regex" and _only_hatchling(build_requirements(dict(pyproject)))
+
+
+def _only_hatchling(requirements: Sequence[str]) -> bool:
+    try:
+        parsed = [Requirement(text) for text in requirements]
+    except InvalidRequirement:
+        return False
+    have = installed_version("hatchling")
+    return all(canonicalize_name(item.name) == "hatchling" and item.specifier.contains(have) for item in parsed)
+
+
+def _build_in_process(directory: Path, out: Path) -> tuple[Path, Path]:
+    try:
+        wheel = next(WheelBuilder(str(directory)).build(directory=str(out), versions=["standard"]))
+        sdist = next(SdistBuilder(str(directory)).build(directory=str(out), versions=["standard"]))
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        raise PackageError(f"the package does not build: {error}", code="build_failed") from error
+    return Path(wheel), Path(sdist)
+
+
+def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
+    output: list[str] = []
+
+    def run(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+        environ = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH, **(extra_environ or {})}
+        done = subprocess.run(cmd, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+        output.append(done.stdout + done.stderr)
+        if done.returncode:
+            raise subprocess.CalledProcessError(done.returncode, cmd)
+
+    try:
+        with DefaultIsolatedEnv() as environment:
+            builder = ProjectBuilder.from_isolated_env(environment, str(directory), runner=run)
+            environment.install(builder.build_system_requires)
+            environment.install(builder.get_requires_for_build("wheel"))
+            environment.install(builder.get_requires_for_build("sdist"))
+            return Path(builder.build("wheel", str(out))), Path(builder.build("sdist", str(out)))
+    except (BuildException, BuildBackendException, subprocess.CalledProcessError) as error:
+        tail = "\n".join("".join(output).strip().splitlines()[-15:]) or str(error)
+        raise PackageError(f"the package does not build:\n{tail}", code="build_failed") from error
+
+
+def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
+    for path in (wheel, sdist):
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise PackageError(f"{path.name} is over 250 MB", code="too_large", hint="Move data files elsewhere.")
+    leaked = secret_files([member.path for path in (wheel, sdist) for member in safe_members(path)])
+    if leaked:
+        hint = "Name them in .gitignore, or exclude them under [tool.hatch.build]."
+        raise PackageError(f"these look like secrets: {', '.join(leaked)}", code="secret_files", hint=hint)
+    direct = direct_references(metadata.requires_dist)
+    if direct:
+        hint = "Publish it to an index (your hub's own will do) and depend on its name."
+        raise PackageError(f"direct reference in the dependencies: {direct[0]}", code="direct_reference", hint=hint)
+    refused = wheel_dangers(wheel).refused
+    if refused:
+        raise PackageError(refused[0], code="dangerous_wheel")
+
+
+def _warnings(project: Project, metadata: PackageMetadata) -> list[str]:
+    found = []
+    if not metadata.readme:
+        where = " ([project] readme does not name it)" if project.readme else ""
+        found.append(f"no README in the package{where}: its page on the hub will be empty")
+    if not any(canonicalize_name(Requirement(text).name) == "verifiers" for text in metadata.dependencies):
+        found.append("the package does not depend on verifiers")
+    if sys.version_info >= (3, 11) and not metadata.requires_python:
+        found.append("no requires-python: the hub will pick an interpreter")
+    return found

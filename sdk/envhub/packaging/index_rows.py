@@ -1,0 +1,61 @@
+"""The slim index rows that go with a segment: made here for workers and `hub eval push` alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from envhub.packaging.segments import position
+from envhub.protocol.evals import IndexRow
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runs import FailureKind
+
+MAX_MESSAGE = 300
+MAX_METRICS = 200
+MAX_NAME = 200
+LARGEST = 1e100  # beyond this the squares in a variance overflow
+
+
+def index_rows(records: Sequence[RolloutRecord]) -> tuple[IndexRow, ...]:
+    """One row for each record of a segment, in its order."""
+    return tuple(_index_row(record, *position(index)) for index, record in enumerate(records))
+
+
+def _index_row(record: RolloutRecord, row_group: int, row: int) -> IndexRow:
+    failed = record.outcome is Outcome.FAILED
+    reward = None if failed else record.reward
+    kind = record.failure.kind if record.failure else (FailureKind.ENVIRONMENT if failed else None)
+    message = record.failure.message if record.failure else ""
+    if reward is not None and not _is_usable(reward):
+        # A NaN would poison every mean it enters: the reward function failed, whatever it returned.
+        reward, failed, kind, message = None, True, FailureKind.VERIFIER, f"the reward is {reward}"
+    return IndexRow(
+        example=record.example,
+        rollout=record.rollout,
+        example_hash=record.example_hash,
+        outcome=Outcome.FAILED if failed else record.outcome,
+        reward=reward,
+        metrics=_metrics(record),
+        failure_kind=kind,
+        failure_message=clean_text(message)[:MAX_MESSAGE],
+        turns=len(record.turns),
+        usage=record.usage,
+        judge_usage=record.judge_usage,
+        duration_s=record.timing.total_s,
+        row_group=row_group,
+        row=row,
+    )
+
+
+def _is_usable(value: float) -> bool:
+    return math.isfinite(value) and abs(value) <= LARGEST
+
+
+def _metrics(record: RolloutRecord) -> dict[str, float]:
+    usable = [(clean_text(name)[:MAX_NAME], value) for name, value in record.metrics.items() if _is_usable(value)]
+    return dict(usable[:MAX_METRICS])
+
+
+def clean_text(text: str) -> str:
+    """Text that JSON, UTF-8 and Postgres can hold: no NUL, no lone surrogates."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -1,0 +1,107 @@
+"""A package directory before it is built: its pyproject.toml, its name and version, and what must not be in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from envhub.errors import PackageError, UsageError
+from envhub.packaging.metadata import parse_pyproject
+
+SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "outputs", ".mypy_cache"}
+MAX_TREE_BYTES = 1024 * 1024 * 1024
+_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A directory with a [project] table."""
+
+    directory: Path
+    name: str  # normalised: the environment's name
+    version: str | None  # None when the build backend computes it
+    pyproject: dict[str, Any]
+
+    @property
+    def readme(self) -> Path | None:
+        """The README beside pyproject.toml, if any."""
+        return next((path for path in sorted(self.directory.glob("README*")) if path.is_file()), None)
+
+
+def read_project(directory: Path) -> Project:
+    """Raises PackageError when there is no usable pyproject.toml."""
+    directory = directory.resolve()  # hatchling misreads relative roots
+    path = directory / "pyproject.toml"
+    if not path.is_file():
+        hint = "Make one with `hub init NAME`, or give the directory of an environment package."
+        raise PackageError(f"{directory} has no pyproject.toml", code="no_pyproject", hint=hint)
+    pyproject = parse_pyproject(path.read_bytes())
+    table = pyproject.get("project")
+    name = table.get("name") if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(name, str):
+        raise PackageError(f"{path} has no [project] name", code="no_name")
+    slug = canonicalize_name(name)
+    if not _SLUG.fullmatch(slug):
+        raise PackageError(
+            f"{name!r} cannot be an environment's name", code="bad_name", hint="Use a-z, 0-9 and dashes."
+        )
+    version = table.get("version")
+    return Project(directory, slug, version if isinstance(version, str) else None, pyproject)
+
+
+def check_tree(directory: Path) -> None:
+    """Refuses symbolic links (a build would follow them) and trees over 1 GiB. Raises PackageError."""
+    total = 0
+    for path in _walk(directory):
+        if path.is_symlink():
+            raise PackageError(
+                f"{path.relative_to(directory)} is a symbolic link",
+                code="symlink",
+                hint="Replace it by the file itself, or move it out of the package.",
+            )
+        total += path.stat().st_size
+        if total > MAX_TREE_BYTES:
+            raise PackageError(
+                f"{directory} holds more than 1 GiB", code="too_large", hint="Move data files elsewhere."
+            )
+
+
+def bump_version(project: Project, part: str) -> Project:
+    """Write the next "patch", "minor" or "major" version into pyproject.toml. Raises UsageError when it is dynamic."""
+    if project.version is None:
+        raise UsageError(
+            "--bump needs a literal version in [project]", hint="The version is dynamic: change its source."
+        )
+    path = project.directory / "pyproject.toml"
+    document = tomlkit.parse(path.read_text())
+    version = next_version(project.version, part)
+    document["project"]["version"] = version
+    path.write_text(tomlkit.dumps(document))
+    return read_project(project.directory)
+
+
+def next_version(version: str, part: str) -> str:
+    """`1.2.3` -> `1.2.4`, `1.3.0` or `2.0.0`; a pre-release becomes the release that it precedes."""
+    try:
+        parsed = Version(version)
+    except InvalidVersion as error:
+        raise PackageError(str(error), code="bad_version") from error
+    major, minor, micro = parsed.major, parsed.minor, parsed.micro
+    if part == "patch":
+        return f"{major}.{minor}.{micro if parsed.is_prerelease else micro + 1}"
+    return f"{major}.{minor + 1}.0" if part == "minor" else f"{major + 1}.0.0"
+
+
+def _walk(directory: Path) -> Iterator[Path]:
+    for root, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if name not in SKIPPED and not name.endswith(".egg-info")]
+        for name in [*files, *(folder for folder in folders if (Path(root) / folder).is_symlink())]:
+            yield Path(root) / name

@@ -1,0 +1,106 @@
+"""Finds and reads what verifiers saved on disk: `results.jsonl` + `metadata.json`, or `traces.jsonl` + its configs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import PackageError
+from envhub.packaging import verifiers_results, verifiers_traces
+from envhub.protocol.base import JsonObject
+from envhub.protocol.rollouts import RolloutRecord
+
+
+@dataclass(frozen=True)
+class SavedResults:
+    """One saved evaluation. `torn` counts lines that could not be read (a killed writer leaves half a last line)."""
+
+    format: str  # "results.jsonl" or "traces.jsonl"
+    env_id: str
+    model: str
+    fingerprint: str
+    metadata: JsonObject  # metadata.json, or the resolved configuration of the current generation
+    settings: JsonObject  # fields of EvaluationConfig that the metadata gives
+    records: tuple[RolloutRecord, ...] = field(repr=False)
+    torn: int = 0
+
+
+def read_saved_results(directory: Path) -> SavedResults:
+    """Read a directory. Raises PackageError when it holds no saved evaluation or a line in its middle is broken."""
+    for name, reader in (("results.jsonl", _read_results), ("traces.jsonl", _read_traces)):
+        if (directory / name).is_file():
+            return reader(directory)
+    nested = sorted([*directory.rglob("results.jsonl"), *directory.rglob("traces.jsonl")])
+    hint = f"Did you mean {nested[-1].parent}?" if nested else "Give the directory that vf-eval wrote."
+    raise PackageError(f"{directory} holds neither results.jsonl nor traces.jsonl", code="no_results", hint=hint)
+
+
+def _read_results(directory: Path) -> SavedResults:
+    path = directory / "metadata.json"
+    if not path.is_file():
+        raise PackageError(f"{directory} has no metadata.json", code="no_metadata")
+    metadata = _read_object(path)
+    lines, torn = read_lines(directory / "results.jsonl")
+    records = tuple(verifiers_results.to_records(lines, metadata.get("state_columns") or ()))
+    env_id, model = str(metadata.get("env_id") or ""), str(metadata.get("model") or "")
+    settings = verifiers_results.settings(metadata)
+    fingerprint = _fingerprint(env_id, model, lines)
+    return SavedResults("results.jsonl", env_id, model, fingerprint, metadata, settings, records, torn)
+
+
+def _read_traces(directory: Path) -> SavedResults:
+    path = directory / "configs" / "resolved" / "eval.json"
+    config = _read_object(path) if path.is_file() else {}
+    lines, torn = read_lines(directory / "traces.jsonl")
+    records = tuple(verifiers_traces.to_records(lines))
+    env_id, model = verifiers_traces.names(config, lines)
+    settings = verifiers_traces.settings(config)
+    fingerprint = _fingerprint(env_id, model, lines)
+    return SavedResults("traces.jsonl", env_id, model, fingerprint, config, settings, records, torn)
+
+
+def read_lines(path: Path) -> tuple[list[JsonObject], int]:
+    """The JSON objects of a file, and how many unreadable lines stood at its end. Raises PackageError."""
+    found: list[JsonObject] = []
+    broken: int | None = None
+    for number, line in enumerate(_lines(path), 1):
+        value = _parse(line)
+        if value is None:
+            broken = broken or number
+        elif broken:
+            raise PackageError(f"{path}: line {broken} is not a JSON object", code="broken_results")
+        else:
+            found.append(value)
+    return found, 1 if broken else 0
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        yield from (line for line in stream if line.strip())
+
+
+def _parse(line: str) -> JsonObject | None:
+    try:
+        value: Any = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _read_object(path: Path) -> JsonObject:
+    value = _parse(path.read_text(encoding="utf-8", errors="replace"))
+    if value is None:
+        raise PackageError(f"{path} is not a JSON object", code="broken_results")
+    return value
+
+
+def _fingerprint(env_id: str, model: str, lines: list[JsonObject]) -> str:
+    """The same whatever the order in which the rollouts ended, so that a rewritten file is the same upload."""
+    whole = hashlib.sha256(f"{env_id}\0{model}\n".encode())
+    for digest in sorted(hashlib.sha256(json.dumps(line, sort_keys=True).encode()).digest() for line in lines):
+        whole.update(digest)
+    return whole.hexdigest()

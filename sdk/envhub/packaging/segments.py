@@ -1,0 +1,249 @@
+"""Segments: rollout records as Parquet (zstd); written by workers and `hub eval push`, read by the hub and `datasets`.
+
+The scalars that people filter on are flat columns; what belongs to the package (task, prompt, completion, metrics, ...)
+is JSON text; token ids and logprobs are nested lists, one per turn. A record survives the round trip unchanged.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from envhub.errors import PackageError
+from envhub.protocol.base import Json, JsonObject
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+
+ROW_GROUP = 8  # rollouts a row group: reading one decodes at most this many
+MAX_ROWS = 1024
+MAX_GROUP_BYTES = 512 * 1024 * 1024  # decoded, of one row group: more is a bomb
+MAX_GROUP_VALUES = MAX_GROUP_BYTES // 8
+
+_INTS = pa.list_(pa.list_(pa.int64()))
+_JSON_FIELDS = ("metrics", "weights", "task", "prompt", "completion", "extras", "library")
+
+SCHEMA = pa.schema(
+    [
+        ("example", pa.int64()),
+        ("rollout", pa.int32()),
+        ("example_hash", pa.string()),
+        ("outcome", pa.string()),
+        ("reward", pa.float64()),
+        ("advantage", pa.float64()),
+        ("stop_condition", pa.string()),
+        ("failure", pa.string()),  # JSON of RolloutFailure
+        *((name, pa.string()) for name in _JSON_FIELDS),
+        ("turns", pa.list_(pa.string())),  # JSON of Turn, without tokens
+        ("prompt_ids", _INTS),  # [turns][P]; a turn without tokens is null
+        ("completion_ids", _INTS),  # [turns][C]
+        ("logprobs", pa.list_(pa.list_(pa.float64()))),  # [turns][C]
+        ("prompt_tokens", pa.int64()),
+        ("completion_tokens", pa.int64()),
+        ("judge_prompt_tokens", pa.int64()),
+        ("judge_completion_tokens", pa.int64()),
+        ("total_s", pa.float64()),
+        ("generation_s", pa.float64()),
+        ("scoring_s", pa.float64()),
+    ]
+)
+
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TEXTS = [*(field.name for field in SCHEMA if field.type == pa.string()), "turns.list.element"]
+_AS_READ = pa.schema(
+    (name, _TEXT if kind == pa.string() else pa.list_(_TEXT) if kind == pa.list_(pa.string()) else kind)
+    for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
+)
+
+
+class BadSegment(PackageError):
+    """The file is not a segment, or is too large to be opened safely."""
+
+    code = "bad_segment"
+
+
+def position(index: int) -> tuple[int, int]:
+    """(row group, row within it) of the record at `index` of a segment."""
+    return divmod(index, ROW_GROUP)
+
+
+def write_segment(records: Sequence[RolloutRecord]) -> bytes:
+    """One Parquet file; record i lies at `position(i)`."""
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
+        for start in range(0, len(records), ROW_GROUP):
+            writer.write_table(to_table(records[start : start + ROW_GROUP]))
+    return sink.getvalue()
+
+
+def to_table(records: Iterable[RolloutRecord]) -> pa.Table:
+    """The records as rows of SCHEMA."""
+    return pa.Table.from_pylist([_to_row(record) for record in records], schema=SCHEMA)
+
+
+def read_rollout(file: Path | BinaryIO, row_group: int, row: int) -> RolloutRecord:
+    """One record; decodes only its row group. Raises BadSegment when the file has no such row."""
+    with _open(file) as parquet:
+        if not 0 <= row_group < parquet.num_row_groups:
+            raise BadSegment(f"no row group {row_group}")
+        table = _read_group(parquet, row_group)
+    if not 0 <= row < table.num_rows:
+        raise BadSegment(f"no row {row} in row group {row_group}")
+    return _from_row(table.slice(row, 1).to_pylist()[0])
+
+
+def read_segment(file: Path | BinaryIO) -> Iterator[RolloutRecord]:
+    """Every record in order, one row group in memory at a time."""
+    for table in read_row_groups(file):
+        for row in table.to_pylist():
+            yield _from_row(row)
+
+
+def read_row_groups(file: Path | BinaryIO) -> Iterator[pa.Table]:
+    """Every row group as a table of SCHEMA."""
+    with _open(file) as parquet:
+        for index in range(parquet.num_row_groups):
+            yield _read_group(parquet, index)
+
+
+def to_records(table: pa.Table) -> list[RolloutRecord]:
+    """The rows of a table of SCHEMA as records."""
+    return [_from_row(row) for row in table.to_pylist()]
+
+
+def replace_extras(file: Path, change: Callable[[int, int, JsonObject], JsonObject]) -> bytes:
+    """The segment with other `extras`: change(place in the segment, rollout, extras) gives each record's. All other
+    columns are copied as they are, one row group in memory at a time."""
+    sink, column, place = io.BytesIO(), SCHEMA.get_field_index("extras"), 0
+    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
+        for table in read_row_groups(file):
+            texts = []
+            for rollout, text in zip(table["rollout"].to_pylist(), table["extras"].to_pylist(), strict=True):
+                texts.append(_dump(change(place, rollout, json.loads(text))))
+                place += 1
+            writer.write_table(table.set_column(column, SCHEMA.field(column), pa.array(texts, pa.string())))
+    return sink.getvalue()
+
+
+def count_rows(file: Path | BinaryIO) -> tuple[int, ...]:
+    """Rows of each row group, from the footer alone, after checking schema and budgets. Raises BadSegment."""
+    with _open(file) as parquet:
+        groups = [parquet.metadata.row_group(index) for index in range(parquet.num_row_groups)]
+        if sum(group.num_rows for group in groups) > MAX_ROWS:
+            raise BadSegment(f"more than {MAX_ROWS} rollouts in one segment")
+        return tuple(group.num_rows for group in groups)
+
+
+@contextmanager
+def _open(file: Path | BinaryIO) -> Iterator[pq.ParquetFile]:
+    try:
+        parquet = pq.ParquetFile(file, read_dictionary=_TEXTS)
+    except (pa.ArrowException, OSError) as error:
+        raise BadSegment(f"not a Parquet file: {error}") from error
+    except KeyError as error:
+        raise BadSegment("the columns are not those of a rollout segment") from error
+    with parquet:
+        if not parquet.schema_arrow.equals(_AS_READ):
+            raise BadSegment("the columns are not those of a rollout segment")
+        for group in (parquet.metadata.row_group(index) for index in range(parquet.metadata.num_row_groups)):
+            values = sum(group.column(index).num_values for index in range(group.num_columns))
+            if group.total_byte_size > MAX_GROUP_BYTES or values > MAX_GROUP_VALUES:
+                raise BadSegment("a row group is too large to be read")
+        yield parquet
+
+
+def _read_group(parquet: pq.ParquetFile, index: int) -> pa.Table:
+    """A row group as a table of SCHEMA. Texts stay in their dictionaries until their whole size is known: one text that
+    is named a million times takes a few bytes in the file. Raises BadSegment."""
+    try:
+        table = parquet.read_row_group(index)
+        if sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks) > MAX_GROUP_BYTES:
+            raise BadSegment("a row group is too large to be read")
+        return table.cast(SCHEMA)
+    except (pa.ArrowException, OSError) as error:
+        raise BadSegment(f"a row group cannot be read: {error}") from error
+
+
+def _text_bytes(array: pa.Array) -> int:
+    """The bytes of all texts of a column's piece, each as often as it is there."""
+    if pa.types.is_list(array.type):
+        return _text_bytes(array.flatten())
+    if not pa.types.is_dictionary(array.type):
+        return 0
+    lengths = pc.binary_length(array.dictionary).cast(pa.int64())
+    return pc.sum(lengths.take(array.indices)).as_py() or 0
+
+
+def _dump(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))  # ASCII: lone surrogates of a package's text survive
+
+
+def _to_row(record: RolloutRecord) -> dict[str, Any]:
+    dumped = record.model_dump(exclude={"turns", *_JSON_FIELDS})
+    tokens = [turn.tokens for turn in record.turns]
+    return {
+        "example": record.example,
+        "rollout": record.rollout,
+        "example_hash": record.example_hash,
+        "outcome": record.outcome.value,
+        "reward": record.reward,
+        "advantage": record.advantage,
+        "stop_condition": _plain(record.stop_condition),
+        "failure": None if record.failure is None else _dump(dumped["failure"]),
+        **{name: _dump(getattr(record, name)) for name in _JSON_FIELDS},
+        "turns": [_dump(turn.model_dump(exclude={"tokens"})) for turn in record.turns],
+        "prompt_ids": [None if t is None else t.prompt_ids for t in tokens],
+        "completion_ids": [None if t is None else t.completion_ids for t in tokens],
+        "logprobs": [None if t is None else t.logprobs for t in tokens],
+        "prompt_tokens": record.usage.prompt_tokens,
+        "completion_tokens": record.usage.completion_tokens,
+        "judge_prompt_tokens": record.judge_usage.prompt_tokens,
+        "judge_completion_tokens": record.judge_usage.completion_tokens,
+        **dumped["timing"],
+    }
+
+
+def _plain(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _from_row(row: Mapping[str, Any]) -> RolloutRecord:
+    try:
+        return _record(row)
+    except (ValueError, TypeError, RecursionError) as error:  # pydantic's ValidationError is a ValueError
+        raise BadSegment(f"a row is not a rollout record: {str(error)[:300]}") from error
+
+
+def _record(row: Mapping[str, Any]) -> RolloutRecord:
+    tokens = zip(row["prompt_ids"], row["completion_ids"], row["logprobs"], strict=True)
+    return RolloutRecord(
+        example=row["example"],
+        rollout=row["rollout"],
+        example_hash=row["example_hash"],
+        outcome=Outcome(row["outcome"]),
+        reward=row["reward"],
+        advantage=row["advantage"],
+        stop_condition=row["stop_condition"],
+        failure=None if row["failure"] is None else RolloutFailure.model_validate(json.loads(row["failure"])),
+        **{name: json.loads(row[name]) for name in _JSON_FIELDS},
+        turns=tuple(_turn(turn, *ids) for turn, ids in zip(row["turns"], tokens, strict=True)),
+        usage=Usage(prompt_tokens=row["prompt_tokens"], completion_tokens=row["completion_tokens"]),
+        judge_usage=Usage(prompt_tokens=row["judge_prompt_tokens"], completion_tokens=row["judge_completion_tokens"]),
+        timing=Timing(total_s=row["total_s"], generation_s=row["generation_s"], scoring_s=row["scoring_s"]),
+    )
+
+
+def _turn(text: str, prompt_ids: list[int] | None, completion_ids: list[int], logprobs: list[float]) -> Turn:
+    turn = json.loads(text)
+    if prompt_ids is not None:
+        turn["tokens"] = TokenData(
+            prompt_ids=tuple(prompt_ids), completion_ids=tuple(completion_ids), logprobs=tuple(logprobs)
+        )
+    return Turn.model_validate(turn)

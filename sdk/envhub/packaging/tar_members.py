@@ -1,0 +1,59 @@
+"""Members of a tar.gz, decompressed under a byte budget while they stream."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, cast
+
+from envhub.errors import ArchiveError
+from envhub.packaging.zip_members import Entry
+
+HEADER_ALLOWANCE = 32 * 1024 * 1024  # tar and pax headers beside the files' own bytes
+
+
+class _Budgeted(io.RawIOBase):
+    """Reads gzip data and stops with ArchiveError once more than `limit` bytes came out."""
+
+    def __init__(self, source: IO[bytes], limit: int) -> None:
+        self._source, self._left = source, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left + 1 if size < 0 else min(size, self._left + 1)
+        data = self._source.read(wanted)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveError("unpacks to more bytes than allowed", code="too_large")
+        return data
+
+
+def entries(stream: IO[bytes], *, max_unpacked: int) -> Iterator[Entry]:
+    """Every member in file order; an entry may only be opened before the next is asked for. Raises ArchiveError."""
+    try:
+        with gzip.GzipFile(fileobj=stream, mode="rb") as unzipped:
+            source = _Budgeted(cast("IO[bytes]", unzipped), max_unpacked + HEADER_ALLOWANCE)
+            with tarfile.open(fileobj=source, mode="r|", encoding="utf-8", errors="strict") as archive:
+                for info in archive:
+                    yield _entry(archive, info)
+                    archive.members = []  # type: ignore[attr-defined]  # else the list grows with the archive
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ArchiveError(f"broken tar.gz file: {error}", code="broken_archive") from error
+
+
+def _entry(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Entry:
+    if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or info.issparse():
+        raise ArchiveError(f"{info.name!r} is a link or a special file", code="unsafe_member")
+    return Entry(info.name, info.size, info.mode, info.isdir(), lambda: _open(archive, info))
+
+
+def _open(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    stream = archive.extractfile(info)
+    if stream is None:
+        raise ArchiveError(f"{info.name!r} has no content", code="unsafe_member")
+    return stream

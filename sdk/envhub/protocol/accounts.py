@@ -1,0 +1,125 @@
+"""Accounts on the wire: who am I, API tokens, device login (RFC 8628)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Slug
+
+
+class Scope(StrEnum):
+    """What a token may do. `admin` is only granted to tokens of administrators."""
+
+    READ = "read"
+    WRITE = "write"
+    INFERENCE = "inference"
+    ADMIN = "admin"
+
+
+class WhoAmI(Response):
+    """The caller."""
+
+    user: Slug
+    owners: tuple[Slug, ...]
+    scopes: tuple[Scope, ...]
+    is_admin: bool = False
+
+
+class TokenRequest(Request):
+    """Make an API token."""
+
+    name: str = Field(min_length=1, max_length=100)
+    scopes: tuple[Scope, ...] = (Scope.READ, Scope.WRITE, Scope.INFERENCE)
+    expires_in_days: int | None = Field(default=365, ge=1, le=3650)
+
+
+class TokenView(Response):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    prefix: str
+    scopes: tuple[Scope, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked: bool
+
+
+class TokenCreated(Response):
+    """The only answer that holds the token itself."""
+
+    token: str
+    view: TokenView
+
+
+class DeviceCode(Response):
+    """RFC 8628 section 3.2."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+class DeviceToken(Response):
+    """RFC 8628 section 3.5 success answer."""
+
+    access_token: str
+    token_type: str = "bearer"
+    expires_in: int | None = None
+
+
+class DeviceCodeRequest(Response):
+    """RFC 8628 section 3.1, JSON or form-encoded; unknown parameters are ignored as RFC 6749 asks."""
+
+    client_id: str = Field(default="envhub", max_length=100)
+    client_name: str = Field(default="", max_length=100)  # shown to the person who approves, e.g. the host name
+    scope: str = Field(default="", max_length=200)  # space-separated; empty: read write inference
+
+
+class DeviceTokenRequest(Response):
+    """RFC 8628 section 3.4."""
+
+    device_code: str = Field(max_length=200)
+    grant_type: str = ""
+    client_id: str = ""
+
+
+class UserView(Response):
+    """A user as administrators see it."""
+
+    name: Slug
+    is_admin: bool
+    is_active: bool
+    joined_at: datetime
+    last_login: datetime | None = None
+    invited: bool = False  # has neither signed in nor set a password
+
+
+class UserChange(Request):
+    """What an administrator changes of a user."""
+
+    is_active: bool  # False: password, sessions, tokens and devices are refused until it is True again
+
+
+class InvitationRequest(Request):
+    """Invite a person: makes the user, and a one-time link on which a password is set."""
+
+    name: Slug
+    is_admin: bool = False
+    reset: bool = False  # for somebody who has an account: a link on which a new password is set
+    valid_days: int = Field(default=7, ge=1, le=30)
+
+
+class InvitationCreated(Response):
+    """The only answer that holds the link."""
+
+    user: UserView
+    url: str
+    expires_at: datetime

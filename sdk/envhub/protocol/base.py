@@ -1,0 +1,69 @@
+"""Base classes and small shared types of the wire: requests refuse unknown fields, responses tolerate them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Item = TypeVar("Item")
+Json: TypeAlias = Any  # a JSON value that belongs to a user's package; never interpreted by us
+JsonObject: TypeAlias = dict[str, Any]
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$")]
+
+
+class Request(BaseModel):
+    """A body that a client sends: unknown fields are an error, so a typo is never silently ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Response(BaseModel):
+    """A body that the hub (or a box) answers: unknown fields are dropped, so older clients keep working."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Page(Response, Generic[Item]):
+    """One page of a keyset-paginated list. `next` is the whole URL of the next page, or None at the end."""
+
+    items: tuple[Item, ...]
+    next: str | None = None
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """RunViewPage for Page[RunView]: OpenAPI allows no brackets in names."""
+        return "".join(getattr(param, "__name__", "Any") for param in params) + "Page"
+
+
+class ErrorDetail(Response):
+    """Why a request failed. `fields` maps a dotted path in the request body to what is wrong there."""
+
+    code: str
+    message: str
+    hint: str = ""
+    fields: dict[str, str] = {}
+
+
+class ErrorBody(Response):
+    """The body of every 4xx and 5xx answer of the hub."""
+
+    error: ErrorDetail
+
+
+class Upload(Response):
+    """Where to PUT the bytes of one blob. `headers` must be sent as they are."""
+
+    sha256: Sha256
+    url: str
+    headers: dict[str, str] = {}
+
+
+class BlobRef(Response):
+    """Bytes in object storage, by content. `url` (presigned, short-lived) is there where the reader may fetch them."""
+
+    sha256: Sha256
+    size: int
+    url: str | None = None

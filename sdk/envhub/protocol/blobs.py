@@ -1,0 +1,27 @@
+"""Blobs on the wire: which bytes the hub lacks, and where to put them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Sha256, Upload
+
+
+class BlobNeed(Request):
+    """One blob that the sender could upload."""
+
+    sha256: Sha256
+    size: int = Field(ge=0)
+
+
+class BlobsRequest(Request):
+    """Which of these has the hub not had from this owner?"""
+
+    owner: str = ""  # for whom; the caller's own namespace when empty, the run's owner by a run token
+    blobs: tuple[BlobNeed, ...] = Field(max_length=10_000)
+
+
+class BlobsReply(Response):
+    """Where to put the missing ones."""
+
+    missing: tuple[Upload, ...]

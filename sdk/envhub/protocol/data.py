@@ -1,0 +1,38 @@
+"""Data sets and models kept by the hub, on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Sha256
+
+DataKind = Literal["dataset", "model"]
+
+
+class DataFile(Request):
+    """One file of a snapshot; its bytes were uploaded as a blob."""
+
+    path: str = Field(min_length=1, max_length=500)
+    sha256: Sha256
+    size: int = Field(ge=0)
+
+
+class DataRequest(Request):
+    """A snapshot added by hand: from now on what `main` means."""
+
+    files: tuple[DataFile, ...] = Field(min_length=1, max_length=10_000)
+
+
+class DataView(Response):
+    """The pinned snapshot of a repository."""
+
+    kind: DataKind
+    repository: str
+    revision: str
+    upstream: bool
+    files: int
+    size: int
+    created_at: datetime

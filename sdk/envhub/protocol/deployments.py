@@ -1,0 +1,45 @@
+"""Deployments on the wire: a catalog model or adapter that is kept ready at /inference/v1."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Slug
+from envhub.protocol.runs import Failure, RunState
+
+
+class DeploymentRequest(Request):
+    """Serve `model` (owner/name). Without a request for `idle_seconds` it is unloaded; the next request loads it."""
+
+    model: str = Field(min_length=1, max_length=255)
+    idle_seconds: float = Field(default=900.0, ge=10)
+    engine: Literal["torch", "vllm"] | None = None
+
+
+class DeploymentUsage(Response):
+    """What was asked of a deployment since it was created."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class DeploymentView(Response):
+    """A deployment; `state` is that of its serve run, None while unloaded."""
+
+    id: str
+    owner: Slug
+    model: str
+    base: str = ""  # of an adapter
+    state: RunState | None = None
+    run_id: str | None = None
+    waiting_for: str | None = None
+    failure: Failure | None = None
+    idle_seconds: float
+    usage: DeploymentUsage = DeploymentUsage()
+    created_by: str
+    created_at: datetime
+    last_used_at: datetime | None = None

@@ -1,0 +1,193 @@
+"""Evaluations on the wire: configuration, the worker's payload, segments of rollouts, summaries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.models import EndpointTarget
+from envhub.protocol.packages import GenerationEvidence, Visibility
+from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.runs import FailureKind, RunState
+
+
+class EvaluationSource(StrEnum):
+    """`hosted` ran in this hub's sandbox; `pushed` is self-reported by its uploader."""
+
+    HOSTED = "hosted"
+    PUSHED = "pushed"
+
+
+class EvaluationConfig(Request):
+    """What to evaluate and how. The CLI, the TOML form and the API all end in this type."""
+
+    environment: str  # "owner/name" or "owner/name@version"
+    model: str  # "hub/tiny", "owner/endpoint-name", an adapter later
+    num_examples: int = Field(default=5, ge=-1)  # -1: all
+    rollouts_per_example: int = Field(default=3, ge=1, le=1024)
+    env_args: JsonObject = Field(default_factory=dict)
+    taskset: JsonObject | None = None  # [eval.taskset]
+    harness: JsonObject | None = None  # [eval.harness]
+    sampling: JsonObject = Field(default_factory=dict)
+    concurrency: int = Field(default=64, ge=1, le=1024)  # rollouts in flight
+    max_retries: int = Field(default=2, ge=0, le=10)  # of infrastructure failures, per rollout
+    timeout_s: float | None = Field(default=600.0, gt=0)  # wall seconds for each rollout
+    state_columns: tuple[str, ...] = ()
+    seed: int | None = None
+    split: str = "eval"
+    name: str = ""
+    judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
+    secrets: tuple[str, ...] = ()  # names of the starter's secrets granted to the run
+    allow_hosts: tuple[str, ...] = ()  # host:port that the box may reach, within what the operator allows
+    visibility: Visibility | None = None  # None: public when environment and model are, and the hub ran it
+
+
+class EvalPayload(Response):
+    """`Claim.payload` of an evaluation run."""
+
+    evaluation_id: str
+    environment: str  # owner/name@version
+    env_id: str  # distribution name
+    module: str
+    evidence: GenerationEvidence
+    lock: EnvironmentLock  # with presigned wheel urls
+    config: EvaluationConfig
+    target: EndpointTarget  # where policy calls go, with its key: never enters the box
+    judges: dict[str, EndpointTarget] = Field(default_factory=dict)
+    secrets: dict[str, str] = Field(default_factory=dict)  # injected into the box
+    done: tuple[DoneExample, ...] = ()  # what an earlier attempt has already stored
+    data_url: str | None = None  # the hub's Hugging Face cache, for the box's HF_ENDPOINT
+
+
+class DoneExample(Response):
+    """Stored rollouts of one example."""
+
+    example: int
+    example_hash: str
+    rollouts: tuple[int, ...]
+
+
+class IndexRow(Request):
+    """The slim row of one rollout: all that lists, filters and statistics need."""
+
+    example: int
+    rollout: int
+    example_hash: str
+    outcome: Outcome
+    reward: float | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    failure_kind: FailureKind | None = None
+    failure_message: str = ""
+    turns: int = 0
+    usage: Usage = Usage()
+    judge_usage: Usage = Usage()
+    duration_s: float = 0.0
+    row_group: int = 0
+    row: int = 0  # within the row group
+
+
+class SegmentRequest(Request):
+    """An uploaded Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout)."""
+
+    sha256: Sha256
+    size: int
+    rows: tuple[IndexRow, ...] = Field(max_length=1024)
+    total_rollouts: int | None = None  # planned number, once the worker knows the data set's size
+
+
+class SegmentReply(Response):
+    """How many rows were new."""
+
+    stored: int
+
+
+class PassAtK(Response):
+    """Unbiased estimate of solving an example within k attempts, with its standard error over examples."""
+
+    k: int
+    value: float
+    std_error: float | None = None
+
+
+class MetricSummary(Response):
+    """One metric over all scored rollouts; the standard error is clustered by example."""
+
+    name: str
+    mean: float
+    std_error: float | None = None
+    count: int
+
+
+class EvaluationSummary(Response):
+    """The statistics of an evaluation. `reward` is None until one rollout is scored."""
+
+    planned: int
+    stored: int
+    scored: int  # outcomes ok and truncated
+    outcomes: dict[str, int] = Field(default_factory=dict)  # ok, truncated, and failed by failure kind
+    reward: MetricSummary | None = None
+    pass_at_k: tuple[PassAtK, ...] = ()
+    metrics: tuple[MetricSummary, ...] = ()
+    usage: Usage = Usage()
+    judge_usage: Usage = Usage()
+    histogram: tuple[int, ...] = ()  # rollouts by reward, equal bins over [histogram_min, histogram_max]
+    histogram_min: float = 0.0
+    histogram_max: float = 1.0
+
+
+class EvaluationView(Response):
+    """One evaluation as the API shows it."""
+
+    id: str
+    owner: Slug
+    environment: str  # owner/name
+    version: str | None
+    model: str
+    name: str = ""
+    source: EvaluationSource
+    state: RunState
+    run_id: str | None
+    visibility: Visibility = Visibility.PRIVATE
+    config: EvaluationConfig
+    summary: EvaluationSummary
+    created_by: str
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class RolloutRow(Response):
+    """One rollout in a list."""
+
+    id: str
+    example: int
+    rollout: int
+    outcome: Outcome
+    reward: float | None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    failure_kind: FailureKind | None = None
+    failure_message: str = ""
+    turns: int = 0
+    usage: Usage = Usage()
+    duration_s: float = 0.0
+
+
+class EvaluationPush(Request):
+    """Begin an upload of results made elsewhere; `fingerprint` (SHA-256 of the results) makes a second push a no-op."""
+
+    environment: str
+    model: str
+    fingerprint: Sha256
+    config: EvaluationConfig
+    format: str  # "results.jsonl" or "traces.jsonl"
+    metadata: JsonObject = Field(default_factory=dict)
+
+
+class SegmentBlob(Response):
+    """A stored segment, for exports and pulls."""
+
+    blob: BlobRef
+    rollouts: int

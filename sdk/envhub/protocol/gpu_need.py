@@ -1,0 +1,142 @@
+"""How many GPUs a training run takes and how much memory of each: the hub leases by it, the worker places by it.
+
+Learner and engine share one GPU in turns unless the file asks for more: the learner keeps weights and optimiser there,
+the engine's weights and cache leave it while the learner works. Formulas of the learner are workers.training's memory
+plan with every layer recomputed, which the worker falls back to when memory is short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_estimate import HEAD_CHUNK, SMALL, estimate
+from envhub.protocol.training_shapes import ModelShape
+from envhub.protocol.training_trainer import TrainerTable, TrainingMode
+
+Engine = Literal["torch", "vllm"]
+MB, GB = 1024**2, 1024**3
+RESERVE = 2 * GB  # a process's CUDA context, kernels, graphs and fragmentation
+LEAST_ROLLOUTS = 8  # that the engine's cache must hold at full length, if so many are ever in flight
+VERSIONS = 4  # of an adapter, in the engine at once
+BF16, FP32, ADAMW = 2, 4, 12  # bytes of a weight; of its master copy's gradient and two moments
+
+
+class BadWish(ValueError):
+    """`[trainer]` asks for GPUs in a way that cannot be; `field` is the key, the message says what to do."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Split:
+    """GPUs of the learner and of the engine. engine 0: it takes turns with the learner, or needs none (torch)."""
+
+    learner: int
+    engine: int
+
+    @property
+    def count(self) -> int:
+        """Both."""
+        return self.learner + self.engine
+
+
+@dataclass(frozen=True)
+class GpuSizes:
+    """Bytes over all GPUs of a part, `learner_step` on each."""
+
+    learner_fixed: int  # weights, masters, gradients, moments
+    learner_step: int  # activations and logits of a micro-batch
+    engine_weights: int
+    engine_cache: int  # the least that is worth starting
+    heads: int  # a split of the engine must divide them
+
+
+def engine_of(trainer: TrainerTable, default: str) -> Engine:
+    """What serves the policy; `default` is the model's."""
+    kind = trainer.engine or ("torch" if trainer.deterministic else default)
+    return "vllm" if kind == "vllm" else "torch"
+
+
+def split_of(trainer: TrainerTable, engine: Engine) -> Split:
+    """How the wishes are read: one GPU in turns, unless more are asked for. Raises BadWish."""
+    learner, engine_gpus = trainer.train_gpus, trainer.engine_gpus
+    if engine == "torch":
+        if engine_gpus:
+            raise BadWish(
+                "trainer.engine_gpus", 'the torch engine has no GPU: leave engine_gpus out, or engine = "vllm"'
+            )
+        return Split(learner or 1, 0)
+    asked = (learner or 1) + (engine_gpus or 1)
+    apart = asked > 2 or (learner is not None and engine_gpus is not None)
+    return Split(learner or 1, engine_gpus or 1) if apart else Split(1, 0)
+
+
+def gpu_sizes(config: TrainingConfig, shape: ModelShape) -> GpuSizes:
+    """What the parts of the run weigh on GPUs: the learner in bf16 with fp32 masters."""
+    trainer = config.trainer
+    full = trainer.mode is TrainingMode.FULL
+    trained = shape.parameters if full else shape.lora_parameters(trainer.rank, trainer.target_modules)
+    head_gradient = shape.vocabulary * shape.hidden * FP32 if full else 0
+    counts = estimate(config, None)
+    budget = trainer.token_budget or max(counts.longest_sample, 8192)
+    token = BF16 * (shape.layers + 3) * shape.hidden + 2 * FP32 * shape.hidden + _layer(shape)
+    width = FP32 if trainer.dtype == "float32" or shape.parameters < SMALL else BF16
+    adapters = 0 if full else VERSIONS * trained * width
+    rollouts = min(config.inflight, LEAST_ROLLOUTS)
+    return GpuSizes(
+        learner_fixed=shape.parameters * BF16 + trained * (FP32 + ADAMW) + head_gradient,
+        learner_step=budget * token + 3 * min(budget, HEAD_CHUNK) * shape.vocabulary * FP32,
+        engine_weights=shape.parameters * width + adapters,
+        engine_cache=rollouts * counts.longest_sample * shape.kv_values * width,
+        heads=shape.kv_heads,
+    )
+
+
+def _layer(shape: ModelShape) -> int:
+    """What one layer keeps of a token while it is run again."""
+    query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return BF16 * (8 * shape.hidden + 4 * shape.intermediate + 6 * query + 5 * key)
+
+
+def shared_bytes(sizes: GpuSizes) -> int:
+    """Of the one GPU on which learner and engine take turns; both keep their contexts there."""
+    serving, learning = sizes.engine_weights + sizes.engine_cache, sizes.learner_step
+    return sizes.learner_fixed + max(serving, learning) + 2 * RESERVE
+
+
+def engine_bytes(sizes: GpuSizes, gpus: int) -> int:
+    """Of each GPU of an engine that is split over so many."""
+    return (sizes.engine_weights + sizes.engine_cache) // gpus + RESERVE
+
+
+def learner_bytes(sizes: GpuSizes, gpus: int) -> int:
+    """Of each GPU of the learner: its state is split over them (FSDP2), a micro-batch is not."""
+    return sizes.learner_fixed // gpus + sizes.learner_step + RESERVE
+
+
+def gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -> GpuNeed:
+    """What to ask of a worker. An unknown shape asks for GPUs of any size. Raises BadWish."""
+    split = split_of(config.trainer, engine)
+    if shape is None:
+        return GpuNeed(count=split.count)
+    sizes = gpu_sizes(config, shape)
+    if split.engine and sizes.heads % split.engine:
+        raise BadWish("trainer.engine_gpus", heads_message(sizes.heads, split.engine))
+    if split.engine:
+        most = max(engine_bytes(sizes, split.engine), learner_bytes(sizes, split.learner))
+    elif engine == "vllm":
+        most = shared_bytes(sizes)
+    else:
+        most = learner_bytes(sizes, split.learner)
+    return GpuNeed(count=split.count, memory_mb=-(-most // MB))
+
+
+def heads_message(heads: int, gpus: int) -> str:
+    """Why the engine cannot be split over so many GPUs, and over how many it can."""
+    possible = ", ".join(str(number) for number in range(1, heads + 1) if heads % number == 0)
+    return f"the model's {heads} key-value heads cannot be split over {gpus} GPUs: engine_gpus may be {possible}"

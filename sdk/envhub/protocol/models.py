@@ -1,0 +1,146 @@
+"""Models on the wire: registered endpoints, local model directories, and what a worker needs to call one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from envhub.protocol.base import Request, Response, Sha256, Slug
+from envhub.protocol.packages import Visibility
+
+ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$")]
+
+
+class EndpointKind(StrEnum):
+    """The dialect that an outside endpoint speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+class ModelSource(StrEnum):
+    """Where a model's answers come from."""
+
+    ENDPOINT = "endpoint"  # an outside endpoint
+    LOCAL = "local"  # a model directory, served by a worker with an engine
+
+
+class EndpointVariant(Request):
+    """One address of a model. Several variants are used round-robin with failover."""
+
+    kind: EndpointKind = EndpointKind.OPENAI
+    base_url: str
+    model: str = Field(min_length=1, max_length=255)  # the name that the endpoint knows
+    api_key: str | None = Field(default=None, repr=False)  # write-only; None keeps the key of this URL and model
+    headers: dict[str, str] = Field(default_factory=dict)
+    timeout_s: float = Field(default=300.0, gt=0)
+    max_retries: int = Field(default=3, ge=0, le=20)
+
+
+class ModelRequest(Request):
+    """Register (or replace) a model of an owner by its endpoints."""
+
+    name: ModelName
+    variants: tuple[EndpointVariant, ...] = Field(min_length=1, max_length=32)
+    test: bool = True  # call each variant once before saving
+    visibility: Visibility | None = None  # who may call it; None: keep, private for a new model
+
+
+class LocalModelRequest(Request):
+    """Register a model directory whose files are already uploaded blobs."""
+
+    engine: str = "torch"  # "torch" or "vllm"
+    files: dict[str, Sha256] = Field(min_length=1, max_length=2000)  # relative path -> sha256
+    visibility: Visibility | None = None  # who may call it; None: keep, private for a new model
+
+
+class VariantTest(Response):
+    """What came of calling one variant."""
+
+    base_url: str
+    ok: bool
+    seconds: float = 0.0
+    message: str = ""
+
+
+class ModelTest(Response):
+    """What came of calling a model's variants once each."""
+
+    ok: bool
+    variants: tuple[VariantTest, ...] = ()
+
+
+class ModelView(Response):
+    """A model that can be named as `owner/name` in evaluations and at /inference/v1."""
+
+    id: str
+    owner: Slug
+    name: str
+    source: ModelSource
+    variants: tuple[VariantView, ...] = ()
+    engine: str | None = None  # "torch" or "vllm" for local models
+    visibility: Visibility = Visibility.PRIVATE
+    created_at: datetime
+    last_error: str = ""
+    base: str = ""  # of an adapter: the model it belongs to
+    trainable: bool | None = None  # here, now; None: the hub does not say
+    servable: bool | None = None
+    parameters: int | None = None
+    needs: str = ""  # what training or serving it takes, and what is missing: "a GPU worker (none is online)"
+
+
+class VariantView(Response):
+    """A variant without its secrets."""
+
+    kind: EndpointKind
+    base_url: str
+    model: str
+    has_key: bool
+    timeout_s: float
+    max_retries: int
+
+
+class TargetVariant(Response):
+    """A variant with its credentials: only inside a claim's payload."""
+
+    kind: EndpointKind
+    base_url: str
+    model: str
+    api_key: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    timeout_s: float = 300.0
+    max_retries: int = 3
+
+
+class LocalTarget(Response):
+    """A model directory that the worker itself serves: files by name, fetched from the hub by presigned URL."""
+
+    fingerprint: str  # SHA-256 over (path, sha256) of the files: names the engine and its cache
+    engine: str  # "torch" or "vllm"
+    files: dict[str, str]  # relative path -> sha256
+    urls: dict[str, str]  # relative path -> presigned url
+    adapter: LocalTarget | None = None  # a LoRA adapter that is served over it
+
+
+class OutboundPolicy(Response):
+    """Where user-given URLs may lead beyond public addresses; enforced by envhub.client.outbound.
+
+    allow: "host", "host:port" or CIDR, each opening private addresses too. own_urls: URLs of this installation
+    (the hub itself): their ports are never reachable on this machine's or their own addresses, whatever `allow` says.
+    """
+
+    allow: tuple[str, ...] = ()
+    allow_loopback: bool = False
+    own_urls: tuple[str, ...] = ()
+
+
+class EndpointTarget(Response):
+    """Where the interceptor sends the calls of one route: outside variants, or a local model."""
+
+    model: str  # owner/name, the name that the box sees
+    variants: tuple[TargetVariant, ...] = ()
+    local: LocalTarget | None = None
+    outbound: OutboundPolicy = OutboundPolicy()  # the hub's rules for `variants`

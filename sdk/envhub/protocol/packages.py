@@ -1,0 +1,170 @@
+"""Environments and versions on the wire: what `hub push` sends and what the registry shows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import JsonObject, Request, Response, Sha256, Slug, Upload
+from envhub.protocol.runs import Failure
+
+
+class Visibility(StrEnum):
+    """Who may see an environment. A private one is 404 to everybody else."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
+class Generation(StrEnum):
+    """Which verifiers API a package is written for: Environment classes, Taskset/Harness, or 0.3.1+ tasksets."""
+
+    LEGACY = "legacy"  # verifiers 0.1.10-0.3.1: load_environment returns a v0 Environment
+    HARNESS = "harness"  # verifiers 0.1.14 and 0.1.15.dev11: vf.Taskset / vf.Harness through vf.Env
+    CURRENT = "current"  # verifiers 0.3.1-0.4.x: a Taskset subclass exported by __all__
+
+
+class VersionState(StrEnum):
+    """`building` until the build run reports; only `ready` versions can be evaluated or trained on."""
+
+    BUILDING = "building"
+    READY = "ready"
+    INVALID = "invalid"
+
+
+class GenerationEvidence(Response):
+    """How the generation was found: the verdict and, for people, why (file:line and specifier)."""
+
+    generation: Generation | None
+    specifier: str  # the package's own requirement on verifiers, as written ("" when absent)
+    constraint_set: str  # a key of envhub.packaging's constraint data
+    reasons: tuple[str, ...] = ()
+
+
+class GitState(Request):
+    """Where the source came from."""
+
+    commit: str
+    dirty: bool
+    branch: str = ""
+
+
+class PushFile(Request):
+    """One distribution file of a push."""
+
+    filename: str
+    sha256: Sha256
+    size: int
+
+
+class PushRequest(Request):
+    """Begin a push. The hub reads name, version and everything else from the archives themselves, never from here."""
+
+    name: Slug
+    version: str
+    visibility: Visibility | None = None  # None: keep; public for a new environment
+    wheel: PushFile
+    sdist: PushFile
+    git: GitState | None = None
+
+
+class PushReply(Response):
+    """`missing` are the blobs to upload; `unchanged` means that this very content is already this version."""
+
+    push_id: str
+    missing: tuple[Upload, ...]
+    unchanged: bool = False
+
+
+class PushComplete(Response):
+    """The version that a push made, and the run that builds it (None when nothing changed)."""
+
+    version: VersionView
+    build_run_id: str | None
+    created: bool
+
+
+class EnvironmentView(Response):
+    """An environment in lists and on its page."""
+
+    id: str
+    owner: Slug
+    name: Slug
+    description: str
+    visibility: Visibility
+    latest_version: str | None
+    latest_state: VersionState | None
+    tags: tuple[str, ...] = ()
+    evaluations: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+class Check(Response):
+    """One automatic test of a version, shown on its trust card."""
+
+    name: str  # "install", "load", "describe", "scripted-rollout", "readme", ...
+    passed: bool
+    summary: str
+    detail: str = ""
+
+
+class VersionView(Response):
+    """One immutable version."""
+
+    id: str
+    owner: Slug
+    name: Slug
+    version: str
+    state: VersionState
+    yanked: bool = False
+    yank_reason: str = ""
+    summary: str = ""
+    requires_python: str = ""
+    dependencies: tuple[str, ...] = ()
+    license: str = ""
+    generation: GenerationEvidence | None = None
+    git: GitState | None = None
+    wheel_sha256: Sha256
+    sdist_sha256: Sha256
+    size: int
+    build_run_id: str | None = None
+    checks: tuple[Check, ...] = ()
+    describe: JsonObject | None = None  # a `Description` of envhub.protocol.runner once built
+    lock_sha256: Sha256 | None = None
+    failure: Failure | None = None  # why it is invalid
+    eval_defaults: JsonObject = Field(default_factory=dict)  # [tool.verifiers.eval]
+    created_at: datetime
+    created_by: str
+
+
+class FileEntry(Response):
+    """One file of a version's sdist."""
+
+    path: str
+    size: int
+
+
+class FileContent(Response):
+    """A file's text; `text` is None for a binary file or one that is too large to show."""
+
+    path: str
+    size: int
+    text: str | None
+    truncated: bool = False
+
+
+class EnvironmentPatch(Request):
+    """Change what may change of an environment."""
+
+    visibility: Visibility | None = None
+    description: str | None = None
+
+
+class YankRequest(Request):
+    """Hide a version from resolution (or show it again); it stays installable by exact pin."""
+
+    yanked: bool
+    reason: str = Field(default="", max_length=500)

@@ -1,0 +1,102 @@
+"""The normalised rollout record: one attempt at one example, with its turns, whatever library generation made it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import Json, JsonObject, Response
+from envhub.protocol.runs import FailureKind
+
+
+class Outcome(StrEnum):
+    """What became of a rollout. Only `ok` and `truncated` rollouts have a reward."""
+
+    OK = "ok"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+
+
+class RolloutFailure(Response):
+    """Why a rollout failed: whose fault, the exception's type and text, its traceback when there is one."""
+
+    kind: FailureKind
+    type: str
+    message: str
+    traceback: str = ""
+
+
+class TokenData(Response):
+    """Tokens of one turn, exactly as the engine saw and sampled them.
+
+    prompt_ids: [P]; completion_ids: [C]; logprobs: [C] natural-log probabilities of the sampler, or empty.
+    """
+
+    prompt_ids: tuple[int, ...] = ()
+    completion_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+class Usage(Response):
+    """Token counts as the endpoint reported them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Turn(Response):
+    """One model call, as the interceptor recorded it."""
+
+    index: int
+    route: str = "policy"  # "policy" or "judge"
+    protocol: str  # "chat", "completions", "messages", "responses", "tokens"
+    response_id: str = ""
+    model: str
+    request: JsonObject  # messages or prompt, tools, sampling: the body without credentials
+    response: JsonObject  # the assembled answer (also for streams)
+    finish_reason: str | None = None
+    status: int = 200
+    error: str = ""
+    tokens: TokenData | None = None
+    token_texts: tuple[str, ...] = ()  # of tokens.completion_ids, as the endpoint spells them: for people
+    usage: Usage = Usage()
+    policy_version: int | None = None
+    started_s: float = 0.0  # seconds since the rollout's start
+    latency_s: float = 0.0
+    retries: int = 0
+    trainable: bool = True
+    reward: float | None = None  # of this turn alone, where the environment gives one
+    advantage: float | None = None  # likewise
+
+
+class Timing(Response):
+    """Wall seconds."""
+
+    total_s: float = 0.0
+    generation_s: float = 0.0
+    scoring_s: float = 0.0
+
+
+class RolloutRecord(Response):
+    """One rollout: what the segment files, `hub eval pull` and the rollout page hold."""
+
+    example: int
+    rollout: int  # 0 <= rollout < rollouts_per_example
+    example_hash: str  # SHA-256 of the example's canonical JSON row
+    outcome: Outcome
+    reward: float | None = None  # None when outcome is failed, whatever the library computed
+    metrics: dict[str, float] = Field(default_factory=dict)  # every reward function and metric, unweighted
+    weights: dict[str, float] = Field(default_factory=dict)  # weight of each metric in the reward, where known
+    advantage: float | None = None  # only when the environment provides advantages
+    failure: RolloutFailure | None = None
+    stop_condition: str | None = None
+    task: JsonObject = Field(default_factory=dict)  # prompt, answer, info of the dataset row
+    prompt: Json = None  # messages, or a string for completion environments
+    completion: Json = None
+    turns: tuple[Turn, ...] = ()
+    usage: Usage = Usage()
+    judge_usage: Usage = Usage()
+    timing: Timing = Timing()
+    extras: JsonObject = Field(default_factory=dict)  # state columns asked for, routed data
+    library: JsonObject = Field(default_factory=dict)  # the library's own record, untouched

@@ -1,0 +1,172 @@
+"""Frames between the worker and the runner in the box: 4-byte big-endian length, then UTF-8 JSON, at most 16 MiB.
+
+The runner (standard library only) writes these shapes by hand; golden files in tests/contract hold both sides together.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from envhub.protocol.base import Json, JsonObject, Request, Response
+from envhub.protocol.packages import Generation
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runs import Failure
+
+MAX_FRAME = 16 * 1024 * 1024
+
+
+class Policy(Request):
+    """How a group reaches its model. `base_url` contains "{rollout}", replaced by "<group id>.<rollout index>"
+    (by "<group id>.g" where the library drives a whole group through one client)."""
+
+    base_url: str  # "http://127.0.0.1:8000/r/{rollout}/v1"
+    model: str
+    api_key: str = "box"
+    client_type: str = "openai_chat_completions"
+
+
+class Load(Request):
+    """First command: import the package and make its environment. Answered by `hello` or `fatal`."""
+
+    type: Literal["load"] = "load"
+    env_id: str  # distribution name, e.g. "reverse-text"
+    module: str  # import name, e.g. "reverse_text"
+    env_args: JsonObject = Field(default_factory=dict)
+    taskset: JsonObject | None = None
+    harness: JsonObject | None = None
+    judge_base_url: str | None = None  # "http://127.0.0.1:8000/judge/v1"
+
+
+class Describe(Request):
+    """Answered by `described`."""
+
+    type: Literal["describe"] = "describe"
+    rows: int = 3
+
+
+class Group(Request):
+    """Run `n` rollouts of one example. Answered by `rollout` frames as they end, then by one `group` frame."""
+
+    type: Literal["group"] = "group"
+    id: str
+    example: int
+    split: Literal["eval", "train"] = "eval"
+    first_index: int = 0
+    n: int = 1
+    policy: Policy
+    sampling: JsonObject = Field(default_factory=dict)
+    seed: int | None = None
+    deadline_s: float | None = None  # wall seconds for each rollout
+    state_columns: tuple[str, ...] = ()
+    max_retries: int = 0
+    example_hash: str | None = None  # when resuming: must match, else `fatal` dataset_changed
+    scripted: bool = False  # build check: no policy call is expected to succeed, a canned answer is served
+
+
+class Cancel(Request):
+    """Stop a group; its unfinished rollouts are reported as failed with kind `cancelled`."""
+
+    type: Literal["cancel"] = "cancel"
+    id: str
+
+
+class Shutdown(Request):
+    """Run the environment's teardown and exit 0."""
+
+    type: Literal["shutdown"] = "shutdown"
+
+
+Command = Annotated[Load | Describe | Group | Cancel | Shutdown, Field(discriminator="type")]
+
+
+class Hello(Response):
+    """The environment is loaded."""
+
+    type: Literal["hello"] = "hello"
+    generation: Generation
+    verifiers: str
+    python: str
+    env_class: str
+    requires_group: bool = False  # rollouts of an example must run as one group
+    provides_advantages: bool = False
+    in_process_harness: bool = False
+    load_s: float = 0.0
+
+
+class SplitInfo(Response):
+    """Size of one split (None when it cannot be known without reading it all) and its first rows."""
+
+    size: int | None
+    rows: tuple[JsonObject, ...] = ()
+
+
+class Described(Response):
+    """What the environment is: shown on the version page and used to plan evaluations."""
+
+    type: Literal["described"] = "described"
+    env_class: str
+    splits: dict[str, SplitInfo]
+    system_prompt: str | None = None
+    tools: tuple[JsonObject, ...] = ()
+    rewards: dict[str, float] = Field(default_factory=dict)  # reward function -> weight (0 for metrics)
+    message_type: str = "chat"
+    max_turns: int | None = None
+    args_schema: Json = None  # parameters of load_environment: name -> {default, annotation}
+
+
+class StepCredit(Response):
+    """What the environment gave to one model call, in the order of the calls. Without a `response_id` (the library does
+    not keep it) there is one for each answered call."""
+
+    response_id: str = ""
+    reward: float | None = None
+    advantage: float | None = None
+
+
+class RolloutDone(Response):
+    """One rollout of a group has ended. `response_ids` are the model answers that the environment's trajectory kept."""
+
+    type: Literal["rollout"] = "rollout"
+    id: str
+    record: RolloutRecord  # without turns: the interceptor has those
+    response_ids: tuple[str, ...] = ()
+    steps: tuple[StepCredit, ...] = ()  # empty: only the outcome is rewarded
+
+
+class RolloutSpilled(Response):
+    """A rollout too large for a frame: its JSON lies at `path` inside the box."""
+
+    type: Literal["rollout_file"] = "rollout_file"
+    id: str
+    path: str
+
+
+class GroupDone(Response):
+    """All rollouts of the group have been reported."""
+
+    type: Literal["group"] = "group"
+    id: str
+
+
+class Log(Response):
+    """A line for the run's log from the runner itself (the environment's prints come by descriptors 1 and 2)."""
+
+    type: Literal["log"] = "log"
+    text: str
+
+
+class Fatal(Response):
+    """The environment cannot be used (import error, no load_environment, bad arguments, dataset_changed, ...)."""
+
+    type: Literal["fatal"] = "fatal"
+    failure: Failure
+    traceback: str = ""
+
+
+Event = Annotated[
+    Hello | Described | RolloutDone | RolloutSpilled | GroupDone | Log | Fatal, Field(discriminator="type")
+]
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)

@@ -1,0 +1,222 @@
+"""Runs on the wire: their states, the worker's claim, heartbeat, log and finish calls."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import JsonObject, Request, Response, Slug
+from envhub.protocol.gpus import Gpu, GpuNeed
+
+
+class RunKind(StrEnum):
+    """What a run does."""
+
+    BUILD = "build"
+    EVAL = "eval"
+    TRAIN = "train"
+    SERVE = "serve"
+
+
+class RunState(StrEnum):
+    """queued -> leased -> running -> succeeded | failed | cancelled; an expired lease returns to queued."""
+
+    QUEUED = "queued"
+    LEASED = "leased"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run will never move again."""
+        return self in {RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED}
+
+
+class FailureKind(StrEnum):
+    """Whose fault a failure is. Infrastructure failures are retried and never scored 0."""
+
+    POLICY = "policy"
+    ENVIRONMENT = "environment"
+    VERIFIER = "verifier"
+    JUDGE = "judge"
+    INFRASTRUCTURE = "infrastructure"
+    LIMIT = "limit"
+    CANCELLED = "cancelled"
+
+
+class Failure(Response):
+    """Why something failed, for a person: what happened and what to do about it."""
+
+    kind: FailureKind
+    code: str
+    message: str
+    hint: str = ""
+
+
+class RunView(Response):
+    """One run as the API shows it."""
+
+    id: str
+    kind: RunKind
+    state: RunState
+    owner: Slug
+    created_by: str
+    subject: str  # e.g. "alice/reverse-text@0.1.0": what the run works on, for people
+    subject_url: str
+    queue: str
+    attempt: int
+    waiting_for: str | None = None  # only while queued: "2 runs ahead", "no eval worker is online"
+    progress: Progress | None = None
+    failure: Failure | None = None
+    cancel_requested: bool = False
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class Progress(Response):
+    """How far a run is, in its own unit ("rollouts", "steps", "stages")."""
+
+    done: int
+    total: int
+    unit: str
+    note: str = ""
+
+
+class WorkerFacts(Response):
+    """What a worker says of its machine: for the page, for waiting reasons, and for what can be trained and served."""
+
+    cpus: int = 0
+    memory_mb: int = 0
+    platform: str = ""
+    engines: tuple[str, ...] = ("torch",)
+    wandb: bool = False
+    gpus: tuple[Gpu, ...] = ()
+
+
+class JoinRequest(Request):
+    """A worker announces itself with its worker token. Sent at start and again after a lost connection."""
+
+    name: str
+    hostname: str
+    queues: tuple[str, ...]
+    slots: dict[str, int]  # queue -> how many runs at once
+    sandbox: str  # "bwrap", "container", "process"
+    facts: WorkerFacts = WorkerFacts()
+
+
+class WorkerView(Response):
+    """A worker as administrators see it. Revoking ends its token, and with it every worker that joined by it."""
+
+    id: str
+    name: str
+    hostname: str
+    online: bool  # heard of lately, and its token lives
+    revoked: bool
+    queues: tuple[str, ...]
+    slots: dict[str, int]
+    sandbox: str
+    facts: WorkerFacts = WorkerFacts()
+    token: str  # its token's name
+    owners: tuple[Slug, ...] = ()  # whose runs it may take; none named: everybody's
+    running: int = 0  # runs that it holds
+    joined_at: datetime
+    seen_at: datetime
+
+
+class WorkerTokenRequest(Request):
+    """Make a worker token. No queues, no owners: all of them."""
+
+    name: str = Field(min_length=1, max_length=100)
+    queues: tuple[str, ...] = ()
+    owners: tuple[Slug, ...] = ()
+
+
+class WorkerTokenCreated(Response):
+    """The only answer that holds the token itself."""
+
+    token: str
+    name: str
+
+
+class JoinReply(Response):
+    """What a worker needs to start: its id and where hints arrive."""
+
+    worker_id: str
+    broker_url: str
+    broker_options: JsonObject = Field(default_factory=dict)
+    poll_seconds: float
+    index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
+
+
+class ClaimableReply(Response):
+    """Runs that wait on the worker's queues and fit its free GPUs, oldest first."""
+
+    run_ids: tuple[str, ...]
+    gpus: dict[str, GpuNeed] = Field(default_factory=dict)  # of those runs that need any
+
+
+class ClaimRequest(Request):
+    """A worker asks for one run (compare-and-set; 409 `run_not_claimable` when another was faster)."""
+
+    worker_id: str
+    gpus: tuple[int, ...] = ()  # free MB of each GPU that the worker has set aside for the run
+
+
+class Claim(Response):
+    """A lease on a run. Every later call carries `token`; a stale attempt is answered 409 `stale_attempt`."""
+
+    run_id: str
+    kind: RunKind
+    attempt: int
+    token: str
+    lease_seconds: float
+    owner: Slug
+    payload: JsonObject  # BuildPayload, EvalPayload, ... by kind
+
+
+class Heartbeat(Request):
+    """Sent every third of the lease."""
+
+    progress: Progress | None = None
+
+
+class HeartbeatReply(Response):
+    """`cancel` asks the worker to stop and finish with `cancelled`."""
+
+    cancel: bool
+    lease_seconds: float
+
+
+class LogAppend(Request):
+    """One piece of the run's log. `offset` is in characters since the attempt's start; a piece may be sent again."""
+
+    offset: int
+    text: str
+
+
+class LogPage(Response):
+    """The run's log from an offset on; `done` when the run is final and nothing follows."""
+
+    attempt: int
+    offset: int
+    next_offset: int
+    text: str
+    done: bool
+
+
+class FinishRequest(Request):
+    """The worker's last word on its attempt."""
+
+    state: RunState
+    failure: Failure | None = None
+
+
+class LogAppended(Response):
+    """Where the next piece begins."""
+
+    next_offset: int

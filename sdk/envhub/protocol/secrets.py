@@ -1,0 +1,27 @@
+"""Secrets on the wire: values go in and never come out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Slug
+
+SECRET_NAME = r"^[A-Z_][A-Z0-9_]{0,63}$"
+
+
+class SecretRequest(Request):
+    """Set a secret (or replace its value)."""
+
+    value: str = Field(min_length=1, max_length=65536, repr=False)
+
+
+class SecretView(Response):
+    """A secret without its value."""
+
+    owner: Slug
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    created_by: str | None = None

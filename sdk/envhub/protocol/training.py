@@ -1,0 +1,288 @@
+"""Training runs on the wire: the request, the worker's payload, its reports by step, and what readers see."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.models import EndpointTarget, LocalTarget, OutboundPolicy
+from envhub.protocol.packages import GenerationEvidence, Visibility
+from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import Failure, FailureKind, RunState
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_environment import EvalEnvironment, SecretName, TrainingEnvironment
+from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training_trainer import TrainingMode
+
+TOKENS_KEY = "training"  # RolloutRecord.extras[TOKENS_KEY] is a RolloutTokens
+
+
+class TrainingRequest(Request):
+    """Start a training run: the file as it was written, or its content as JSON; one of the two."""
+
+    toml: str = Field(default="", max_length=262_144)
+    config: JsonObject | None = None
+    env: dict[SecretName, str] = Field(
+        default_factory=dict, repr=False, max_length=100
+    )  # values of env_files: kept encrypted, with this run
+    visibility: Visibility | None = None
+
+
+class PolicyTarget(Response):
+    """The model that is trained. Its files come by URL, or from the hub's Hugging Face cache at a pinned revision."""
+
+    reference: str  # as the configuration names it
+    base: LocalTarget | None = None
+    repository: str = ""  # of data_url, when base is None
+    revision: str = ""
+    adapter: LocalTarget | None = None  # the run goes on from this LoRA adapter
+    engine: str = "torch"  # "torch" or "vllm": what serves it unless [trainer] engine says otherwise
+
+
+class EnvironmentTarget(Response):
+    """One environment of the run, ready to install."""
+
+    label: str  # its name in metrics
+    environment: str  # owner/name@version
+    env_id: str  # distribution name
+    module: str
+    evidence: GenerationEvidence
+    lock: EnvironmentLock  # with presigned wheel urls
+    secrets: dict[str, str] = Field(default_factory=dict)  # injected into its box
+    judges: dict[str, EndpointTarget] = Field(default_factory=dict)
+
+
+class TrainTarget(EnvironmentTarget):
+    """An environment to train on."""
+
+    config: TrainingEnvironment
+
+
+class EvalTarget(EnvironmentTarget):
+    """An environment to evaluate on."""
+
+    config: EvalEnvironment
+
+
+class StoredFiles(Response):
+    """Files in object storage by relative path."""
+
+    files: dict[str, BlobRef] = Field(default_factory=dict)
+
+
+class ResumeState(Response):
+    """Where an interrupted or resumed run goes on."""
+
+    checkpoint_id: str
+    step: int
+    files: dict[str, BlobRef]
+
+
+class TrainPayload(Response):
+    """`Claim.payload` of a train run."""
+
+    training_id: str
+    config: TrainingConfig
+    model: PolicyTarget
+    environments: tuple[TrainTarget, ...]
+    evaluations: tuple[EvalTarget, ...] = ()
+    secrets: dict[str, str] = Field(default_factory=dict)  # TRAINER_SECRETS: for downloads and exporters, no box
+    resume: ResumeState | None = None  # the newest checkpoint of this run
+    warm_start: StoredFiles | None = None  # weights of config.checkpoint_id; not used when `resume` is there
+    reported_steps: int = 0  # the last step that the hub has
+    data_url: str | None = None  # the hub's Hugging Face cache
+    outbound: OutboundPolicy = OutboundPolicy()  # the hub's rules for the exporters' servers
+
+
+class TokenTraining(Response):
+    """What training made of one turn's completion tokens; every list is as long as completion_ids, or empty."""
+
+    trained: tuple[bool, ...] = ()  # in the loss
+    advantages: tuple[float, ...] = ()
+    logprobs: tuple[float, ...] = ()  # the learner's; the sampler's are in the turn
+    versions: tuple[int, ...] = ()  # weight version that sampled the token
+
+
+class RolloutTokens(Response):
+    """The token view of a rollout, turn by turn (policy turns, in their order)."""
+
+    turns: tuple[TokenTraining, ...] = ()
+
+
+class TrainingIndexRow(Request):
+    """The slim row of one rollout of a step."""
+
+    index: int  # 0, 1, ... within the step
+    environment: str  # label
+    example: int
+    example_hash: str
+    group: str
+    outcome: Outcome
+    reward: float | None = None
+    advantage: float | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    admitted: bool = True  # in the batch
+    dropped: str = ""  # why not: zero_signal, stale, failed, ...
+    failure_kind: FailureKind | None = None
+    failure_message: str = ""
+    turns: int = 0
+    completion_tokens: int = 0
+    version_min: int | None = None
+    version_max: int | None = None
+    row_group: int = 0
+    row: int = 0  # within the row group
+
+
+class StepSegment(Request):
+    """An uploaded Parquet segment of RolloutRecords (extras[TOKENS_KEY] filled) with their index rows."""
+
+    sha256: Sha256
+    size: int
+    rows: tuple[TrainingIndexRow, ...] = Field(max_length=1024)
+
+
+class StepReport(Request):
+    """A finished step with the rollouts that its batch was made from. Idempotent on (training run, step).
+
+    A later attempt of the run replaces what an earlier one had reported for the same step.
+    """
+
+    metrics: StepMetrics
+    segments: tuple[StepSegment, ...] = Field(default=(), max_length=128)
+
+
+class StepReply(Response):
+    """`stored` is False when this attempt had already reported the step."""
+
+    stored: bool
+
+
+class EvaluationReport(Request):
+    """An evaluation of the policy that has ended between two steps. Idempotent on (training run, label, step)."""
+
+    point: EvaluationPoint
+
+
+class CheckpointReport(Request):
+    """The run's whole state after a step, already uploaded. Idempotent on (training run, step)."""
+
+    step: int = Field(ge=0)
+    files: dict[str, Sha256] = Field(min_length=1, max_length=2000)
+    size: int = 0
+    final: bool = False
+
+
+class CheckpointView(Response):
+    """One checkpoint."""
+
+    id: str
+    training_id: str
+    step: int
+    size: int
+    files: int
+    final: bool = False
+    created_at: datetime
+
+
+class AdapterReport(Request):
+    """Trained weights for the catalog, already uploaded: a LoRA directory, or a whole model. Idempotent on step."""
+
+    step: int = Field(ge=0)
+    mode: TrainingMode
+    files: dict[str, Sha256] = Field(min_length=1, max_length=2000)
+    size: int = 0
+    rank: int | None = None
+    alpha: float | None = None
+    reward_mean: float | None = None
+    final: bool = False
+
+
+class AdapterView(Response):
+    """Trained weights in the catalog: `owner/name` is a model to evaluate, deploy or train on."""
+
+    id: str
+    owner: Slug
+    name: str
+    training_id: str | None
+    step: int
+    mode: TrainingMode
+    base: str  # reference of the model it was trained from
+    rank: int | None = None
+    size: int = 0
+    reward_mean: float | None = None
+    final: bool = False
+    visibility: Visibility = Visibility.PRIVATE
+    created_at: datetime
+
+
+class HealthLevel(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class HealthBadge(Response):
+    """One aspect of a run's health, with what to do about it."""
+
+    name: str
+    level: HealthLevel
+    value: float
+    message: str
+    advice: str = ""
+
+
+class TrainingRunView(Response):
+    """One training run as the API shows it."""
+
+    id: str
+    owner: Slug
+    name: str = ""
+    state: RunState
+    run_id: str | None
+    model: str
+    mode: TrainingMode
+    environments: tuple[str, ...]  # owner/name@version
+    step: int = 0  # finished
+    max_steps: int
+    config: TrainingConfig
+    toml: str = ""  # as it was written; detail only
+    latest: StepMetrics | None = None
+    best_reward: float | None = None
+    evaluations: tuple[EvaluationPoint, ...] = ()  # detail only
+    health: tuple[HealthBadge, ...] = ()  # detail only
+    adapters: tuple[AdapterView, ...] = ()  # detail only
+    waiting_for: str | None = None
+    failure: Failure | None = None
+    visibility: Visibility = Visibility.PRIVATE
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class TrainingRolloutRow(Response):
+    """One rollout of a step in a list."""
+
+    step: int
+    index: int
+    environment: str
+    example: int
+    group: str
+    outcome: Outcome
+    reward: float | None
+    advantage: float | None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    admitted: bool = True
+    dropped: str = ""
+    failure_kind: FailureKind | None = None
+    failure_message: str = ""
+    turns: int = 0
+    completion_tokens: int = 0
+    version_min: int | None = None
+    version_max: int | None = None

@@ -1,0 +1,232 @@
+"""The configuration of a training run: the hosted TOML, key for key, plus `[trainer]` and `[exporters]`.
+
+CLI, hub and worker validate with this type. envhub.protocol.training_toml reads the file into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from envhub.protocol.base import Request
+from envhub.protocol.training_environment import (
+    EnvironmentTable,
+    EvalEnvironment,
+    Sampling,
+    SecretName,
+    TrainingEnvironment,
+    TrainingSampling,
+)
+from envhub.protocol.training_trainer import ExportersTable, TrainerTable, WandbTable
+
+# Kept by the trainer for the model download and the exporters; they never enter a box.
+TRAINER_SECRETS = frozenset(
+    {
+        "HF_TOKEN",
+        "WANDB_API_KEY",
+        "WANDB_BASE_URL",
+        "WANDB_MODE",
+        "MLFLOW_TRACKING_TOKEN",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+    }
+)
+
+
+class EvalTable(Request):
+    """`[eval]`: evaluations during training, of `[[eval.env]]`; without one, none."""
+
+    interval: int = Field(default=100, ge=1)  # steps
+    num_examples: int = Field(default=-1, ge=-1)
+    rollouts_per_example: int = Field(default=1, ge=1, le=1024)
+    skip_first_step: bool = False  # do not evaluate the model before training
+    sampling: Sampling | None = None  # over [sampling], key by key
+    env: tuple[EvalEnvironment, ...] = ()
+
+
+class ValTable(Request):
+    """`[val]`: the policy on training examples that are set aside and never trained on."""
+
+    num_examples: int = Field(default=64, ge=1)
+    rollouts_per_example: int = Field(default=1, ge=1, le=1024)
+    interval: int = Field(default=5, ge=1)
+
+
+class BatchFilter(Request):
+    """One rollout filter. Without `enforce` it only counts what it would drop.
+
+    zero_advantage: the whole group has one reward. repetition: the last `window` tokens each had a probability above
+    `prob_threshold`. gibberish: a rare token (id above `token_id_threshold`) that was sampled with a log probability
+    `logprob_offset` below that of a uniform choice.
+    """
+
+    type: Literal["zero_advantage", "gibberish", "repetition"]
+    enforce: bool = False
+    window: int = Field(default=3000, ge=1)
+    prob_threshold: float = Field(default=0.99, gt=0, le=1)
+    token_id_threshold: int = Field(default=100_000, ge=0)
+    logprob_offset: float = 2.0
+
+
+class BufferTable(Request):
+    """`[buffer]`: which examples are worth sampling. A group's mean reward decides.
+
+    Examples at or above easy_threshold, or at or below hard_threshold, are not drawn again.
+    """
+
+    easy_threshold: float | None = None
+    hard_threshold: float | None = None
+    online_difficulty_filtering: bool = False  # also drop the group itself when its mean is 0 or 1, and draw another
+
+    @model_validator(mode="after")
+    def _hard_below_easy(self) -> Self:
+        easy, hard = self.easy_threshold, self.hard_threshold
+        if easy is not None and hard is not None and hard >= easy:
+            raise ValueError("hard_threshold must be below easy_threshold")
+        return self
+
+
+class CheckpointsTable(Request):
+    """`[checkpoints]`: the whole state of the run, to resume or to start another from."""
+
+    interval: int | None = Field(default=None, ge=0)  # steps; 0: only at the end; None: about ten in a run
+    keep_cloud: int = Field(default=5, ge=-1)  # the newest that are kept; -1: all
+
+
+class AdaptersTable(Request):
+    """`[adapters]`: trained weights into the catalog (for mode "full", whole models)."""
+
+    interval: int = Field(default=0, ge=0)  # steps; 0: only at the end
+    keep_last: int = Field(default=3, ge=-1)  # -1: all
+
+
+class TrainingConfig(Request):
+    """One training run. Field names are the TOML's."""
+
+    name: str = Field(default="", max_length=100)
+    model: str = Field(min_length=1, max_length=255)  # a Hugging Face id, owner/name of a model or adapter
+    loss: str = "rl"
+    max_steps: int = Field(default=100, ge=1)
+    batch_size: int = Field(default=128, ge=1, le=65536)  # rollouts of a step
+    rollouts_per_example: int = Field(default=8, ge=1, le=1024)  # the size of a group
+    max_inflight_rollouts: int | None = Field(default=None, ge=1)
+    oversampling_factor: float | None = Field(default=None, gt=0)
+    learning_rate: float = Field(default=1e-4, gt=0)
+    lora_alpha: float | None = Field(default=None, gt=0)
+    checkpoint_id: str | None = None  # begin with the weights of this checkpoint
+    env_files: tuple[str, ...] = ()  # files of NAME=value beside the TOML, read by the CLI, sent as secrets of the run
+    secrets: tuple[SecretName, ...] = ()  # names of stored secrets, granted to every environment of the run
+    allow_hosts: tuple[str, ...] = ()  # host:port that every box may reach, within what the operator allows
+    sampling: TrainingSampling = TrainingSampling()
+    env: tuple[TrainingEnvironment, ...] = Field(min_length=1, max_length=64)
+    eval: EvalTable | None = None
+    val: ValTable | None = None
+    pre_batch_filters: tuple[BatchFilter, ...] | None = None  # None: zero_advantage, enforced
+    post_batch_filters: tuple[BatchFilter, ...] = ()
+    buffer: BufferTable = BufferTable()
+    checkpoints: CheckpointsTable = CheckpointsTable()
+    adapters: AdaptersTable = AdaptersTable()
+    wandb: WandbTable | None = None
+    trainer: TrainerTable = TrainerTable()
+    exporters: ExportersTable = ExportersTable()
+
+    @field_validator("loss")
+    @classmethod
+    def _reinforcement_learning(cls, value: str) -> str:
+        if value == "rl":
+            return value
+        if value in {"sft", "opd"}:
+            raise ValueError(f'"{value}" needs a teacher model, which this trainer has not: only "rl"')
+        raise ValueError('must be "rl"; the policy loss is chosen by loss in [trainer]')
+
+    @model_validator(mode="after")
+    def _one_limit_of_rollouts_in_flight(self) -> Self:
+        if self.max_inflight_rollouts is not None and self.oversampling_factor is not None:
+            raise ValueError("max_inflight_rollouts and oversampling_factor exclude each other")
+        if self.max_inflight_rollouts is not None and self.max_inflight_rollouts < self.largest_group:
+            raise ValueError(f"max_inflight_rollouts must hold a whole group ({self.largest_group} rollouts)")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> Self:
+        if self.batch_size < self.largest_group:
+            raise ValueError(f"batch_size must hold a whole group ({self.largest_group} rollouts)")
+        if self.largest_group == 1 and self.trainer.loss != "reinforce":
+            raise ValueError("rollouts_per_example = 1 leaves nothing to compare a rollout with; use 2 or more")
+        if self.wandb is not None and self.exporters.wandb is not None:
+            raise ValueError("[wandb] and [exporters.wandb] mean the same; give one")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> Self:
+        for tables, where in ((self.env, "env"), (self.eval.env if self.eval else (), "eval.env")):
+            if twice := _first_duplicate(table.label for table in tables):
+                raise ValueError(f"two [[{where}]] tables are called {twice!r} in charts; give one another name = ...")
+        return self
+
+    @property
+    def largest_group(self) -> int:
+        """Rollouts of the largest group."""
+        return max(self.group_size(table) for table in self.env)
+
+    @property
+    def inflight(self) -> int:
+        """Rollouts that may be in flight at once."""
+        if self.max_inflight_rollouts is not None:
+            return self.max_inflight_rollouts
+        return max(self.largest_group, ceil((self.oversampling_factor or 1.0) * self.batch_size))
+
+    @property
+    def alpha(self) -> float:
+        """LoRA's scale is alpha / rank."""
+        return self.trainer.alpha or self.lora_alpha or float(self.trainer.rank)
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Steps between checkpoints; 0: only at the end."""
+        given = self.checkpoints.interval
+        return given if given is not None else max(1, min(50, self.max_steps // 10))
+
+    @property
+    def filters_before(self) -> tuple[BatchFilter, ...]:
+        """The filters that decide what enters a batch; a dropped group is replaced by another."""
+        given = self.pre_batch_filters
+        return given if given is not None else (BatchFilter(type="zero_advantage", enforce=True),)
+
+    @property
+    def weights_and_biases(self) -> WandbTable | None:
+        """`[wandb]` or `[exporters.wandb]`."""
+        return self.wandb or self.exporters.wandb
+
+    def group_size(self, table: TrainingEnvironment) -> int:
+        """Rollouts of one group of an environment."""
+        return table.group_size or self.rollouts_per_example
+
+    def sampling_of(self, table: TrainingEnvironment) -> TrainingSampling:
+        """[sampling] with the environment's own values over it."""
+        own = table.sampling.model_dump(exclude_defaults=True) if table.sampling else {}
+        return TrainingSampling.model_validate({**self.sampling.model_dump(exclude_defaults=True), **own})
+
+    def eval_sampling_of(self, table: EvalEnvironment) -> Sampling:
+        """[sampling] at its last temperature, under [eval.sampling], under the environment's own values."""
+        base = self.sampling.model_dump(exclude_defaults=True, exclude={"temp_scheduler"})
+        base["temperature"] = self.sampling.temperature_at(self.max_steps, self.max_steps)
+        layers = [self.eval.sampling if self.eval else None, table.sampling]
+        given = [layer.model_dump(exclude_defaults=True) for layer in layers if layer is not None]
+        return Sampling.model_validate({key: value for layer in [base, *given] for key, value in layer.items()})
+
+    def secrets_of(self, table: EnvironmentTable) -> tuple[str, ...]:
+        """Names of the secrets that enter this environment's box."""
+        return tuple(sorted({*self.secrets, *table.secrets} - TRAINER_SECRETS))
+
+
+def _first_duplicate(labels: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            return label
+        seen.add(label)
+    return ""

@@ -1,0 +1,155 @@
+"""`[[env]]`, `[[eval.env]]` and `[sampling]` of a training TOML. Used by envhub.protocol.training_config."""
+
+from __future__ import annotations
+
+import re
+from math import cos, pi
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from envhub.protocol.base import JsonObject, Request
+from envhub.protocol.secrets import SECRET_NAME
+
+SecretName = Annotated[str, StringConstraints(pattern=SECRET_NAME)]
+
+REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A-Za-z0-9.+!_-]+)?")
+# These cut the distribution: the recorded probabilities would no longer be the policy's own.
+TRUNCATING = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
+ROLLOUT_SECONDS, RETRIES = 600.0, 2
+
+
+class TemperatureSchedule(Request):
+    """The temperature moves from start to end over `total_steps` (default: the run's)."""
+
+    type: Literal["linear", "cosine"] = "linear"
+    start_temperature: float = Field(gt=0)
+    end_temperature: float = Field(gt=0)
+    total_steps: int | None = Field(default=None, ge=1)
+
+
+class Sampling(Request):
+    """How completions are sampled. None: the engine's default (temperature 1)."""
+
+    max_tokens: int | None = Field(default=None, ge=1)  # of one completion
+    temperature: float | None = Field(default=None, ge=0)
+    extra_body: JsonObject = Field(default_factory=dict)  # sent with every request
+    enable_thinking: bool | None = None  # chat template argument
+    reasoning_effort: Literal["low", "medium", "high"] | None = None
+
+    @model_validator(mode="after")
+    def _one_reasoning_control(self) -> Self:
+        if self.enable_thinking is not None and self.reasoning_effort is not None:
+            raise ValueError("enable_thinking and reasoning_effort exclude each other")
+        return self
+
+
+class TrainingSampling(Sampling):
+    """As `Sampling`, for rollouts that are trained on: the whole distribution, never cut, never greedy."""
+
+    temperature: float | None = Field(default=None, gt=0)
+    temp_scheduler: TemperatureSchedule | None = None
+
+    @model_validator(mode="after")
+    def _whole_distribution(self) -> Self:
+        if self.temperature is not None and self.temp_scheduler is not None:
+            raise ValueError("temperature and temp_scheduler exclude each other")
+        cut = [key for key, neutral in TRUNCATING.items() if self.extra_body.get(key, neutral) not in (neutral, None)]
+        if cut:
+            raise ValueError(
+                f"extra_body.{cut[0]} cuts the distribution: training needs the policy's own probabilities; remove it"
+            )
+        return self
+
+    def temperature_at(self, step: int, max_steps: int) -> float:
+        """The temperature of step 1, 2, ... of a run of `max_steps`."""
+        plan = self.temp_scheduler
+        if plan is None:
+            return 1.0 if self.temperature is None else self.temperature
+        done = min(1.0, (step - 1) / max(1, (plan.total_steps or max_steps) - 1))
+        part = done if plan.type == "linear" else (1 - cos(pi * done)) / 2
+        return plan.start_temperature + (plan.end_temperature - plan.start_temperature) * part
+
+
+class EnvironmentTable(Request):
+    """What `[[env]]` and `[[eval.env]]` share. Tables `args`, `taskset`, `harness` belong to the package.
+
+    The package checks them in its box. Grants (`secrets`, `judges`, `allow_hosts`) add to the run's.
+    """
+
+    id: str | None = None  # "owner/name[@version]", or "name" for the run owner's own; or taskset.id
+    name: str = Field(default="", max_length=64)  # its name in charts; default: the reference without the owner
+    version: str | None = None
+    args: JsonObject = Field(default_factory=dict)
+    taskset: JsonObject | None = None
+    harness: JsonObject | None = None
+    group_size: int | None = Field(default=None, ge=1, le=1024)  # rollouts_per_example of this environment
+    max_turns: int | None = Field(default=None, ge=1)
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_total_tokens: int | None = Field(default=None, ge=1)
+    timeout: float | JsonObject | None = None  # seconds for a rollout, or verifiers' table: its `rollout`
+    retries: int | JsonObject | None = None  # of infrastructure failures, or verifiers' table: its `rollout`
+    max_retries: int | None = Field(default=None, ge=0, le=10)
+    split: str = ""  # "" is train for [[env]], eval for [[eval.env]]
+    secrets: tuple[SecretName, ...] = ()
+    judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
+    allow_hosts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _selects_an_environment(self) -> Self:
+        selected = self.id or (self.taskset or {}).get("id")
+        if not isinstance(selected, str) or not selected:
+            raise ValueError('id is missing: write id = "owner/name"')
+        if not REFERENCE.fullmatch(selected):
+            raise ValueError(f"{selected!r} is not the name of an environment; write owner/name or owner/name@version")
+        if self.version and "@" in selected and not selected.endswith("@" + self.version):
+            raise ValueError(f"{selected!r} and version = {self.version!r} differ")
+        return self
+
+    @property
+    def reference(self) -> str:
+        """`owner/name[@version]` (`name` alone is the run owner's own)."""
+        selected = str(self.id or (self.taskset or {})["id"])
+        return selected if "@" in selected or not self.version else f"{selected}@{self.version}"
+
+    @property
+    def label(self) -> str:
+        """The environment's name in metrics and charts."""
+        return self.name or self.reference.partition("@")[0].rpartition("/")[2]
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds for one rollout."""
+        return float(_scalar(self.timeout, ROLLOUT_SECONDS))
+
+    @property
+    def retry_limit(self) -> int:
+        """How often a rollout is tried again after an infrastructure failure."""
+        return self.max_retries if self.max_retries is not None else int(_scalar(self.retries, RETRIES))
+
+
+def _scalar(value: float | JsonObject | None, default: float) -> float:
+    found = value.get("rollout", default) if isinstance(value, dict) else value
+    return default if not isinstance(found, int | float) else found
+
+
+class TrainingEnvironment(EnvironmentTable):
+    """`[[env]]`: an environment to train on."""
+
+    ratio: float | None = Field(default=None, gt=0)  # its share of the groups, relative to the others; default equal
+    sampling: TrainingSampling | None = None  # over [sampling], key by key
+
+
+class EvalEnvironment(EnvironmentTable):
+    """`[[eval.env]]`: an environment to evaluate on during training; its values win over [eval]."""
+
+    num_examples: int | None = Field(default=None, ge=-1)  # -1: all
+    rollouts_per_example: int | None = Field(default=None, ge=1, le=1024)
+    sampling: Sampling | None = None
+
+    @model_validator(mode="after")
+    def _one_group_size(self) -> Self:
+        if None not in (self.group_size, self.rollouts_per_example) and self.group_size != self.rollouts_per_example:
+            raise ValueError("group_size and rollouts_per_example mean the same and differ")
+        return self

@@ -1,0 +1,99 @@
+"""The metrics of one training step: one JSON row a step, from the worker to the hub's charts, CLI and exporters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from envhub.protocol.base import Response
+
+
+class Histogram(Response):
+    """Counts in equal bins over [low, high]."""
+
+    low: float = 0.0
+    high: float = 1.0
+    counts: tuple[int, ...] = ()
+
+
+class EnvironmentStep(Response):
+    """One environment's part of a step. Rewards are over scored rollouts (ok and truncated), before admission."""
+
+    reward_mean: float | None = None
+    reward_std: float | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)  # mean of every reward function and metric
+    groups: int = 0  # finished groups
+    zero_signal: int = 0  # of them with one reward for all: no gradient
+    rollouts: int = 0
+    truncated: int = 0
+    failures: dict[str, int] = Field(default_factory=dict)  # failed rollouts by FailureKind
+    turns_mean: float = 0.0
+    prompt_tokens_mean: float = 0.0
+    completion_tokens_mean: float = 0.0
+    prefix_breaks: int = 0  # turns whose prompt did not extend the turn before: a new sample began
+
+
+class EvaluationPoint(Response):
+    """An evaluation of the policy, before the first step (`step` 0) or after a step. `label` names `[[eval.env]]`."""
+
+    label: str  # "val" for [val]
+    step: int
+    reward_mean: float | None = None
+    reward_std_error: float | None = None
+    rollouts: int = 0
+    failed: int = 0
+    metrics: dict[str, float] = Field(default_factory=dict)
+    completion_tokens_mean: float = 0.0
+    seconds: float = 0.0
+
+
+class StepMetrics(Response):
+    """Everything of one optimiser step. Counts are of this step's batch unless said otherwise."""
+
+    step: int  # from 1
+    at: datetime | None = None  # when it was finished
+    version: int = 0  # weight version that the step produced
+    skipped: str = ""  # why the optimiser did not move ("nan", ...)
+    # rewards
+    reward_mean: float | None = None
+    reward_std: float | None = None
+    environments: dict[str, EnvironmentStep] = Field(default_factory=dict)  # by label
+    rewards: Histogram | None = None
+    advantages: Histogram | None = None  # of rollouts
+    # the update
+    losses: dict[str, float] = Field(default_factory=dict)  # "loss", and its parts
+    kl: float | None = None  # sampler to learner, mean over trained tokens, k3 estimator
+    kl_max: float | None = None  # the largest token
+    entropy: float | None = None  # nats a token
+    ratio_mean: float | None = None
+    ratio_max: float | None = None
+    masked_positive: float | None = None  # share of trained tokens that the loss dropped, advantage above 0
+    masked_negative: float | None = None
+    grad_norm: float | None = None
+    learning_rate: float | None = None
+    temperature: float | None = None
+    # the batch
+    groups: int = 0
+    rollouts: int = 0
+    samples: int = 0
+    tokens: int = 0  # forwarded
+    trained_tokens: int = 0
+    micro_batches: int = 0
+    token_budget: int = 0
+    dropped: dict[str, int] = Field(default_factory=dict)  # rollouts by reason: zero_signal, stale, ...
+    zero_signal_share: float = 0.0  # of the groups finished during the step
+    truncated_share: float = 0.0  # of the rollouts finished during the step
+    failed_share: float = 0.0
+    prefix_breaks: int = 0
+    staleness_mean: float = 0.0  # weight versions that a trained token is behind
+    staleness_max: int = 0
+    inflight: int = 0  # rollouts in flight when the batch was cut
+    # speed
+    tokens_per_s: float = 0.0  # of the learner
+    trained_tokens_per_s: float = 0.0
+    sampled_tokens_per_s: float = 0.0  # of the engine, over the whole step
+    tflops_per_s: float = 0.0
+    seconds: dict[str, float] = Field(default_factory=dict)  # step, wait, learn, sync, checkpoint, evaluate, ...
+    memory: dict[str, int] = Field(default_factory=dict)  # bytes at peak by process: learner, engine, ...
+    evaluations: tuple[EvaluationPoint, ...] = ()

@@ -1,0 +1,203 @@
+"""Keys of the hosted TOML that changed or have no place here: translated with a warning, or refused with the reason.
+
+Also recognises prime-rl's own configuration, which looks alike and is none. Called by envhub.protocol.training_toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from envhub.protocol.base import JsonObject
+
+REFUSED = {
+    "infrastructure": "machines are not chosen in the file: the run goes to a worker that fits; "
+    "see train_gpus and engine_gpus in [trainer]",
+    "tailscale": "a run joins no network: grant single hosts with allow_hosts",
+    "cluster_name": "there is no cluster to name: the run goes to a worker that fits",
+    "teacher": 'only loss = "rl" is trained here, and it has no teacher',
+    "run_config": "prime-rl's own options do not exist here; see [trainer]",
+}
+WITHOUT_EFFECT = {
+    "pool": "the worker sizes the processes of an environment itself",
+    "multiplex": "the worker sizes the processes of an environment itself",
+}
+PRIME_RL_TABLES = ("orchestrator", "inference", "deployment", "weight_broadcast", "slurm", "ckpt")
+# prime-rl's key -> what to write instead
+FROM_PRIME_RL: dict[tuple[str, ...], str] = {
+    ("model", "name"): "model = {value}",
+    ("model", "lora", "rank"): "[trainer] rank = {value}",
+    ("model", "lora", "alpha"): "lora_alpha = {value}",
+    ("seq_len",): "[trainer] seq_len = {value}",
+    ("ckpt", "interval"): "[checkpoints] interval = {value}",
+    ("ckpt", "keep_last"): "[checkpoints] keep_cloud = {value}",
+    ("trainer", "optim", "lr"): "learning_rate = {value}",
+    ("trainer", "optim", "weight_decay"): "[trainer] weight_decay = {value}",
+    ("trainer", "optim", "max_norm"): "[trainer] grad_clip = {value}",
+    ("trainer", "model", "seq_len"): "[trainer] seq_len = {value}",
+    ("trainer", "model", "lora", "rank"): "[trainer] rank = {value}",
+    ("trainer", "model", "lora", "alpha"): "lora_alpha = {value}",
+    ("trainer", "loss", "type"): "[trainer] loss = {value}, or another",
+    ("orchestrator", "batch_size"): "batch_size = {value}",
+    ("orchestrator", "group_size"): "rollouts_per_example = {value}",
+    ("orchestrator", "rollouts_per_example"): "rollouts_per_example = {value}",
+    ("orchestrator", "oversampling_factor"): "oversampling_factor = {value}",
+    ("orchestrator", "max_off_policy_steps"): "[trainer] max_off_policy = {value}",
+    ("orchestrator", "seq_len"): "[trainer] seq_len = {value}",
+    ("orchestrator", "sampling", "max_tokens"): "[sampling] max_tokens = {value}",
+    ("orchestrator", "sampling", "temperature"): "[sampling] temperature = {value}",
+    ("orchestrator", "train", "sampling", "max_completion_tokens"): "[sampling] max_tokens = {value}",
+    ("orchestrator", "train", "sampling", "temperature"): "[sampling] temperature = {value}",
+    ("orchestrator", "eval", "interval"): "[eval] interval = {value}",
+    ("orchestrator", "env"): '[[env]] id = "owner/name", one table for each',
+    ("orchestrator", "train", "source"): '[[env]] id = "owner/name", one table for each',
+    ("orchestrator", "eval", "source"): '[[eval.env]] id = "owner/name", one table for each',
+    ("inference",): "nothing: the worker starts the engine; [trainer] engine chooses it",
+    ("deployment",): 'nothing: the worker places the run; [trainer] mode = "full" trains every weight',
+}
+
+
+@dataclass
+class Translation:
+    """A raw table being brought up to date. `problems` and `warnings` are (path, text)."""
+
+    table: JsonObject
+    problems: list[tuple[tuple[str | int, ...], str]] = field(default_factory=list)
+    warnings: list[tuple[tuple[str | int, ...], str]] = field(default_factory=list)
+
+    def warn(self, path: tuple[str | int, ...], text: str) -> None:
+        """The file is understood, but should be changed."""
+        self.warnings.append((path, text))
+
+    def refuse(self, path: tuple[str | int, ...], text: str) -> None:
+        """The file cannot be used."""
+        self.problems.append((path, text))
+
+
+def is_prime_rl(table: JsonObject) -> bool:
+    """Whether the file is prime-rl's own configuration: `model` is a table, or there are its processes' tables."""
+    if isinstance(table.get("model"), str) or "env" in table:
+        return False
+    return isinstance(table.get("model"), dict) or any(name in table for name in PRIME_RL_TABLES)
+
+
+def from_prime_rl(table: JsonObject) -> list[tuple[tuple[str | int, ...], str]]:
+    """For each known key of a prime-rl file, what to write instead."""
+    advice: list[tuple[tuple[str | int, ...], str]] = []
+    for path, text in FROM_PRIME_RL.items():
+        value = _at(table, path)
+        if value is not None:
+            shown = f'"{value}"' if isinstance(value, str) else str(value).lower() if value is True else value
+            advice.append((path, "write " + text.format(value=shown)))
+    return advice
+
+
+def _at(table: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        table = table.get(part) if isinstance(table, dict) else None
+    return table
+
+
+def bring_up_to_date(translation: Translation) -> None:
+    """Translate or refuse, in place, every retired key."""
+    table = translation.table
+    for name, reason in REFUSED.items():
+        if name in table:
+            del table[name]
+            translation.refuse((name,), f"is not for this hub: {reason}")
+    for step in _STEPS:
+        step(translation)
+
+
+def _env_file(translation: Translation) -> None:
+    table = translation.table
+    if "env_file" in table:
+        given, already = table.pop("env_file"), table.get("env_files", [])
+        added = given if isinstance(given, list) else [given]
+        table["env_files"] = [*already, *added] if isinstance(already, list) else already
+        translation.warn(("env_file",), "is called env_files now")
+
+
+def _trajectories(translation: Translation) -> None:
+    for name in ("trajectory_strategy", "trajectoryStrategy"):
+        if name in translation.table:
+            del translation.table[name]
+            translation.warn((name,), "has no effect: a turn that extends the one before always joins its sample")
+
+
+def _max_async_level(translation: Translation) -> None:
+    table = translation.table
+    if "max_async_level" in table:
+        level = table.pop("max_async_level")
+        if isinstance(trainer := table.setdefault("trainer", {}), dict):
+            trainer.setdefault("max_off_policy", level)
+        translation.warn(("max_async_level",), "is max_off_policy in [trainer] now")
+
+
+def _eval_file(translation: Translation) -> None:
+    if isinstance(translation.table.get("eval"), list):
+        del translation.table["eval"]
+        translation.refuse(("eval",), "[[eval]] tables are for `hub eval run`; here it is [eval] with [[eval.env]]")
+
+
+def _eval_base_model(translation: Translation) -> None:
+    table = translation.table.get("eval")
+    if isinstance(table, dict) and "eval_base_model" in table:
+        wanted = table.pop("eval_base_model")
+        if isinstance(wanted, bool):
+            table.setdefault("skip_first_step", not wanted)
+        translation.warn(("eval", "eval_base_model"), "is called skip_first_step now, with the opposite meaning")
+
+
+def _buffer(translation: Translation) -> None:
+    table = translation.table.get("buffer")
+    if not isinstance(table, dict):
+        return
+    for name in ("easy_fraction", "hard_fraction", "hash_keys"):
+        if name in table:
+            del table[name]
+            translation.warn(("buffer", name), "has no effect: a run does not bring filtered examples back")
+    if "skip_verification" in table and table.pop("skip_verification"):
+        translation.refuse(("buffer", "skip_verification"), "would make every reward 0: nothing could be learned")
+    if "seed" in table and isinstance(trainer := translation.table.setdefault("trainer", {}), dict):
+        trainer.setdefault("seed", table.pop("seed"))
+        translation.warn(("buffer", "seed"), "is seed in [trainer] now")
+    if "env_ratios" in table:
+        _ratios(translation, table.pop("env_ratios"))
+
+
+def _ratios(translation: Translation, ratios: Any) -> None:
+    tables = translation.table.get("env")
+    if not isinstance(tables, list) or not isinstance(ratios, list) or len(tables) != len(ratios):
+        translation.refuse(("buffer", "env_ratios"), "must have one number for each [[env]]")
+        return
+    for env, ratio in zip(tables, ratios, strict=True):
+        if isinstance(env, dict):
+            env.setdefault("ratio", ratio)
+    translation.warn(("buffer", "env_ratios"), "is ratio in each [[env]] now")
+
+
+def _without_effect(translation: Translation) -> None:
+    raw_eval = translation.table.get("eval")
+    evals = raw_eval.get("env") if isinstance(raw_eval, dict) else None
+    lists: tuple[tuple[tuple[str, ...], Any], ...] = (
+        (("env",), translation.table.get("env")),
+        (("eval", "env"), evals),
+    )
+    for where, tables in lists:
+        for index, env in enumerate(tables if isinstance(tables, list) else ()):
+            for name in WITHOUT_EFFECT.keys() & (env if isinstance(env, dict) else {}).keys():
+                del env[name]
+                translation.warn((*where, index, name), f"has no effect: {WITHOUT_EFFECT[name]}")
+
+
+_STEPS: tuple[Callable[[Translation], None], ...] = (
+    _env_file,
+    _trajectories,
+    _max_async_level,
+    _eval_file,
+    _eval_base_model,
+    _buffer,
+    _without_effect,
+)

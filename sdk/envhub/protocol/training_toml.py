@@ -1,0 +1,198 @@
+"""Reads a training TOML into TrainingConfig. Every error names its place in the file, and the nearest key.
+
+Used by the CLI, by the hub for `TrainingRequest`, and by nobody else: a worker gets the finished TrainingConfig.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from typing import Any
+
+from pydantic import ValidationError
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_hints import hint_for
+from envhub.protocol.training_lines import Path, line_of
+from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
+
+DEEPEST = 64
+_NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}
+
+
+@dataclass(frozen=True)
+class ConfigProblem:
+    """One thing about a file. `where` is its TOML path, "" for the whole file; `line` is 1-based."""
+
+    where: str
+    message: str
+    hint: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{line}{self.where} {self.message}{hint}".replace(":  ", ": ").strip()
+
+
+class TrainingConfigError(ValueError):
+    """The file cannot be used; `problems` says everything that is wrong with it."""
+
+    def __init__(self, message: str, problems: Sequence[ConfigProblem] = ()) -> None:
+        super().__init__(message, tuple(problems))
+        self.message = message
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "; ".join([self.message, *map(str, self.problems)])
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Path -> text, for the hub's 422 and the CLI."""
+        return {_field(problem): _text(problem) for problem in self.problems}
+
+
+def _field(problem: ConfigProblem) -> str:
+    return f"line {problem.line}, {problem.where}" if problem.line else problem.where or "file"
+
+
+def _text(problem: ConfigProblem) -> str:
+    return f"{problem.message}. {problem.hint}" if problem.hint else problem.message
+
+
+@dataclass(frozen=True)
+class TrainingReading:
+    """A file that can be used; `warnings` are things to change in it."""
+
+    config: TrainingConfig
+    warnings: tuple[ConfigProblem, ...] = ()
+
+
+def read_training_request(request: TrainingRequest) -> TrainingReading:
+    """The configuration of a request. Raises TrainingConfigError."""
+    if bool(request.toml) == (request.config is not None):
+        raise TrainingConfigError("give the configuration as toml or as config, one of the two")
+    return read_training_table(request.config) if request.config is not None else read_training_toml(request.toml)
+
+
+def read_training_toml(text: str) -> TrainingReading:
+    """Parse and check a file. Raises TrainingConfigError with every problem at once."""
+    try:
+        raw = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TrainingConfigError(f"not a TOML file: {error}") from error
+    return read_training_table(raw, text)
+
+
+def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReading:
+    """Check the content of a file, `text` being its source if there is one. Raises TrainingConfigError."""
+    if _depth(raw) > DEEPEST:
+        raise TrainingConfigError(f"tables are nested more than {DEEPEST} deep")
+    translation = Translation(copy.deepcopy(dict(raw)))
+    if is_prime_rl(translation.table):
+        raise _prime_rl_error(translation.table, text)
+    bring_up_to_date(translation)
+    translation.problems.extend(_make_json(translation.table, ()))
+    problems = [_problem(text, path, message) for path, message in translation.problems]
+    try:
+        config = TrainingConfig.model_validate(translation.table)
+    except ValidationError as error:
+        problems.extend(_problems(error, translation.table, text))
+    if problems:
+        raise TrainingConfigError("the training configuration cannot be used", _in_order(problems))
+    warnings = [_problem(text, path, message) for path, message in (*translation.warnings, *_doubts(config, raw))]
+    return TrainingReading(config, _in_order(warnings))
+
+
+def _depth(value: Any) -> int:
+    """How deeply tables and lists are nested, without recursion; stops counting beyond DEEPEST."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        level = [
+            item
+            for value in level
+            for item in (value.values() if isinstance(value, Mapping) else value)
+            if isinstance(item, Mapping | list)
+        ]
+        depth += 1
+    return depth
+
+
+def _prime_rl_error(table: JsonObject, text: str) -> TrainingConfigError:
+    return TrainingConfigError(
+        "this is a configuration of prime-rl itself; a training run here is written in the hosted form, "
+        'which begins with model = "..." and has an [[env]] table for each environment',
+        [_problem(text, path, advice) for path, advice in from_prime_rl(table)],
+    )
+
+
+def _problem(text: str, path: Path, message: str, hint: str = "") -> ConfigProblem:
+    return ConfigProblem(toml_path(path), message, hint, line_of(text, path) if text else None)
+
+
+def _in_order(problems: Sequence[ConfigProblem]) -> tuple[ConfigProblem, ...]:
+    return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.where)))
+
+
+def toml_path(path: Path) -> str:
+    """`env[0].sampling.max_tokens`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def _make_json(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Dates become text, in place; numbers that JSON has not are problems."""
+    items = enumerate(value) if isinstance(value, list) else value.items()
+    for key, item in list(items):
+        if isinstance(item, dict | list):
+            yield from _make_json(item, (*path, key))
+        elif isinstance(item, float) and not math.isfinite(item):
+            yield (*path, key), "must be a finite number"
+            value[key] = 1.0
+        elif isinstance(item, datetime | date | time):
+            value[key] = item.isoformat()
+
+
+def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[ConfigProblem]:
+    """pydantic's errors; one for each path, without the names of union members in it."""
+    found: dict[Path, ConfigProblem] = {}
+    for item in error.errors():
+        path = _existing(item["loc"], raw, keep_last=item["type"] == "missing")
+        if item["type"] == "too_short" and raw.get(str(path[-1])):
+            continue  # pydantic counts only the good ones; what is wrong with the others is said at them
+        if item["type"] == "extra_forbidden":
+            problem = _problem(text, path, "is unknown", hint_for(path))
+        elif item["type"] == "missing":
+            problem = _problem(text, path, "is missing", _NEEDED.get(str(path[-1]), ""))
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            problem = _problem(text, path, message[:1].lower() + message[1:])
+        found.setdefault(path, problem)
+    return list(found.values())
+
+
+def _existing(loc: Sequence[str | int], raw: Any, *, keep_last: bool) -> Path:
+    path: Path = ()
+    for part in loc:
+        inside = part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)
+        if not inside:
+            return (*path, part) if keep_last else path
+        raw = raw[part]
+        path = (*path, part)
+    return path
+
+
+def _doubts(config: TrainingConfig, raw: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Things that are allowed and probably not meant."""
+    if config.eval is not None and not config.eval.env:
+        yield ("eval",), "has no [[eval.env]]: nothing is evaluated during training"
+    if config.trainer.mode == "full" and config.lora_alpha is not None:
+        yield ("lora_alpha",), 'has no effect with mode = "full"'
+    trainer = raw.get("trainer")
+    if config.trainer.deterministic and isinstance(trainer, dict) and trainer.get("max_off_policy"):
+        yield ("trainer", "max_off_policy"), "is 0 in a deterministic run"

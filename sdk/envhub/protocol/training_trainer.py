@@ -1,0 +1,143 @@
+"""`[trainer]` and `[exporters]` of a training TOML: what this system adds to the hosted format."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from envhub.protocol.base import Request
+
+
+class TrainingMode(StrEnum):
+    """What is trained: a low-rank adapter, or every weight."""
+
+    LORA = "lora"
+    FULL = "full"
+
+
+class Loss(StrEnum):
+    """The policy-gradient losses of workers.training.learner.
+
+    `grpo` averages over a rollout's tokens, then over rollouts, so that a token of a long rollout weighs less; `dapo`
+    averages over all tokens; `dr_grpo` divides by rollouts x max_tokens, so that length changes nothing.
+    """
+
+    DPPO_KL = "dppo_kl"
+    GRPO = "grpo"
+    DAPO = "dapo"
+    CISPO = "cispo"
+    DR_GRPO = "dr_grpo"
+    GSPO = "gspo"
+    REINFORCE = "reinforce"
+
+
+class Truncation(StrEnum):
+    """What becomes of a rollout that a limit has cut off: trained as it is, with advantage 0, or dropped."""
+
+    TRAIN = "train"
+    ZERO = "zero"
+    DROP = "drop"
+
+
+# parameters of each loss with their defaults; [trainer.loss_params] changes them
+LOSS_PARAMETERS: dict[Loss, dict[str, float]] = {
+    Loss.DPPO_KL: {"mask_low": 0.2, "mask_high": 0.2, "adv_tau": 1.0, "kl_tau": 1e-3},
+    Loss.GRPO: {"clip_low": 0.2, "clip_high": 0.2},
+    Loss.DAPO: {"clip_low": 0.2, "clip_high": 0.28},
+    Loss.CISPO: {"clip_high": 5.0},
+    Loss.DR_GRPO: {"clip_low": 0.2, "clip_high": 0.2},
+    Loss.GSPO: {"clip_low": 3e-4, "clip_high": 4e-4},
+    Loss.REINFORCE: {},
+}
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class TrainerTable(Request):
+    """How the learner works. None means that the worker decides from the model and its machine."""
+
+    mode: TrainingMode = TrainingMode.LORA
+    rank: int = Field(default=16, ge=1, le=512)  # of the adapter
+    alpha: float | None = Field(default=None, gt=0)  # default: lora_alpha, else the rank
+    target_modules: tuple[str, ...] = LORA_TARGETS
+    loss: Loss = Loss.DPPO_KL
+    loss_params: dict[str, float] = Field(default_factory=dict)
+    normalise_std: bool = False  # divide the advantages of a group by its standard deviation
+    gamma: float = Field(default=1.0, ge=0, le=1)  # discount of per-turn rewards
+    truncation: Truncation = Truncation.TRAIN
+    seq_len: int | None = Field(default=None, ge=16)  # longest sample; longer ones are dropped and counted
+    token_budget: int | None = Field(default=None, ge=16)  # tokens of a micro-batch
+    prefix_sharing: bool = True  # forward the shared prompt of a group once
+    max_off_policy: int = Field(default=4, ge=0)  # weight versions that a trained token may be behind; 0: synchronous
+    engine: Literal["torch", "vllm"] | None = None
+    dtype: Literal["float32", "bfloat16"] | None = None
+    weight_decay: float = Field(default=0.01, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)  # norm of the gradient
+    warmup_steps: int = Field(default=0, ge=0)
+    schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate, after the warm-up
+    betas: tuple[float, float] = (0.9, 0.999)
+    activation_checkpointing: bool | None = None
+    # neither, or 1: learner and engine take turns on one GPU; both, or more: each has its own
+    train_gpus: int | None = Field(default=None, ge=1, le=64)
+    engine_gpus: int | None = Field(default=None, ge=1, le=64)
+    seed: int = 0
+    deterministic: bool = False  # the whole run bitwise repeatable: torch engine, staleness 0
+
+    @model_validator(mode="after")
+    def _parameters_of_the_loss(self) -> Self:
+        known = LOSS_PARAMETERS[self.loss]
+        for name in self.loss_params:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise ValueError(f"loss_params.{name} is no parameter of {self.loss} (it has: {listed})")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.deterministic and self.engine == "vllm":
+            raise ValueError('deterministic = true needs engine = "torch": vLLM\'s batches change the last bits')
+        if self.engine_gpus and (self.deterministic or self.engine == "torch"):
+            raise ValueError('the torch engine has no GPU: leave engine_gpus out, or set engine = "vllm"')
+        if self.token_budget and self.seq_len and self.token_budget < self.seq_len:
+            raise ValueError("token_budget must be at least seq_len: a sample is never split")
+        return self
+
+    @property
+    def loss_parameters(self) -> dict[str, float]:
+        """Every parameter of the loss."""
+        return {**LOSS_PARAMETERS[self.loss], **self.loss_params}
+
+    @property
+    def staleness(self) -> int:
+        """`max_off_policy`, 0 when deterministic."""
+        return 0 if self.deterministic else self.max_off_policy
+
+
+class WandbTable(Request):
+    """Metrics to Weights & Biases; needs the secret WANDB_API_KEY, and WANDB_BASE_URL for a server of one's own."""
+
+    entity: str | None = None
+    project: str | None = None
+    name: str | None = None
+
+
+class MlflowTable(Request):
+    """Metrics to an MLflow server; the secrets MLFLOW_TRACKING_TOKEN, or _USERNAME and _PASSWORD, if it wants them."""
+
+    tracking_uri: str = Field(pattern=r"^https?://[^\s?#]+$", max_length=500)
+    experiment: str = Field(default="environments-hub", min_length=1, max_length=250)
+    name: str | None = None
+
+
+class ExportersTable(Request):
+    """Where metrics go besides the hub.
+
+    TensorBoard and JSONL files grow on the worker in WORKER_DATA/metrics/TRAINING while the run lasts and stay for a
+    week after it; `hub train export` makes both at any time.
+    """
+
+    wandb: WandbTable | None = None
+    mlflow: MlflowTable | None = None
+    tensorboard: bool = False
+    jsonl: bool = True

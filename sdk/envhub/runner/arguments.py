@@ -1,0 +1,104 @@
+"""How a run's arguments reach a package: as keyword arguments, the taskset and harness tables as `config`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from .failures import chain
+
+TABLES = ("taskset", "harness")
+
+
+def for_function(function: Any, command: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of load_environment: env_args, with the tables merged into `config`."""
+    values = dict(command.get("env_args") or {})
+    tables = {name: command[name] for name in TABLES if command.get(name) is not None}
+    if not tables:
+        return values
+    config = dict(values.get("config") or {})
+    for name, table in tables.items():
+        config[name] = merged(config.get(name) or {}, table)
+    return {**values, "config": config}
+
+
+def merged(base: Any, over: Any) -> Any:
+    """Deep merge of JSON objects; anything else is replaced."""
+    if isinstance(base, Mapping) and isinstance(over, Mapping):
+        return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
+    return over
+
+
+def signature_problem(function: Any, values: Mapping[str, Any]) -> str | None:
+    """Why the function cannot be called with these arguments, in one sentence; None when it can."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    parameters = signature.parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        unknown = []
+    else:
+        unknown = [name for name in values if name not in parameters]
+    if unknown == ["config"]:
+        return "taskset/harness: load_environment has no parameter `config`, so these tables cannot reach the package"
+    if unknown:
+        return f"{unknown[0]}: load_environment has no such argument (it has: {', '.join(parameters) or 'none'})"
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
+        and name not in values
+        and name != "config"  # the library makes typed configs by itself
+    ]
+    return f"{missing[0]}: load_environment requires this argument" if missing else None
+
+
+def validation_problem(error: BaseException, command: Mapping[str, Any]) -> str | None:
+    """What a package's own config classes say is wrong, with the path in the user's tables; None when nothing."""
+    for link in chain(error):
+        if type(link).__name__ == "ValidationError" and callable(getattr(link, "errors", None)):
+            return "; ".join(_located(item, command) for item in _errors(link))
+    if not any(command.get(name) is not None for name in TABLES):
+        return None
+    for link in chain(error):
+        if isinstance(link, ValueError | TypeError | KeyError) and _raised_in_library(link):
+            return f"{_table_of(str(link), command)}: {link}"
+    return None
+
+
+def _errors(error: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = error.errors(include_url=False, include_context=False)
+    return found[:5]
+
+
+def _located(item: dict[str, Any], command: Mapping[str, Any]) -> str:
+    path = [str(part) for part in item.get("loc", ())]
+    while path and path[0] in {"config", "env", "agent"}:
+        path = path[1:]
+    if path and path[0] not in TABLES:
+        path = [*_owner(path[0], command), *path]
+    return f"{'.'.join(path) or 'config'}: {item.get('msg', 'invalid')}"
+
+
+def _owner(key: str, command: Mapping[str, Any]) -> list[str]:
+    """Which table an unprefixed path belongs to: the one that has its first key."""
+    given = [name for name in TABLES if command.get(name) is not None]
+    holding = [name for name in given if key in command[name]]
+    return (holding or given if len(given) == 1 else holding)[:1]
+
+
+def _table_of(text: str, command: Mapping[str, Any]) -> str:
+    given = [name for name in TABLES if command.get(name) is not None]
+    return next((name for name in given if name in text.lower()), "/".join(given))
+
+
+def _raised_in_library(error: BaseException) -> bool:
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return "/verifiers/" in trace.tb_frame.f_code.co_filename.replace("\\", "/")

@@ -1,0 +1,94 @@
+"""Loads tasksets of verifiers 0.3.1-0.4.x; `current_adapter.py` drives them.
+
+The library's defaults phone out (runtime prime, its own inference service): runtime, harness and client are always set.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .arguments import merged
+
+if TYPE_CHECKING:
+    from .adapters import Adapter
+
+HARNESS_MODULE = "envhub_chat_harness"
+PLAIN_HARNESSES = {None, "bash", "null", "default"}
+
+
+def is_available() -> bool:
+    """Whether the installed verifiers has the current generation's loaders (0.3.1 and later)."""
+    try:
+        return importlib.util.find_spec("verifiers.v1.utils.loaders") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def exports_taskset(module: Any) -> bool:
+    """Whether a module exports a Taskset subclass in __all__."""
+    base = importlib.import_module("verifiers.v1").Taskset
+    found = [getattr(module, name, None) for name in getattr(module, "__all__", ())]
+    return any(isinstance(item, type) and issubclass(item, base) and item is not base for item in found)
+
+
+def load(module: Any, command: Mapping[str, Any]) -> Adapter:
+    """Make the environment of a module that exports a taskset."""
+    from .current_adapter import CurrentAdapter
+
+    loaders = importlib.import_module("verifiers.v1.utils.loaders")
+    name = str(command["module"])
+    own_harness = loaders.default_harness_id(name) != "bash"
+    data = env_data(name, command, loaders, own_harness)
+    config = loaders.resolve_env_config(data)
+    env = loaders.load_environment(config)
+    in_process = any(harness.id == HARNESS_MODULE for harness in config.agent_harnesses().values())
+    return CurrentAdapter(env, module, in_process)
+
+
+def env_data(name: str, command: Mapping[str, Any], loaders: Any, own_harness: bool) -> dict[str, Any]:
+    """The environment's config as the library's own TOML would spell it.
+
+    env_args: keys of the environment's config, anything else belongs to the taskset. taskset: its fields. harness:
+    fields of the agents' config (max_turns, timeout, ...), anything else of the harness's own.
+    """
+    config_type = loaders.env_config_type(name, str((command.get("env_args") or {}).get("id") or ""))
+    arguments = dict(command.get("env_args") or {})
+    data: dict[str, Any] = {key: arguments.pop(key) for key in list(arguments) if key in config_type.model_fields}
+    table = merged(merged(data.pop("taskset", None) or {}, arguments), command.get("taskset") or {})
+    data["taskset"] = {**table, "id": name}
+    for role, spec in _roles(config_type).items():
+        asked = dict(command.get("harness") or {})
+        seat = {key: asked.pop(key) for key in list(asked) if key in type(spec).model_fields}
+        harness = _harness(spec, asked, own_harness)
+        data[role] = merged(data.get(role) or {}, {**seat, "runtime": {"type": "subprocess"}})
+        if harness is not None:
+            data[role]["harness"] = merged(harness, data[role].get("harness") or {})
+    return data
+
+
+def _roles(config_type: Any) -> dict[str, Any]:
+    agent = importlib.import_module("verifiers.v1").AgentConfig
+    fields = config_type.model_fields.items()
+    return {name: field.default for name, field in fields if isinstance(field.default, agent)}
+
+
+def _harness(spec: Any, asked: dict[str, Any], own_harness: bool) -> dict[str, Any] | None:
+    """The harness table of one role; None where the environment brings its own and nothing was asked."""
+    pinned = getattr(spec.harness, "id", None)
+    if asked.get("id") is not None:
+        return asked
+    if own_harness or pinned not in PLAIN_HARNESSES:
+        return {**({"id": pinned} if pinned else {}), **asked} if asked else None
+    install_harness()
+    return {**asked, "id": HARNESS_MODULE}
+
+
+def install_harness() -> None:
+    """Make our in-process harness known under the plugin id that the library imports."""
+    from . import current_harness
+
+    sys.modules.setdefault(HARNESS_MODULE, current_harness)

@@ -1,0 +1,197 @@
+"""Drives one environment of verifiers 0.3.1-0.4.x: one slot for each rollout, each with its own base URL."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import importlib
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from . import current_describe, current_tools
+from .adapters import NoSuchExample, Policy, Row
+from .attempts import CURRENT, Attempt, Result
+from .current_results import to_result
+from .jsonable import to_json
+
+KEY_VARIABLE = "ENVHUB_POLICY_KEY"
+
+
+class CurrentAdapter:
+    """One loaded environment."""
+
+    generation = "current"
+    requires_group = False
+    provides_advantages = False
+
+    def __init__(self, env: Any, module: Any, in_process: bool) -> None:
+        self.env = env
+        self.module = module
+        self.in_process_harness = in_process
+        self._tasks: list[Any] = []
+        self._source: Iterator[Any] | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+        self._stop = asyncio.Event()
+        self._lock = asyncio.Lock()
+
+    @property
+    def env_class(self) -> str:
+        """The taskset's class, for plain tasksets; else the environment's."""
+        plain = type(self.env).__name__ == "SingleAgentEnv"
+        return type(self.env.taskset).__name__ if plain else type(self.env).__name__
+
+    def prepare(self, supervise: Callable[[Attempt, Awaitable[Any]], Awaitable[Any]]) -> None:
+        """Share one connection pool between the rollouts' clients, and serve toolsets here."""
+        _share_clients()
+        _note_finalize(self.env)
+        if self.in_process_harness:
+            current_tools.install()
+
+    def describe(self, rows: int) -> dict[str, Any]:
+        """The `described` frame's body."""
+        return current_describe.describe(self, task_row, rows)
+
+    def task(self, index: int) -> Any | None:
+        """Task number `index`, reading no further than that; None past the end."""
+        if self._source is None:
+            self._source = iter(self.env.taskset)
+        missing = index + 1 - len(self._tasks)
+        if missing > 0:
+            self._tasks.extend(itertools.islice(self._source, missing))
+        return self._tasks[index] if 0 <= index < len(self._tasks) else None
+
+    @property
+    def tasks_read(self) -> int:
+        """How many tasks have been read so far."""
+        return len(self._tasks)
+
+    def row(self, split: str, index: int) -> Row:
+        """One example (this generation knows no splits). Raises NoSuchExample."""
+        task = self.task(index)
+        if task is None:
+            raise NoSuchExample(f"the taskset has no task {index}")
+        return Row(data=task_row(task), source=task, requires_group=False)
+
+    async def run(self, row: Row, attempts: list[Attempt], policy: Policy, state_columns: list[str]) -> list[Result]:
+        """Run one rollout as one slot of the library."""
+        await self._serve()
+        (attempt,) = attempts
+        library = importlib.import_module("verifiers.v1")
+        os.environ[KEY_VARIABLE] = policy.api_key
+        client = library.EvalClientConfig(base_url=attempt.base_url, api_key_var=KEY_VARIABLE)
+        context = library.ModelContext(
+            model=policy.model, client=client, sampling=library.SamplingConfig.model_validate(attempt.sampling)
+        )
+        token = CURRENT.set(attempt)
+        try:
+            (slot,) = self.env.slots(_noting_score(row.source, attempt), 1)
+            attempt.state = slot
+            episode = await self.env.run_slot(slot, context)
+        finally:
+            CURRENT.reset(token)
+        return [to_result(attempt, episode, state_columns)]
+
+    async def _serve(self) -> None:
+        """Enter the library's serving context, in a task of its own: it must be left in the task that entered it."""
+        async with self._lock:
+            if self._ready is None:
+                self._ready = asyncio.get_running_loop().create_future()
+                self._serving = asyncio.create_task(self._hold_serving(self._ready))
+        await asyncio.shield(self._ready)
+
+    async def _hold_serving(self, ready: asyncio.Future[None]) -> None:
+        try:
+            async with self.env.serving():
+                ready.set_result(None)
+                await self._stop.wait()
+        except Exception as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    async def teardown(self) -> None:
+        """Leave the serving context."""
+        self._stop.set()
+        if self._serving is not None:
+            await self._serving
+        if self.in_process_harness:
+            from .current_harness import close_session
+
+            await close_session()
+
+
+def task_row(task: Any) -> dict[str, Any]:
+    """A task's data without the framework's own fields where these say nothing."""
+    base = importlib.import_module("verifiers.v1").TaskData
+    data: dict[str, Any] = to_json(task.data.model_dump(mode="json", exclude_none=True))
+    silent = to_json(base().model_dump(mode="json", exclude_none=True))
+    return {key: value for key, value in data.items() if key not in silent or silent[key] != value}
+
+
+def _noting_score(task: Any, attempt: Attempt) -> Any:
+    """A copy of the task that tells when it is being scored, so that failures and stalls there are the verifier's."""
+    noted = copy.copy(task)
+    original = task.score
+
+    async def score(*args: Any, **kwargs: Any) -> Any:
+        with _Scoring(attempt, f"the scoring of {type(task).__name__}"):
+            return await original(*args, **kwargs)
+
+    noted.score = score
+    return noted
+
+
+class _Scoring:
+    """Marks a try as being scored. An exception leaves the mark: that is how its kind is told."""
+
+    def __init__(self, attempt: Attempt, name: str) -> None:
+        self._attempt, self._name = attempt, name
+
+    def __enter__(self) -> None:
+        self._attempt.scoring, self._attempt.scoring_function = True, self._name
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:  # an environment of several agents goes on with the next one
+            self._attempt.scoring, self._attempt.scoring_function = False, ""
+
+
+def _note_finalize(env: Any) -> None:
+    """Cross-trace judgement (`Environment.finalize`) is scoring too."""
+    original = env.finalize
+
+    @functools.wraps(original)
+    async def finalize(*args: Any, **kwargs: Any) -> Any:
+        attempt = CURRENT.get()
+        if attempt is None:
+            return await original(*args, **kwargs)
+        with _Scoring(attempt, f"{type(env).__name__}.finalize"):
+            return await original(*args, **kwargs)
+
+    env.finalize = finalize
+
+
+def _share_clients() -> None:
+    """The library keeps one client, with its own pool, for each distinct base URL, and never lets it go: hand out
+    light copies that share one pool instead."""
+    server = importlib.import_module("verifiers.v1.interception.server").InterceptionServer
+    if getattr(server, "_envhub_shared", False):
+        return
+    original = server._client
+    shared: dict[int, Any] = {}
+
+    def client(self: Any, config: Any) -> Any:
+        if config.api_key_var != KEY_VARIABLE:
+            return original(self, config)
+        base = shared.get(id(self))
+        if base is None:
+            base = shared[id(self)] = original(self, config)
+        own = copy.copy(base)
+        own.base_url = config.base_url
+        return own
+
+    server._client = client
+    server._envhub_shared = True

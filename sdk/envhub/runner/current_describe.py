@@ -1,0 +1,92 @@
+"""What an environment of the current generation is, for the version's page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .legacy_describe import fields_schema
+
+if TYPE_CHECKING:
+    from .current_adapter import CurrentAdapter
+
+MAX_COUNTED = 200_000
+MAX_COUNT_S = 20.0
+CHUNK = 1000
+
+
+def describe(adapter: CurrentAdapter, as_row: Callable[[Any], dict[str, Any]], rows: int) -> dict[str, Any]:
+    """The body of `described`."""
+    first = adapter.task(0)
+    found = []
+    for index in range(rows):
+        task = adapter.task(index)
+        if task is None:
+            break
+        found.append(as_row(task))
+    split = {"size": size(adapter), "rows": found}
+    return {
+        "env_class": adapter.env_class,
+        "splits": {"train": split, "eval": split},
+        "system_prompt": getattr(getattr(first, "data", None), "system_prompt", None),
+        "tools": tools(adapter),
+        "rewards": rewards(first),
+        "message_type": "chat",
+        "max_turns": _max_turns(adapter.env.config),
+        "args_schema": {"taskset": {"annotation": "table", "fields": fields_schema(type(adapter.env.taskset.config))}},
+    }
+
+
+def size(adapter: CurrentAdapter) -> int | None:
+    """Number of tasks; None for endless tasksets, and for those too long to read."""
+    if getattr(adapter.env.taskset, "INFINITE", False):
+        return None
+    started = time.monotonic()
+    count = CHUNK
+    while adapter.task(count - 1) is not None:
+        if count >= MAX_COUNTED or time.monotonic() - started > MAX_COUNT_S:
+            return None
+        count += CHUNK
+    return adapter.tasks_read
+
+
+def tools(adapter: CurrentAdapter) -> list[dict[str, Any]]:
+    """Tools of the taskset's servers and of its tasks'."""
+    taskset = adapter.env.taskset
+    servers = [
+        *type(taskset).toolsets(taskset.config),
+        *type(taskset).task_type().toolsets(taskset.config.task),
+    ]
+    found = []
+    for server in servers:
+        prefix = f"{server.server_name}_" if server.server_name else ""
+        for function in _decorated(server, "tool"):
+            name = getattr(function, "tool_name", None) or function.__name__
+            found.append({"name": prefix + name, "description": (function.__doc__ or "").strip()})
+    return found
+
+
+def rewards(task: Any) -> dict[str, float]:
+    """Reward -> weight, metrics with 0, judges under their reward's name."""
+    if task is None:
+        return {}
+    found = {function.__name__: float(getattr(function, "_vf_weight", 1.0)) for function in task.hooks("reward")}
+    found.update({function.__name__: 0.0 for function in task.hooks("metric")})
+    found.update({judge.reward_name: float(judge.config.weight) for judge in task.plugged_judges()})
+    return found
+
+
+def _decorated(server: Any, mark: str) -> list[Any]:
+    names = {
+        name
+        for cls in type(server).__mro__
+        for name, function in vars(cls).items()
+        if callable(function) and hasattr(function, mark)
+    }
+    return [getattr(server, name) for name in sorted(names)]
+
+
+def _max_turns(config: Any) -> int | None:
+    agents = [value for _, value in config if hasattr(value, "max_turns")]
+    return next((agent.max_turns for agent in agents if agent.max_turns), None)

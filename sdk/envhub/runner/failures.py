@@ -1,0 +1,141 @@
+"""Whose fault an exception is: policy, environment, verifier, judge, infrastructure, or a limit that was reached.
+
+The interceptor marks its own errors by the `type` in OpenAI's error body: hub_infrastructure, hub_judge, hub_limit.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+POLICY, ENVIRONMENT, VERIFIER, JUDGE = "policy", "environment", "verifier", "judge"
+INFRASTRUCTURE, LIMIT, CANCELLED = "infrastructure", "limit", "cancelled"
+HUB_ERRORS = {"hub_infrastructure": INFRASTRUCTURE, "hub_judge": JUDGE, "hub_limit": LIMIT}
+MAX_TEXT = 8000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A RolloutFailure of the wire."""
+
+    kind: str
+    type: str
+    message: str
+    traceback: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """The wire's shape."""
+        return {"kind": self.kind, "type": self.type, "message": self.message, "traceback": self.traceback}
+
+
+class DeadlineExceeded(Exception):
+    """A rollout did not finish within its deadline."""
+
+
+class Stalled(BaseException):
+    """Raised inside environment code that blocks the event loop past a deadline; no `except Exception` stops it."""
+
+
+class BadReward(ValueError):
+    """A reward function returned something that is no finite number."""
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what caused it, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def classify(error: BaseException, default: str) -> Failure:
+    """Describe an exception; `default` is whose fault it is when nothing in its chain says otherwise."""
+    return Failure(_kind(error, default), *_texts(error))
+
+
+def _texts(error: BaseException) -> tuple[str, str, str]:
+    links = list(chain(error))
+    shown = next((link for link in links if str(link)), error)
+    message = str(shown) or type(error).__name__
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return type(error).__name__, message[:MAX_TEXT], trace[-MAX_TEXT:]
+
+
+def _kind(error: BaseException, default: str) -> str:
+    for link in chain(error):
+        kind = _marked(link) or _own(link, default) or _of_library(link) or _of_client(link, default)
+        if kind is not None:
+            return kind
+    return default
+
+
+def _own(error: BaseException, default: str) -> str | None:
+    if isinstance(error, DeadlineExceeded):
+        return VERIFIER if default == VERIFIER else LIMIT  # a reward function that does not end is broken
+    return None
+
+
+def _marked(error: BaseException) -> str | None:
+    """What the interceptor says in the error's body, wherever this exception type keeps it."""
+    for body in (getattr(error, "body", None), getattr(error, "message", None), str(error)[:MAX_TEXT]):
+        if isinstance(body, dict):
+            found = HUB_ERRORS.get(str(body.get("type"))) or HUB_ERRORS.get(str(_inner(body).get("type")))
+        else:
+            found = next((kind for mark, kind in HUB_ERRORS.items() if isinstance(body, str) and mark in body), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _inner(body: dict[str, Any]) -> dict[str, Any]:
+    inner = body.get("error")
+    return inner if isinstance(inner, dict) else {}
+
+
+def _of_library(error: BaseException) -> str | None:
+    """Errors of verifiers itself, by the names that all releases share."""
+    names = {base.__name__ for base in type(error).__mro__ if base.__module__.startswith("verifiers")}
+    if type(error).__name__ == "InfraError" and str(error).startswith("Command exited"):
+        return ENVIRONMENT  # a harness's own program failed: trying again would fail again
+    if names & {"InfraError", "SandboxError", "TunnelError", "InterceptionError"}:
+        return INFRASTRUCTURE
+    if names & {"InvalidModelResponseError", "EmptyModelResponseError", "ToolParseError", "OverlongPromptError"}:
+        return POLICY
+    return None
+
+
+def _of_client(error: BaseException, default: str) -> str | None:
+    """Errors of the OpenAI and Anthropic clients (and of the current generation's ProviderError)."""
+    module = type(error).__module__.split(".")[0]
+    provider = type(error).__name__ == "ProviderError"
+    if module not in {"openai", "anthropic"} and not provider:
+        return None
+    if is_judge_call(error) or (default == VERIFIER and not provider):
+        return JUDGE
+    status = getattr(error, "status_code", None)
+    if status is None or status >= 500 or status in {408, 409, 425, 429}:
+        return INFRASTRUCTURE
+    return POLICY
+
+
+def is_judge_call(error: BaseException) -> bool:
+    """Whether the request that failed went to the judges' route."""
+    request = getattr(error, "_request", None) or getattr(error, "request", None)
+    return "/judge/" in str(getattr(request, "url", ""))
+
+
+def of_provider_text(text: str) -> str | None:
+    """The interceptor's mark inside an error that a library turned into text; None when it bears none."""
+    found = next((kind for mark, kind in HUB_ERRORS.items() if mark in text), None)
+    if found is not None:
+        return found
+    try:
+        body = json.loads(text[text.index("{") :])
+    except ValueError:
+        return None
+    return HUB_ERRORS.get(str(_inner(body).get("type"))) if isinstance(body, dict) else None

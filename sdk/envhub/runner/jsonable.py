@@ -1,0 +1,68 @@
+"""Turns what environments put into rows and states into JSON, never failing: what is not JSON becomes its repr."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MAX_DEPTH = 40
+MAX_REPR = 4000
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def to_json(value: Any, depth: int = 0) -> Any:
+    """A JSON value for anything. Non-finite floats become strings, mapping keys strings, unknown objects their repr."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if depth > MAX_DEPTH:
+        return "..."
+    if isinstance(value, Mapping):
+        return {clean_text(str(key)): to_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(item, depth + 1) for item in value]
+    return _object_to_json(value, depth)
+
+
+def _object_to_json(value: Any, depth: int) -> Any:
+    for convert in ("model_dump", "tolist", "isoformat"):
+        method = getattr(value, convert, None)
+        if not callable(method) or isinstance(value, type):
+            continue
+        try:
+            return to_json(method(), depth + 1)
+        except Exception:  # noqa: BLE001 - user objects may do anything; their repr is the answer then
+            break
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name, None), depth + 1) for field in dataclasses.fields(value)}
+    return safe_repr(value)
+
+
+def clean_text(text: str) -> str:
+    """Text that survives UTF-8: lone surrogates are replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def safe_repr(value: Any) -> str:
+    """A repr without memory addresses, so that equal rows hash equally; the type's name when repr itself fails."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - user code
+        text = f"<{type(value).__name__}>"
+    return clean_text(_ADDRESS.sub("", text)[:MAX_REPR])
+
+
+def canonical_hash(row: Any) -> str:
+    """SHA-256 of a row's canonical JSON: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(to_json(row), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,178 @@
+"""Drives verifiers 0.1.10-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 and 0.1.15.dev11.
+
+Only the library's single-rollout and single-group calls are used, never its bulk call.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from . import legacy_describe, legacy_rubrics
+from .adapters import NoSuchExample, Policy, Row
+from .attempts import CURRENT, SCOPE, Attempt, Result, Scope
+from .legacy_clients import CLASSES, ClientPool
+from .legacy_results import to_result
+from .legacy_wraps import Supervise, wrap_environment
+
+
+class LegacyAdapter:
+    """One loaded environment."""
+
+    in_process_harness = False
+
+    def __init__(self, env: Any, module: Any) -> None:
+        self.env = env
+        self.module = module
+        self.generation = "harness" if hasattr(env, "harness") and hasattr(env, "taskset") else "legacy"
+        self.clients = ClientPool()
+        self._splits: dict[str, Any] = {}
+        self.leaves = list(_leaves(env))
+        if len(self.leaves) > 1 and all(hasattr(leaf, "taskset") for leaf in self.leaves):
+            self.generation = "harness"
+
+    @property
+    def env_class(self) -> str:
+        """The environment's class."""
+        return type(self.env).__name__
+
+    @property
+    def requires_group(self) -> bool:
+        """Whether some example's rollouts must run as one group (an EnvGroup says no although its parts say yes)."""
+        return any(_needs_group(leaf) for leaf in self.leaves)
+
+    @property
+    def provides_advantages(self) -> bool:
+        """Whether the environment computes advantages itself."""
+        return any(bool(getattr(leaf, "provides_advantages", False)) for leaf in self.leaves)
+
+    def prepare(self, supervise: Supervise) -> None:
+        """Wrap the loaded environment; called once, before the first rollout."""
+        for leaf in self.leaves:
+            wrap_environment(leaf, supervise)
+
+    def describe(self, rows: int) -> dict[str, Any]:
+        """The `described` frame's body."""
+        return legacy_describe.describe(self, rows)
+
+    def split(self, name: str) -> Any:
+        """A split's dataset; evaluation falls back to training rows as the library does. None when there is none."""
+        if name not in self._splits:
+            self._splits[name] = self._load_split(name)
+        return self._splits[name]
+
+    def _load_split(self, name: str) -> Any:
+        env = self.env
+        builders = ("build_eval_dataset", "build_dataset") if name == "eval" else ("build_dataset",)
+        for builder in builders:
+            if hasattr(env, builder):
+                found = getattr(env, builder)()
+            else:
+                found = getattr(env, builder.removeprefix("build_"), None)
+            if found is not None:
+                return found
+        return None
+
+    def row(self, split: str, index: int) -> Row:
+        """One example. Raises NoSuchExample."""
+        dataset = self.split(split)
+        if dataset is None or not 0 <= index < len(dataset):
+            raise NoSuchExample(f"split {split!r} has no example {index}")
+        data = dict(dataset[index])
+        return Row(data=data, source=data, requires_group=self.requires_group)
+
+    async def run(self, row: Row, attempts: list[Attempt], policy: Policy, state_columns: list[str]) -> list[Result]:
+        """Run the tries of one example in one library call. Exceptions are the caller's to classify."""
+        client_type = self._client_type(policy)
+        for attempt in attempts:
+            attempt.client = self.clients.client(client_type, attempt.base_url, policy.api_key)
+            attempt.sampling = merge_sampling(self.env.sampling_args, attempt.sampling)
+        scope = Scope(attempts)
+        token, current = SCOPE.set(scope), CURRENT.set(None)
+        try:
+            outputs = await self._call(row, attempts, client_type, policy)
+        finally:
+            CURRENT.reset(current)
+            SCOPE.reset(token)
+        weights = self.weights()
+        return [
+            to_result(attempt, output, state_columns, weights, self.provides_advantages)
+            for attempt, output in zip(attempts, outputs, strict=True)
+        ]
+
+    async def _call(self, row: Row, attempts: list[Attempt], client_type: str, policy: Policy) -> list[Any]:
+        first = attempts[0]
+        if not row.requires_group:
+            return [await self.env.run_rollout(row.source, first.client, policy.model, first.sampling)]
+        shared = self.clients.client(client_type, policy.group_url, policy.api_key)
+        inputs = [copy.deepcopy(row.source) for _ in attempts]
+        outputs: list[Any] = await self.env.run_group(inputs, shared, policy.model, first.sampling)
+        return outputs
+
+    def _client_type(self, policy: Policy) -> str:
+        if policy.client_type == "openai_chat_completions" and self.message_type == "completion":
+            return "openai_completions"
+        return policy.client_type if policy.client_type in CLASSES else "openai_chat_completions"
+
+    @property
+    def message_type(self) -> str:
+        """`chat` or `completion`."""
+        return str(getattr(self.leaves[0], "message_type", "chat"))
+
+    def weights(self) -> dict[str, float]:
+        """Reward function -> weight over all parts."""
+        found: dict[str, float] = {}
+        for leaf in self.leaves:
+            runtime = getattr(getattr(leaf, "harness", None), "runtime", None)
+            if runtime is None:
+                found.update(legacy_rubrics.weights(leaf.rubric))
+                continue
+            for signal in [*runtime.rollout_signals, *runtime.group_signals]:
+                if signal["kind"] != "advantage":
+                    found[str(signal["name"])] = float(signal["weight"])
+        return found
+
+    async def teardown(self) -> None:
+        """Run the environments' own teardown handlers, once: the library would do it again at exit."""
+        for env in dict.fromkeys([*self.leaves, self.env]):
+            teardown = getattr(env, "_teardown", None)
+            if teardown is None:
+                continue
+            env._teardown = _nothing
+            await teardown()
+        await self.clients.close()
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _leaves(env: Any) -> Iterator[Any]:
+    parts = getattr(env, "envs", None)
+    if parts:
+        for part in parts:
+            yield from _leaves(part)
+    else:
+        yield env
+
+
+def _needs_group(env: Any) -> bool:
+    return bool(getattr(env, "requires_group_rollouts", False)) or legacy_rubrics.has_group_rewards(env.rubric)
+
+
+def merge_sampling(own: dict[str, Any] | None, asked: dict[str, Any]) -> dict[str, Any]:
+    """The environment's sampling arguments under the caller's; `extra_body` is merged, not replaced."""
+    merged = {**copy.deepcopy(own or {}), **asked}
+    extra = {**(own or {}).get("extra_body", {}), **asked.get("extra_body", {})}
+    merged.pop("extra_body", None)
+    if extra:
+        merged["extra_body"] = extra
+    return merged
+
+
+def load(module: Any, name: str, arguments: dict[str, Any]) -> LegacyAdapter:
+    """Make the environment of an imported module."""
+    verifiers = importlib.import_module("verifiers")
+    return LegacyAdapter(verifiers.load_environment(name, **arguments), module)

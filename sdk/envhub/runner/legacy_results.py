@@ -1,0 +1,169 @@
+"""From the legacy library's output and state to our result: messages normalised, errors classified."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from . import steps
+from .attempts import Attempt, Result
+from .failures import ENVIRONMENT, LIMIT, POLICY, VERIFIER, BadReward, Failure, Stalled, chain, classify
+from .jsonable import to_json
+
+
+def to_result(
+    attempt: Attempt, output: Any, state_columns: list[str], weights: dict[str, float], advantages: bool
+) -> Result:
+    """The result of one try that the library has finished with."""
+    output = dict(output)
+    library = {key: value for key, value in output.items() if key != "trajectory"}
+    result = from_state(attempt, state_columns)
+    result.failure = failure_of(attempt, output)
+    result.prompt = messages(to_json(output.get("prompt")))
+    result.completion = messages(to_json(output.get("completion")))
+    result.metrics = numbers(output.get("metrics"))
+    result.weights = {name: weight for name, weight in weights.items() if name in result.metrics}
+    result.truncated = bool(output.get("is_truncated"))
+    result.stop_condition = _text(output.get("stop_condition"))
+    result.library = to_json(library)
+    if result.failure is None:
+        result.reward = _reward(result, output.get("reward"))
+        advantage = _state_value(attempt.state, "advantage") if advantages else None
+        result.advantage = float(advantage) if isinstance(advantage, int | float) else None
+        _add_steps(result, attempt.state)
+    usage = output.get("token_usage")
+    if isinstance(usage, dict):
+        result.usage = (int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0))
+    result.generation_s, result.scoring_s = timing(output.get("timing"))
+    return result
+
+
+def _reward(result: Result, value: Any) -> float | None:
+    try:
+        reward = float(value)
+    except (TypeError, ValueError):
+        reward = math.nan
+    if math.isfinite(reward):
+        return reward
+    result.failure = Failure(VERIFIER, "BadReward", f"the environment's reward is {value!r}, not a finite number")
+    return None
+
+
+def _add_steps(result: Result, state: Any) -> None:
+    try:
+        result.steps = steps.of_trajectory(_state_value(state, "trajectory"), result.advantage)
+    except BadReward as error:
+        result.failure = Failure(VERIFIER, "BadReward", str(error))
+
+
+def from_state(attempt: Attempt, state_columns: list[str]) -> Result:
+    """What the state alone tells: also for tries that broke off."""
+    state = attempt.state
+    result = Result()
+    if state is None:
+        return result
+    result.prompt = messages(to_json(_state_value(state, "prompt")))
+    result.completion = messages(to_json(_state_value(state, "completion")))
+    result.extras = {name: to_json(_state_value(state, name)) for name in state_columns}
+    result.response_ids = response_ids(state)
+    return result
+
+
+def failure_of(attempt: Attempt, output: dict[str, Any] | None = None) -> Failure | None:
+    """Why a try failed: what escaped, what the library recorded, what its reward functions raised."""
+    error = attempt.error or _state_value(attempt.state, "error")
+    if isinstance(error, Stalled):
+        return classify(error, VERIFIER if attempt.error_in_scoring else LIMIT)
+    if isinstance(error, BaseException):
+        return classify(error, VERIFIER if attempt.error_in_scoring else _default(error))
+    if attempt.reward_errors:
+        first = attempt.reward_errors[0]
+        failure = classify(first.error, VERIFIER)
+        return Failure(failure.kind, failure.type, f"{first.name}: {failure.message}", failure.traceback)
+    recorded = error or (output or {}).get("error")
+    if isinstance(recorded, dict):
+        kind = POLICY if "Model" in str(recorded.get("error")) else ENVIRONMENT
+        text = str(recorded.get("error_chain_str") or recorded.get("error"))
+        return Failure(kind, str(recorded.get("error")), text, str(recorded.get("error_chain_repr") or ""))
+    return None if not recorded else Failure(ENVIRONMENT, "Error", str(recorded))
+
+
+def _default(error: BaseException) -> str:
+    """The library's ModelError without a cause is the model's fault; everything else the environment's."""
+    names = {base.__name__ for link in chain(error) for base in type(link).__mro__}
+    return POLICY if "ModelError" in names else ENVIRONMENT
+
+
+def response_ids(state: Any) -> tuple[str, ...]:
+    """Ids of the model answers that the environment's trajectory kept."""
+    found = (steps.response_id(step) for step in _state_value(state, "trajectory") or ())
+    return tuple(ident for ident in found if ident)
+
+
+def _state_value(state: Any, key: str) -> Any:
+    try:
+        return state.get(key) if state is not None else None
+    except Exception:  # noqa: BLE001 - states are classes of the environment's own at times
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def numbers(metrics: Any) -> dict[str, float]:
+    """Metrics as floats; what is no finite number is left out."""
+    found = {}
+    for name, value in (metrics or {}).items():
+        if isinstance(value, int | float) and math.isfinite(value):
+            found[str(name)] = float(value)
+    return found
+
+
+def timing(value: Any) -> tuple[float, float]:
+    """(generation, scoring) seconds: milliseconds until 0.1.12, spans since."""
+    data = to_json(value)
+    if not isinstance(data, dict):
+        return 0.0, 0.0
+    if "generation_ms" in data:
+        return float(data.get("generation_ms") or 0) / 1000, float(data.get("scoring_ms") or 0) / 1000
+    return _span(data.get("generation")), _span(data.get("scoring"))
+
+
+def _span(value: Any) -> float:
+    if isinstance(value, int | float):
+        return float(value)
+    if not isinstance(value, dict):
+        return 0.0
+    if isinstance(value.get("duration"), int | float):
+        return float(value["duration"])
+    return max(0.0, float(value.get("end") or 0) - float(value.get("start") or 0))
+
+
+def messages(value: Any) -> Any:
+    """Chat messages in OpenAI's shape: the library writes tool calls as JSON strings, or flat."""
+    if not isinstance(value, list):
+        return value
+    return [_message(item) for item in value]
+
+
+def _message(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    kept = {key: value for key, value in message.items() if value is not None or key == "content"}
+    if kept.get("tool_calls"):
+        kept["tool_calls"] = [_tool_call(call) for call in kept["tool_calls"]]
+    return kept
+
+
+def _tool_call(call: Any) -> Any:
+    if isinstance(call, str):
+        try:
+            call = json.loads(call)
+        except ValueError:
+            return call
+    if not isinstance(call, dict) or "function" in call:
+        return call
+    function = {"name": call.get("name"), "arguments": call.get("arguments")}
+    return {"id": call.get("id"), "type": "function", "function": function}

@@ -1,0 +1,169 @@
+"""Sees what the legacy library hides in scoring: an exception in a reward function becomes 0.0 there, and is gone.
+
+Rubrics (0.1.10-0.3.1): the two methods that call a function are wrapped on the instance. Taskset signals (0.1.14,
+0.1.15.dev11) raise by themselves; there only the phase is marked, so that the failure is the verifier's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import steps
+from .attempts import CURRENT, SCOPE, Attempt, RewardError
+from .failures import BadReward, Stalled
+
+GUARDED = "_envhub_guarded"
+
+
+def leaves(rubric: Any) -> Iterator[Any]:
+    """A rubric and, for groups of rubrics, its parts."""
+    yield rubric
+    for part in getattr(rubric, "rubrics", None) or ():
+        yield from leaves(part)
+
+
+def weights(rubric: Any) -> dict[str, float]:
+    """Reward function name -> weight (0 for metrics)."""
+    found: dict[str, float] = {}
+    for leaf in leaves(rubric):
+        for function, weight in zip(getattr(leaf, "funcs", ()), getattr(leaf, "weights", ()), strict=False):
+            found.setdefault(getattr(function, "__name__", "reward"), float(weight))
+    return found
+
+
+def has_group_rewards(rubric: Any) -> bool:
+    """Whether some function scores all rollouts of an example together."""
+    for leaf in leaves(rubric):
+        is_group = getattr(leaf, "_is_group_func", None)
+        if is_group is not None and any(is_group(function) for function in getattr(leaf, "funcs", ())):
+            return True
+    return False
+
+
+def guard(rubric: Any) -> None:
+    """Wrap a rubric (and its parts) so that exceptions in reward functions are noted. Safe to call again."""
+    for leaf in leaves(rubric):
+        if getattr(leaf, GUARDED, False):
+            continue
+        setattr(leaf, GUARDED, True)
+        for method, single in (("_call_individual_reward_func", True), ("_call_group_reward_func", False)):
+            original = getattr(leaf, method, None)
+            if original is not None:
+                setattr(leaf, method, _guarded_call(original, single))
+        if hasattr(leaf, "score_group"):
+            leaf.score_group = _unfilled(leaf.score_group)
+
+
+def _unfilled(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Group scoring that leaves steps without a reward of their own as they are."""
+
+    @functools.wraps(original)
+    async def score_group(states: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = SCOPE.get()
+        attempts = [] if scope is None else [scope.of_state(state) for state in states]
+        found = [attempt for attempt in attempts if attempt is not None]
+        _note_steps(found)
+        result = await original(states, *args, **kwargs)
+        for attempt in found:
+            steps.unfill(_trajectory(attempt), attempt.given)
+        return result
+
+    return score_group
+
+
+def _note_steps(attempts: list[Attempt]) -> None:
+    for attempt in attempts:
+        attempt.given = steps.given(_trajectory(attempt))
+
+
+def _trajectory(attempt: Attempt) -> Any:
+    return attempt.state.get("trajectory") if attempt.state is not None else None
+
+
+def _guarded_call(original: Callable[..., Any], single: bool) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def call(func: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = SCOPE.get()
+        if scope is None:
+            return await original(func, *args, **kwargs)
+        target = args[0] if args else kwargs["state" if single else "states"]
+        found = [scope.of_state(state) for state in ([target] if single else target)]
+        attempts = [attempt for attempt in found if attempt is not None]
+        name = getattr(func, "__name__", repr(func))
+        with _Scoring(attempts, name):
+            return await original(guarded_function(func, name, attempts, single), target)
+
+    return call
+
+
+class _Scoring:
+    """Marks tries as being scored by one function, for deadlines and stalls."""
+
+    def __init__(self, attempts: list[Attempt], name: str) -> None:
+        self._attempts = attempts
+        self._name = name
+
+    def __enter__(self) -> None:
+        for attempt in self._attempts:
+            attempt.scoring, attempt.scoring_function = True, self._name
+        self._token = CURRENT.set(self._attempts[0] if self._attempts else None)
+
+    def __exit__(self, *_: object) -> None:
+        for attempt in self._attempts:
+            attempt.scoring_function = ""
+        _note_steps(self._attempts)
+        CURRENT.reset(self._token)
+
+
+def guarded_function(func: Callable[..., Any], name: str, attempts: list[Attempt], single: bool) -> Callable[..., Any]:
+    """The same function to the library (name, signature), noting exceptions and values that are no numbers."""
+
+    def note(error: BaseException) -> None:
+        for attempt in attempts:
+            attempt.reward_errors.append(RewardError(name, error))
+
+    def checked(value: Any) -> Any:
+        problem = _problem(value, name, None if single else len(attempts))
+        if problem is not None:
+            note(problem)
+        return value
+
+    async def finish(pending: Any) -> Any:
+        try:
+            return checked(await pending)
+        except (Exception, Stalled, SystemExit) as error:
+            note(error)
+            raise _plain(error) from error
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            value = func(*args, **kwargs)
+        except (Exception, Stalled, SystemExit) as error:
+            note(error)
+            raise _plain(error) from error
+        return finish(value) if inspect.isawaitable(value) else checked(value)
+
+    wrapper.__name__ = name
+    return wrapper
+
+
+def _plain(error: BaseException) -> Exception:
+    """What the library may swallow: its other functions go on, and the note has the original."""
+    return error if isinstance(error, Exception) else RuntimeError(str(error) or type(error).__name__)
+
+
+def _problem(value: Any, name: str, count: int | None) -> BadReward | None:
+    try:
+        numbers = [float(value)] if count is None else [float(item) for item in value]
+    except (TypeError, ValueError):
+        return BadReward(f"{name} returned {value!r}, which is not a number")
+    if count is not None and len(numbers) != count:
+        return BadReward(f"{name} returned {len(numbers)} values for {count} rollouts")
+    if not all(math.isfinite(number) for number in numbers):
+        return BadReward(f"{name} returned {value!r}, which is not finite")
+    return None
