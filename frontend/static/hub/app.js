@@ -1,0 +1,61 @@
+// Small conveniences; every page works without them. Loaded with `defer`, no inline scripts (CSP).
+(() => {
+  const root = document.documentElement;
+
+  const applyTheme = (theme) => {
+    if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+    else delete root.dataset.theme;
+  };
+
+  document.addEventListener("click", async (event) => {
+    const toggle = event.target.closest("[data-theme-toggle]");
+    if (toggle) {
+      const dark = root.dataset.theme
+        ? root.dataset.theme === "dark"
+        : matchMedia("(prefers-color-scheme: dark)").matches;
+      const theme = dark ? "light" : "dark";
+      localStorage.setItem("theme", theme);
+      applyTheme(theme);
+    }
+    const copy = event.target.closest("[data-copy]");
+    if (copy) {
+      const text = document.querySelector(copy.dataset.copy)?.textContent ?? "";
+      await navigator.clipboard.writeText(text.trim());
+      const said = copy.querySelector(".copied");
+      if (said) {
+        said.textContent = "Copied";
+        setTimeout(() => { said.textContent = ""; }, 1500);
+      }
+    }
+  });
+
+  // Empty fields stay out of the address.
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.verb !== "get") return;
+    for (const [name, value] of [...event.detail.formData.entries()]) {
+      if (value === "") event.detail.formData.delete(name);
+    }
+  });
+
+  // What a reader has unfolded stays unfolded when a fragment is replaced.
+  let unfolded = [];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    unfolded = [...event.target.querySelectorAll("details[id][open]")].map((details) => details.id);
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+    unfolded = [];
+  });
+
+  // A log that is followed stays at its end unless the reader scrolled up.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const log = event.target.closest?.("[data-follow]") ?? event.target.querySelector?.("[data-follow]");
+    if (log && log.dataset.away !== "1") log.scrollTop = log.scrollHeight;
+  });
+  document.addEventListener("scroll", (event) => {
+    const log = event.target;
+    if (log instanceof Element && log.matches("[data-follow]")) {
+      log.dataset.away = log.scrollTop + log.clientHeight < log.scrollHeight - 40 ? "1" : "0";
+    }
+  }, true);
+})();

@@ -1,0 +1,107 @@
+// Values of charts and tokens for pointer and keyboard. Pages work without it: tables and titles hold the same.
+(() => {
+  // ---- charts: one cursor in all of them; the values stand in data-texts, one for each of data-steps
+  let chosen = null; // step; kept while fragments are replaced
+
+  const numbers = (chart) => chart.dataset.steps.split("|").map(Number);
+  const nearest = (steps, step) => steps.reduce((best, one, place) => Math.abs(one - step) < Math.abs(steps[best] - step) ? place : best, 0);
+  const across = (chart, steps, place) => {
+    if ("columns" in chart.dataset) return (100 * (place + 0.5)) / steps.length;
+    const first = Number(chart.dataset.first), last = Number(chart.dataset.last);
+    return (100 * (steps[place] - first)) / Math.max(1, last - first);
+  };
+
+  const mark = (charts, step) => {
+    chosen = step;
+    for (const chart of charts.querySelectorAll("[data-chart]")) {
+      const steps = numbers(chart), place = nearest(steps, step), x = across(chart, steps, place);
+      chart.querySelector("[data-cursor]").setAttribute("d", `M${x} 0V100`);
+      for (const value of chart.querySelectorAll("[data-texts]")) {
+        value.dataset.newest ??= value.textContent;
+        value.textContent = value.dataset.texts.split("|")[place] || "–";
+      }
+    }
+    const said = charts.querySelector("[data-at]"), link = charts.querySelector("[data-at-link]");
+    said.textContent = `Step ${step}.`;
+    link.href = charts.dataset.stepUrl + step;
+    link.hidden = step < 1;
+  };
+
+  const leave = (charts) => {
+    chosen = null;
+    for (const cursor of charts.querySelectorAll("[data-cursor]")) cursor.setAttribute("d", "");
+    for (const value of charts.querySelectorAll("[data-newest]")) value.textContent = value.dataset.newest;
+  };
+
+  document.addEventListener("pointermove", (event) => {
+    const svg = event.target.closest?.("[data-chart] svg");
+    if (!svg) return;
+    const chart = svg.closest("[data-chart]"), box = svg.getBoundingClientRect(), steps = numbers(chart);
+    const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+    const place = steps.reduce((best, _, one) => Math.abs(across(chart, steps, one) - 100 * share) < Math.abs(across(chart, steps, best) - 100 * share) ? one : best, 0);
+    mark(chart.closest("[data-charts]"), steps[place]);
+  });
+
+  document.addEventListener("pointerout", (event) => {
+    const svg = event.target.closest?.("[data-chart] svg");
+    if (svg && !svg.contains(event.relatedTarget)) leave(svg.closest("[data-charts]"));
+  });
+
+  const moved = (key, place, count) => ({
+    ArrowLeft: Math.max(0, place - 1), ArrowRight: Math.min(count - 1, place + 1), Home: 0, End: count - 1,
+    PageUp: Math.max(0, place - 10), PageDown: Math.min(count - 1, place + 10),
+  })[key];
+
+  document.addEventListener("keydown", (event) => {
+    const chart = event.target.closest?.("[data-chart]");
+    if (!chart || event.target !== chart || event.ctrlKey || event.metaKey || event.altKey) return;
+    const charts = chart.closest("[data-charts]"), steps = numbers(chart);
+    if (event.key === "Escape") return leave(charts);
+    if (event.key === "Enter" && chosen !== null && chosen > 0) return location.assign(charts.dataset.stepUrl + chosen);
+    const place = moved(event.key, chosen === null ? steps.length : nearest(steps, chosen), steps.length);
+    if (place === undefined) return;
+    event.preventDefault();
+    mark(charts, steps[place]);
+  });
+
+  document.addEventListener("htmx:afterSettle", () => {
+    const charts = document.querySelector("[data-charts]");
+    if (charts && chosen !== null) mark(charts, chosen);
+  });
+
+  // ---- tokens: their titles, read out below the legend
+  let token = null;
+
+  const say = (next) => {
+    token?.classList.remove("at");
+    token = next;
+    token.classList.add("at");
+    document.querySelector("[data-said]").textContent = token.title;
+  };
+
+  document.addEventListener("pointerover", (event) => {
+    const found = event.target.closest?.("[data-tokens] > span");
+    if (found) say(found);
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const tokens = event.target.closest?.("[data-tokens]");
+    if (!tokens || event.ctrlKey || event.metaKey || event.altKey) return;
+    const place = token?.parentElement === tokens ? [...tokens.children].indexOf(token) : -1;
+    const next = moved(event.key, place, tokens.children.length);
+    if (next === undefined) return;
+    event.preventDefault();
+    say(tokens.children[next]);
+    token.scrollIntoView({ block: "nearest" });
+  });
+
+  const choice = document.querySelector("[name=colour]");
+  if (choice) {
+    document.addEventListener("change", (event) => {
+      if (event.target.name !== "colour") return;
+      const address = new URL(location.href);
+      address.searchParams.set("colour", event.target.value);
+      history.replaceState(history.state, "", address);
+    });
+  }
+})();

@@ -1,0 +1,1 @@
+"""Users, owners, API tokens, device login, web sessions."""

@@ -1,0 +1,164 @@
+"""Users and the one namespace of owners (a user now, a team soon), with their API tokens and ways of signing in."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import AbstractUser
+from django.core.validators import RegexValidator
+from django.db import models
+
+from hub.core.ids import new_id
+
+slug_validator = RegexValidator(
+    r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z", "lower-case letters, digits and inner dashes"
+)
+
+
+class User(AbstractUser):
+    """A person. `username` is also the slug of the user's own Owner."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    username = models.CharField(max_length=64, unique=True, validators=[slug_validator])
+
+    admin_rights_given = True  # False on the user object of an API token that lacks the admin scope
+
+    @property
+    def is_administrator(self) -> bool:
+        """Whether this request may do and see everything."""
+        return self.is_active and self.is_superuser and self.admin_rights_given
+
+
+class OwnerKind(models.TextChoices):
+    """What stands behind an owner."""
+
+    USER = "user"
+    TEAM = "team"
+
+
+class Owner(models.Model):
+    """A namespace: environments, models and runs belong to an owner."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.CharField(max_length=64, unique=True, validators=[slug_validator])
+    kind = models.CharField(max_length=8, choices=OwnerKind, default=OwnerKind.USER)
+    user = models.OneToOneField(User, null=True, blank=True, on_delete=models.CASCADE, related_name="owner")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="owner_user_iff_kind_user",
+                condition=models.Q(kind="user", user__isnull=False) | models.Q(kind="team", user__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Role(models.TextChoices):
+    """What a member may do for an owner."""
+
+    READER = "reader"
+    MEMBER = "member"
+    ADMIN = "admin"
+
+
+class Membership(models.Model):
+    """Who acts for an owner. A user is `admin` of the own namespace."""
+
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=8, choices=Role, default=Role.MEMBER)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "user"], name="membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}@{self.owner_id}"
+
+
+class ApiToken(models.Model):
+    """A bearer token of a user. Only its SHA-256 is kept; `prefix` lets people tell tokens apart."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16)
+    digest = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}… ({self.name})"
+
+    def is_live(self, now: datetime) -> bool:
+        """Neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+class DeviceDecision(models.TextChoices):
+    """What the person at the browser said to a device."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    USED = "used"  # the device has fetched its token: never again
+
+
+class DeviceLogin(models.Model):
+    """One device authorization (RFC 8628). The device code is kept hashed; the user code is short-lived and typed."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    device_digest = models.CharField(max_length=64, unique=True)
+    user_code = models.CharField(max_length=9, unique=True)
+    client_name = models.CharField(max_length=100, blank=True)
+    scopes = models.JSONField(default=list)
+    decision = models.CharField(max_length=8, choices=DeviceDecision, default=DeviceDecision.PENDING)
+    user = models.ForeignKey(User, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    interval = models.PositiveIntegerField(default=5)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(db_index=True)
+    last_polled_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.user_code
+
+
+class LinkPurpose(models.TextChoices):
+    """What a link is good for; one does not stand in for another."""
+
+    SIGN_IN = "sign_in"
+    INVITATION = "invitation"  # sets a password without the old one
+
+
+class LoginLink(models.Model):
+    """A single-use, short-lived link that signs `user` in; kept hashed."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    purpose = models.CharField(max_length=10, choices=LinkPurpose, default=LinkPurpose.SIGN_IN)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"login link of {self.user_id}"
+
+
+class RateCount(models.Model):
+    """How often something was tried in the window that ends at `ends_at`; shared by all hub processes."""
+
+    key = models.CharField(max_length=200, primary_key=True)
+    count = models.PositiveIntegerField(default=0)
+    ends_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.count}"

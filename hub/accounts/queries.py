@@ -1,0 +1,125 @@
+"""Who may see what: owners, memberships, tokens. A thing that you may not see is NotFound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import Q, QuerySet
+
+from hub.accounts.models import ApiToken, DeviceDecision, DeviceLogin, Membership, Owner, Role, User
+from hub.core.digests import sha256_hex
+from hub.core.errors import NotAllowed, NotAuthenticated, NotFound
+
+Caller: TypeAlias = User | AnonymousUser
+SYSTEM_OWNER = "hub"
+_RANK = {Role.READER: 0, Role.MEMBER: 1, Role.ADMIN: 2}
+
+
+def visible_owners(user: Caller) -> QuerySet[Owner]:
+    """The owners whose private things `user` sees: memberships; all of them for an administrator."""
+    if not isinstance(user, User) or not user.is_active:
+        return Owner.objects.none()
+    if user.is_administrator:
+        return Owner.objects.order_by("slug")
+    mine = Membership.objects.filter(user=user).values("owner_id")
+    return Owner.objects.filter(pk__in=mine).order_by("slug")
+
+
+def visible_owner_ids(user: Caller) -> QuerySet[Owner, UUID]:
+    """The ids of `visible_owners`, for `owner_id__in=`: one subquery, no round trip."""
+    return visible_owners(user).order_by().values_list("pk", flat=True)
+
+
+def member_owners(user: Caller, role: Role) -> QuerySet[Owner]:
+    """The owners for which `user` acts with at least `role`, by name; also an administrator's memberships only."""
+    if not isinstance(user, User) or not user.is_active:
+        return Owner.objects.none()
+    roles = [item.value for item in Role if _RANK[item] >= _RANK[role]]
+    return Owner.objects.filter(memberships__user=user, memberships__role__in=roles).order_by("slug")
+
+
+def get_owner(user: Caller, slug: str) -> Owner:
+    """The owner `slug` as one of its members (or an administrator) reaches it. Raises NotFound."""
+    owner = visible_owners(user).filter(slug=slug).first()
+    if owner is None:
+        raise NotFound(f"there is no owner {slug}, or it is not yours", hint="`hub whoami` lists your owners")
+    return owner
+
+
+def find_owner(slug: str) -> Owner:
+    """The owner `slug`, for public things: its existence is no secret. Raises NotFound."""
+    owner = Owner.objects.filter(slug=slug).first()
+    if owner is None:
+        raise NotFound(f"there is no owner {slug}")
+    return owner
+
+
+def has_role(user: Caller, owner: Owner, role: Role) -> bool:
+    """Whether `user` acts for `owner` with at least `role`."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    if user.is_administrator:
+        return True
+    membership = Membership.objects.filter(user=user, owner=owner).first()
+    return membership is not None and _RANK[Role(membership.role)] >= _RANK[role]
+
+
+def require_role(user: Caller, owner: Owner, role: Role = Role.MEMBER) -> None:
+    """Raises NotAuthenticated without a user, NotAllowed below `role`. Look the thing up first: invisible is 404."""
+    if has_role(user, owner, role):
+        return
+    if not user.is_authenticated:
+        raise NotAuthenticated("sign in first", hint="`hub login`, or send an API token")
+    raise NotAllowed(f"you need the role {role.value} for {owner.slug}")
+
+
+def all_users() -> QuerySet[User]:
+    """Everybody, newest first; for administrators."""
+    return User.objects.order_by("-pk")
+
+
+def find_user(name: str) -> User:
+    """A user by name, for administrators. Raises NotFound."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise NotFound(f"there is no user {name}", hint="`hub user list` shows all")
+    return user
+
+
+def tokens_of(user: User) -> QuerySet[ApiToken]:
+    """The user's tokens, newest first, revoked ones too."""
+    return ApiToken.objects.filter(user=user).order_by("-pk")
+
+
+def live_token(secret: str, *, now: datetime) -> ApiToken:
+    """The token that `secret` is, with its user. Raises NotAuthenticated when unknown, expired or revoked."""
+    token = ApiToken.objects.select_related("user").filter(digest=sha256_hex(secret)).first()
+    if token is None or not token.user.is_active or token.revoked_at is not None:
+        raise NotAuthenticated("the API token is not valid", hint="make a new one: `hub login`")
+    if not token.is_live(now):
+        raise NotAuthenticated("the API token has expired", code="token_expired", hint="make a new one: `hub login`")
+    return token
+
+
+def live_token_ids(token_ids: Iterable[UUID], *, now: datetime) -> set[UUID]:
+    """Those of the tokens that are neither expired nor revoked, of active users."""
+    rows = ApiToken.objects.filter(pk__in=token_ids, revoked_at__isnull=True, user__is_active=True)
+    return set(rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now)).values_list("pk", flat=True))
+
+
+def get_token(user: User, token_id: str | UUID) -> ApiToken:
+    """One of the user's tokens. Raises NotFound."""
+    token = ApiToken.objects.filter(user=user, pk=token_id).first()
+    if token is None:
+        raise NotFound("there is no such token")
+    return token
+
+
+def waiting_device(user_code: str, *, now: datetime) -> DeviceLogin | None:
+    """The device that waits for a person's decision under this (cleaned) code."""
+    waiting = DeviceLogin.objects.filter(decision=DeviceDecision.PENDING, expires_at__gt=now)
+    return waiting.filter(user_code=user_code).first()

@@ -1,0 +1,50 @@
+"""One-time login links: printed by `manage.py login_link`, by the demo and at first start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from hub.accounts.models import LinkPurpose, LoginLink, User
+from hub.accounts.services.users import create_user
+from hub.core.digests import new_secret, sha256_hex
+from hub.core.errors import NotFound
+
+FIRST_ADMINISTRATOR = "admin"
+
+
+def create_login_link(*, user: User, valid_for: timedelta = timedelta(minutes=30), next_path: str = "/") -> str:
+    """The whole URL of a fresh single-use link; its secret is in the fragment-free path and stored hashed only."""
+    secret = new_secret("")
+    LoginLink.objects.create(digest=sha256_hex(secret), user=user, expires_at=timezone.now() + valid_for)
+    base = str(settings.HUB.base_url).rstrip("/")
+    suffix = "" if next_path == "/" else f"?next={next_path}"
+    return f"{base}/login/link/{secret}{suffix}"
+
+
+def use_login_link(*, secret: str, purpose: LinkPurpose = LinkPurpose.SIGN_IN) -> User:
+    """Spend a link: its user. Raises NotFound when unknown, used, too old or for something else (indistinguishable)."""
+    now = timezone.now()
+    with transaction.atomic():
+        fresh = LoginLink.objects.filter(digest=sha256_hex(secret), used_at__isnull=True, expires_at__gt=now)
+        fresh = fresh.filter(purpose=purpose)
+        if fresh.update(used_at=now) != 1:
+            raise NotFound(
+                "this login link is not valid any more", hint="ask for a new one: `manage.py login_link USER`"
+            )
+        link = LoginLink.objects.select_related("user").get(digest=sha256_hex(secret))
+    if not link.user.is_active:
+        raise NotFound("this login link is not valid any more")
+    return link.user
+
+
+def first_login_link(*, next_path: str = "/") -> str | None:
+    """At start: while no administrator has ever signed in, a link that signs in `admin`, made if need be; else None."""
+    if User.objects.filter(is_superuser=True, last_login__isnull=False).exists():
+        return None
+    administrator = User.objects.filter(is_superuser=True).order_by("pk").first()
+    user = administrator or create_user(username=FIRST_ADMINISTRATOR, is_superuser=True)
+    return create_login_link(user=user, valid_for=timedelta(days=1), next_path=next_path)

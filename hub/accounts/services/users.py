@@ -1,0 +1,150 @@
+"""Making users with their namespace, and the system owner."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from hub.accounts.models import (
+    ApiToken,
+    DeviceDecision,
+    DeviceLogin,
+    Membership,
+    Owner,
+    OwnerKind,
+    Role,
+    User,
+    slug_validator,
+)
+from hub.accounts.queries import SYSTEM_OWNER
+from hub.core.errors import Conflict, Invalid, NotAllowed
+
+RESERVED_SLUGS = frozenset(
+    {
+        SYSTEM_OWNER,
+        "admin",
+        "anonymous",
+        "api",
+        "data",
+        "device",
+        "docs",
+        "environments",
+        "evaluations",
+        "healthz",
+        "hf",
+    }
+    | {
+        "index",
+        "inference",
+        "invitation",
+        "login",
+        "logout",
+        "me",
+        "models",
+        "new",
+        "owners",
+        "readyz",
+        "root",
+        "rollouts",
+        "runs",
+    }
+    | {"search", "secrets", "settings", "static", "system", "teams", "tokens", "training", "users", "workers"}
+)
+
+
+def create_user(*, username: str, password: str | None = None, is_superuser: bool = False) -> User:
+    """Make a user, the owner of the same name and the admin membership. Raises Invalid, Conflict (name taken)."""
+    _check_username(username, allow_admin=is_superuser)
+    user = User(username=username, is_superuser=is_superuser, is_staff=is_superuser)
+    if password is not None:
+        _check_password(user, password)
+    user.set_password(password)
+    with transaction.atomic():
+        if Owner.objects.filter(slug=username).exists() or User.objects.filter(username=username).exists():
+            raise Conflict(f"the name {username} is taken", code="name_taken")
+        user.save(force_insert=True)
+        owner = Owner.objects.create(slug=username, kind=OwnerKind.USER, user=user)
+        Membership.objects.create(owner=owner, user=user, role=Role.ADMIN)
+    return user
+
+
+def _check_username(username: str, *, allow_admin: bool) -> None:
+    try:
+        slug_validator(username)
+    except ValidationError as error:
+        raise Invalid(f"{username!r} is no user name: {error.messages[0]}", fields={"username": username}) from error
+    if username in RESERVED_SLUGS and not (allow_admin and username == "admin"):
+        raise Invalid(f"the name {username} is reserved", fields={"username": "reserved"})
+
+
+def ensure_user(*, username: str, is_superuser: bool = False) -> User:
+    """The user of that name, made (without a password) if need be. For automation; raises Invalid."""
+    user = User.objects.filter(username=username).first()
+    return user or create_user(username=username, is_superuser=is_superuser)
+
+
+def system_owner() -> Owner:
+    """The owner `hub`, which holds what the hub itself brings (`hub/tiny`)."""
+    return Owner.objects.get_or_create(slug=SYSTEM_OWNER, defaults={"kind": OwnerKind.TEAM})[0]
+
+
+def set_password(*, user: User, current: str, new: str) -> User:
+    """Change a password, or set the first one of a user who came by a login link. Raises NotAllowed, Invalid."""
+    if user.has_usable_password() and not user.check_password(current):
+        raise NotAllowed("the current password is wrong", code="wrong_password", hint="ask for a login link instead")
+    _check_password(user, new)
+    user.set_password(new)
+    user.save(update_fields=["password"])
+    return user
+
+
+def set_first_password(*, user: User, password: str) -> User:
+    """The password of somebody who came by an invitation. Raises Invalid."""
+    _check_password(user, password)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    return user
+
+
+def end_access(*, user: User, now: datetime) -> None:
+    """End the password, every session (they are bound to the password's hash), every API token and waiting device."""
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+    ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
+    approved = DeviceLogin.objects.filter(user=user, decision=DeviceDecision.APPROVED)
+    approved.update(decision=DeviceDecision.DENIED)
+
+
+def disable_user(*, user: User, by: User) -> User:
+    """Shut `user` out until enabled again: password, sessions, tokens, links and devices are refused meanwhile.
+
+    What they made stays as it is. Again is a no-op. Raises Conflict for oneself, so that one administrator remains.
+    """
+    if user.pk == by.pk:
+        raise Conflict("you cannot disable yourself", code="own_account", hint="ask another administrator")
+    with transaction.atomic():
+        _set_active(user, active=False)
+        waiting = (DeviceDecision.PENDING, DeviceDecision.APPROVED)
+        DeviceLogin.objects.filter(user=user, decision__in=waiting).update(decision=DeviceDecision.DENIED)
+    return user
+
+
+def enable_user(*, user: User) -> User:
+    """Let a disabled user in again, with the password and the tokens of before. Again is a no-op."""
+    return _set_active(user, active=True)
+
+
+def _set_active(user: User, *, active: bool) -> User:
+    user.is_active = active
+    user.save(update_fields=["is_active"])
+    return user
+
+
+def _check_password(user: User, password: str) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), fields={"password": error.messages[0]}) from error

@@ -1,0 +1,94 @@
+"""Pages of users: the administrators' list with its invitation form, and the page that an invitation leads to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib import messages
+from django.contrib.auth import login as start_session
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+from envhub.protocol.accounts import Scope
+
+from hub.accounts.client_address import client_address
+from hub.accounts.permissions import require_administrator
+from hub.accounts.queries import all_users, find_user
+from hub.accounts.services import (
+    accept_invitation,
+    disable_user,
+    enable_user,
+    find_invited,
+    invite_user,
+    limit_rate,
+)
+from hub.accounts.wire import user_view
+from hub.core.errors import HubError
+from hub.core.pages import page
+from hub.core.pagination import newest_first
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@page
+@never_cache
+@login_required
+@require_http_methods(["GET", "POST"])
+def user_list(request: HttpRequest) -> HttpResponseBase:
+    """All users; inviting shows the link once, in the answer to the form."""
+    require_administrator(request, Scope.WRITE)
+    context: dict[str, object] = {"section": "settings"}
+    status = 200
+    if request.method == "POST":
+        try:
+            context["invitation"] = invite_user(
+                username=request.POST.get("name", "").strip(),
+                is_admin="is_admin" in request.POST,
+                reset="reset" in request.POST,
+            )
+        except HubError as error:
+            context["error"], status = error, error.status
+    rows, context["next"] = newest_first(all_users(), request)
+    context["users"] = [user_view(row) for row in rows]
+    return render(request, "accounts/user_list.html", context, status=status)
+
+
+@page
+@login_required
+@require_POST
+def user_disable(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Shut a user out at once."""
+    administrator = require_administrator(request, Scope.WRITE)
+    user = disable_user(user=find_user(name), by=administrator)
+    messages.success(request, f"{user.username} is disabled.")
+    return redirect("users")
+
+
+@page
+@login_required
+@require_POST
+def user_enable(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Let a disabled user in again."""
+    require_administrator(request, Scope.WRITE)
+    user = enable_user(user=find_user(name))
+    messages.success(request, f"{user.username} is enabled.")
+    return redirect("users")
+
+
+@page
+@never_cache
+@require_http_methods(["GET", "POST"])
+def invitation(request: HttpRequest, secret: str) -> HttpResponse:
+    """Set the password of an invited user, who is signed in then. Only the form spends the link, not looking at it."""
+    limit_rate(key=f"login-link:{client_address(request)}", limit=30, per=timedelta(minutes=5))
+    context: dict[str, object] = {"invited": find_invited(secret=secret)}
+    if request.method == "GET":
+        return render(request, "accounts/invitation_accept.html", context)
+    try:
+        user = accept_invitation(secret=secret, password=request.POST.get("new", ""))
+    except HubError as error:
+        return render(request, "accounts/invitation_accept.html", context | {"error": error}, status=error.status)
+    start_session(request, user, backend=BACKEND)
+    return redirect("/")

@@ -1,0 +1,1 @@
+"""REST API root: router, authentication, schema, docs page."""

@@ -1,0 +1,10 @@
+"""App configuration."""
+
+from django.apps import AppConfig
+
+
+class ApiConfig(AppConfig):
+    """Registers the app under its short label."""
+
+    name = "hub.api"
+    label = "api"

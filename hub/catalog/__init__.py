@@ -1,0 +1,1 @@
+"""Models: registered endpoints, local model directories."""

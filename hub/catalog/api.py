@@ -1,0 +1,84 @@
+"""The catalog over HTTP: /api/v1/models."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.models import LocalModelRequest, ModelRequest, ModelTest, ModelView
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.permissions import check_read, require_scope
+from hub.accounts.queries import Caller, get_owner
+from hub.catalog.capacity import capacity_now
+from hub.catalog.queries import get_model, visible_models
+from hub.catalog.services import delete_model, probe_model, register_endpoint, register_local
+from hub.catalog.wire import model_view
+from hub.core.errors import Invalid
+from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
+
+
+@extend_schema(responses=Page[ModelView])
+@api_view(["GET"])
+def models_list(request: Request) -> HttpResponse:
+    """Models that the caller may call, newest first; `owner` narrows."""
+    check_read(request)
+    rows = visible_models(request.user)
+    if owner := request.GET.get("owner"):
+        rows = rows.filter(owner__slug=owner)
+    capacity = capacity_now(timezone.now())
+    return answer_page(*newest_first(rows, request), lambda row: model_view(row, capacity))
+
+
+@extend_schema(methods=["GET"], responses=ModelView)
+@extend_schema(methods=["PUT"], request=ModelRequest, responses=ModelView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["GET", "PUT", "DELETE"])
+def model_detail(request: Request, owner: str, name: str) -> HttpResponse:
+    """One model; PUT registers or replaces it by its endpoints."""
+    reference = f"{owner}/{name}"
+    if request.method == "GET":
+        check_read(request)
+        return answer(_view(request.user, reference))
+    user = require_scope(request, Scope.WRITE)
+    if request.method == "DELETE":
+        delete_model(user=user, model=get_model(user, reference))
+        return HttpResponse(status=204)
+    body = parse(request, ModelRequest)
+    if body.name != name:
+        raise Invalid("the body names another model than the URL", fields={"name": body.name})
+    register_endpoint(user=user, owner=get_owner(user, owner), request=body)
+    return answer(_view(user, reference))
+
+
+@extend_schema(request=None, responses=ModelTest)
+@api_view(["POST"])
+def model_test(request: Request, owner: str, name: str) -> HttpResponse:
+    """Call every variant once now."""
+    user = require_scope(request, Scope.WRITE)
+    return answer(probe_model(user=user, model=get_model(user, f"{owner}/{name}")))
+
+
+@extend_schema(request=LocalModelRequest, responses=ModelView)
+@api_view(["PUT"])
+def model_files(request: Request, owner: str, name: str) -> HttpResponse:
+    """Register or replace a local model directory whose files are uploaded."""
+    user = require_scope(request, Scope.WRITE)
+    body = parse(request, LocalModelRequest)
+    register_local(
+        user=user,
+        owner=get_owner(user, owner),
+        name=name,
+        engine=body.engine,
+        files=body.files,
+        visibility=body.visibility,
+    )
+    return answer(_view(user, f"{owner}/{name}"))
+
+
+def _view(user: Caller, reference: str) -> ModelView:
+    return model_view(get_model(user, reference), capacity_now(timezone.now()))

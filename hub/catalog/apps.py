@@ -1,0 +1,18 @@
+"""App configuration."""
+
+from django.apps import AppConfig
+
+from hub.secrets.encrypted_fields import register_encrypted_field
+
+
+class CatalogConfig(AppConfig):
+    """Registers the app under its short label, and its encrypted fields for key rotation."""
+
+    name = "hub.catalog"
+    label = "catalog"
+
+    def ready(self) -> None:
+        """Called once every app's models are loaded."""
+        variant = self.get_model("Variant")
+        register_encrypted_field(variant, "encrypted_key")
+        register_encrypted_field(variant, "encrypted_headers")

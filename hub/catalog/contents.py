@@ -1,0 +1,53 @@
+"""What a model directory's files say about it: whether it can be trained, its size, what it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from envhub.protocol.training_estimate import model_needs
+from envhub.protocol.training_shapes import shape_of_config
+
+from hub.storage.models import Blob
+from hub.storage.queries import open_blob
+
+MAX_CONFIG = 1024 * 1024
+CONFIG, WEIGHTS = "config.json", ".safetensors"
+
+
+@dataclass(frozen=True)
+class Described:
+    """Columns of a Model."""
+
+    trainable: bool = False
+    parameters: int | None = None
+    needs: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """As keyword arguments of a Model."""
+        return asdict(self)
+
+
+def describe(files: Mapping[str, Blob]) -> Described:
+    """Of a directory by its files."""
+    config = files.get(CONFIG)
+    if config is None or not any(path.endswith(WEIGHTS) for path in files):
+        return Described()
+    shape = shape_of_config(read_config(config))
+    if shape is None:
+        return Described(trainable=True)
+    return Described(trainable=True, parameters=shape.parameters, needs=model_needs(shape)[:200])
+
+
+def read_config(blob: Blob) -> dict[str, Any]:
+    """A config.json; empty when it is none."""
+    if blob.size > MAX_CONFIG:
+        return {}
+    with open_blob(blob.pk) as file:
+        try:
+            content = json.loads(file.read(MAX_CONFIG))
+        except (ValueError, RecursionError):
+            return {}
+    return content if isinstance(content, dict) else {}

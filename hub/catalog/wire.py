@@ -1,0 +1,83 @@
+"""Catalog rows as wire types. `target_for` holds keys: it is for claims and the gateway only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from envhub.protocol.models import (
+    EndpointKind,
+    EndpointTarget,
+    LocalTarget,
+    ModelSource,
+    ModelView,
+    VariantView,
+)
+from envhub.protocol.packages import Visibility
+
+from hub.catalog.capacity import Capacity
+from hub.catalog.models import Model, Variant
+from hub.catalog.targets import outbound_policy, target_variant
+from hub.storage.queries import presign_get
+
+
+def model_view(row: Model, capacity: Capacity) -> ModelView:
+    """A model without its secrets; expects `owner`, `base` and `variants` to be loaded."""
+    local = row.source == ModelSource.LOCAL.value
+    missing = capacity.missing(row) if local else ""
+    return ModelView(
+        id=str(row.pk),
+        owner=row.owner.slug,
+        name=row.name,
+        source=ModelSource(row.source),
+        variants=tuple(_variant_view(variant) for variant in row.variants.all()),
+        engine=row.engine or None,
+        visibility=Visibility(row.visibility),
+        created_at=row.created_at,
+        last_error=row.last_error,
+        base=f"{row.base.owner.slug}/{row.base.name}" if row.base else "",
+        trainable=row.trainable and capacity.trains(row) if local else False,
+        servable=capacity.serves(row) if local else None,
+        parameters=row.parameters,
+        needs="; ".join(part for part in (row.needs, missing) if part),
+    )
+
+
+def _variant_view(row: Variant) -> VariantView:
+    return VariantView(
+        kind=EndpointKind(row.kind),
+        base_url=row.base_url,
+        model=row.remote_model,
+        has_key=bool(row.encrypted_key),
+        timeout_s=row.timeout_s,
+        max_retries=row.max_retries,
+    )
+
+
+def target_for(model: Model) -> EndpointTarget:
+    """How to call the model, with its keys (decrypted) or presigned file URLs. Never for users, never into a box."""
+    local = _local_target(model) if model.source == ModelSource.LOCAL.value else None
+    return EndpointTarget(
+        model=f"{model.owner.slug}/{model.name}",
+        variants=tuple(target_variant(variant) for variant in model.variants.all()),
+        local=local,
+        outbound=outbound_policy(),
+    )
+
+
+def _local_target(model: Model) -> LocalTarget:
+    if model.base is None:
+        return files_target(model)
+    return files_target(model.base).model_copy(update={"engine": model.engine, "adapter": files_target(model)})
+
+
+def files_target(model: Model) -> LocalTarget:
+    """The model's own files alone: of an adapter, the adapter's."""
+    files = {file.path: file.blob_id for file in model.files.all()}
+    urls = {path: presign_get(sha256, filename=path.rpartition("/")[2]) for path, sha256 in files.items()}
+    return LocalTarget(fingerprint=fingerprint(files), engine=model.engine, files=files, urls=urls)
+
+
+def fingerprint(files: dict[str, str]) -> str:
+    """SHA-256 over (path, sha256) in path order: names a directory's content."""
+    return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""The hub's settings from the process environment (HUB_*), typed; a bad value stops the process and names itself."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from envhub.packaging.private_file import write_private
+from pydantic import Field, HttpUrl
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class HubEnvironment(BaseSettings):
+    """Every knob of the hub. Defaults are the embedded size: SQLite, files and a filesystem broker under `data`."""
+
+    model_config = SettingsConfigDict(env_prefix="HUB_", extra="ignore", frozen=True)
+
+    data: Path = Path("data")
+    debug: bool = False
+    secret_key: str = ""  # empty: generated once and kept in data/secret_key
+    base_url: HttpUrl = HttpUrl("http://127.0.0.1:8000")  # what users and workers type; links are made from it
+    allowed_hosts: list[str] = Field(default_factory=list)  # beside base_url's host and loopback
+    database_url: str = ""  # empty: SQLite under data
+    database_pool: int = 0  # Postgres connections kept by each web process; 0: one a request
+    broker_url: str = ""  # empty: kombu's filesystem transport under data
+    storage: str = "files"  # "files" or "s3"
+    s3_bucket: str = ""
+    s3_endpoint_url: str = ""  # as the hub reaches it
+    s3_public_endpoint_url: str = ""  # as users and workers reach it; empty: the same
+    s3_region: str = "us-east-1"
+    max_push_mb: int = 250
+    owner_quota_gb: float = Field(default=500.0, ge=0)  # stored for one owner, in 10^9 bytes; 0: no limit
+    lease_seconds: float = 30.0
+    worker_poll_seconds: float = 2.0
+    max_attempts: int = 3
+    retry_seconds: float = 5.0  # before the second attempt; doubles with each
+    outbound_allow: list[str] = Field(default_factory=list)  # host, host:port or CIDR that model endpoints may use
+    outbound_allow_loopback: bool = True  # embedded default; production compose sets it to false
+    box_allow_hosts: list[str] = Field(default_factory=list)  # host:port patterns that starters may open to a box
+    package_index_url: str = ""  # the operator's index for builds; empty: uv's and pip's own configuration
+    huggingface_url: str = ""  # the operator's Hugging Face endpoint; empty: no read-through
+    huggingface_token: str = ""  # sent to that endpoint only; never to a box
+    huggingface_repositories: list[str] = Field(default_factory=lambda: ["*"])  # allow-list of repository patterns
+    secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
+
+    def resolved_secret_key(self) -> str:
+        """The secret key, generated into data/secret_key (0600) when none is given."""
+        if self.secret_key:
+            return self.secret_key
+        path = self.data / "secret_key"
+        if not path.exists():
+            self.data.mkdir(parents=True, exist_ok=True)
+            write_private(path, secrets.token_urlsafe(48).encode(), replace=False)
+        return path.read_text().strip()
+
+    def resolved_database_url(self) -> str:
+        """The database URL; SQLite under data by default."""
+        return self.database_url or f"sqlite:///{(self.data / 'hub.sqlite3').absolute()}"
+
+    def resolved_broker_url(self) -> str:
+        """The Celery broker; the filesystem transport by default."""
+        return self.broker_url or "filesystem://localhost"

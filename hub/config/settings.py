@@ -1,0 +1,151 @@
+"""Django settings. Everything that may differ between installations comes from HubEnvironment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from hub.config.environment import HubEnvironment
+from hub.core.csp import policy
+
+HUB = HubEnvironment()
+ROOT = Path(__file__).resolve().parents[2]
+
+SECRET_KEY = HUB.resolved_secret_key()
+DEBUG = HUB.debug
+ALLOWED_HOSTS = [str(HUB.base_url.host), "127.0.0.1", "localhost", "[::1]", *HUB.allowed_hosts]
+CSRF_TRUSTED_ORIGINS = [str(HUB.base_url).rstrip("/")]
+USE_X_FORWARDED_HOST = False
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HUB.base_url.scheme == "https"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HUB.base_url.scheme == "https" else None
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "hub.core",
+    "hub.accounts",
+    "hub.storage",
+    "hub.runs",
+    "hub.secrets",
+    "hub.registry",
+    "hub.catalog",
+    "hub.data",
+    "hub.evals",
+    "hub.training",
+    "hub.inference",
+    "hub.api",
+    "hub.web",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+CONTENT_SECURITY_POLICY = policy()
+
+ROOT_URLCONF = "hub.config.urls"
+ASGI_APPLICATION = "hub.config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "frontend" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+_SQLITE_OPTIONS: dict[str, Any] = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+}
+DATABASES = {"default": dj_database_url.parse(HUB.resolved_database_url(), conn_max_age=60, conn_health_checks=True)}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"].setdefault("OPTIONS", {}).update(_SQLITE_OPTIONS)
+else:
+    # Under ASGI every request has a thread of its own: nobody would use its connection again, and it would stay open.
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    if HUB.database_pool:
+        DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": HUB.database_pool}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "accounts.User"
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+APPEND_SLASH = False
+
+STATIC_URL = "/static/"
+STATIC_ROOT = HUB.data / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns about a missing one
+STATICFILES_DIRS = [ROOT / "frontend" / "static"]
+WHITENOISE_USE_FINDERS = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "hub.accounts.authentication.TokenAuthentication",
+        "hub.runs.authentication.WorkerAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],  # every view checks visibility itself
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "hub.api.schema.HubSchema",
+    "EXCEPTION_HANDLER": "hub.api.errors.handle",
+    "URL_FORMAT_OVERRIDE": None,  # `?format=` is a parameter of our own
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Environments Hub API",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",  # pydantic writes `null` types
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"httpx": {"level": "WARNING"}, "kombu.connection": {"level": "ERROR"}},
+}

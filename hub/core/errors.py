@@ -1,0 +1,80 @@
+"""The hub's error tree. Services raise these; `hub.api.errors` and `hub.web` turn them into answers in one place.
+
+HubError
+|-- NotFound            404  absent, or private to somebody else (indistinguishable on purpose)
+|-- NotAuthenticated    401
+|-- NotAllowed          403  visible, but not yours to change
+|-- MethodNotAllowed    405  this path does not take this method
+|-- Conflict            409  the state does not permit it (stale attempt, other content, already final)
+|-- Invalid             422  the request's content is wrong; `fields` says where
+|-- TooLarge            413
+`-- Unavailable         503  something the hub depends on is down; try again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class HubError(Exception):
+    """Base of all. `code` is stable, `message` is for the user, `hint` says what to do."""
+
+    status = 500
+    code = "internal"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, hint: str = "", fields: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.hint = hint
+        self.fields = dict(fields or {})
+
+
+class NotFound(HubError):
+    """Absent or invisible."""
+
+    status, code = 404, "not_found"
+
+
+class NotAuthenticated(HubError):
+    """No or bad credentials."""
+
+    status, code = 401, "not_authenticated"
+
+
+class NotAllowed(HubError):
+    """Visible, but not permitted."""
+
+    status, code = 403, "not_allowed"
+
+
+class MethodNotAllowed(HubError):
+    """This path does not take this method."""
+
+    status, code = 405, "method_not_allowed"
+
+
+class Conflict(HubError):
+    """The current state does not permit it."""
+
+    status, code = 409, "conflict"
+
+
+class Invalid(HubError):
+    """The request's content is wrong."""
+
+    status, code = 422, "invalid"
+
+
+class TooLarge(HubError):
+    """A budget was exceeded."""
+
+    status, code = 413, "too_large"
+
+
+class Unavailable(HubError):
+    """A dependency is down."""
+
+    status, code = 503, "unavailable"

@@ -1,0 +1,121 @@
+"""How API views read requests and write answers: pydantic in, pydantic out, and every error as one ErrorBody."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from django.core.exceptions import PermissionDenied
+from django.db import DataError, InterfaceError, OperationalError
+from django.db.models import ProtectedError
+from django.http import Http404, HttpResponse
+from envhub.protocol.base import ErrorBody, ErrorDetail, Page
+from pydantic import BaseModel, ValidationError
+from rest_framework import exceptions as drf
+from rest_framework.request import Request
+from rest_framework.views import set_rollback
+
+from hub.core.errors import Conflict, HubError, Invalid, NotAllowed, NotFound, Unavailable
+
+logger = logging.getLogger(__name__)
+Model = TypeVar("Model", bound=BaseModel)
+Row = TypeVar("Row")
+
+_DRF_CODES = {
+    400: "bad_request",
+    401: "not_authenticated",
+    403: "not_allowed",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    415: "unsupported_media_type",
+    429: "too_many_requests",
+}
+
+
+def validate(model: type[Model], data: object) -> Model:
+    """`data` as `model`. Raises Invalid, whose `fields` maps dotted paths to what is wrong there."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        fields = {".".join(str(part) for part in item["loc"]) or "body": item["msg"] for item in error.errors()}
+        where = ", ".join(sorted(fields)[:5])
+        raise Invalid(f"the request is not valid: {where}", fields=fields) from error
+
+
+def parse(request: Request, model: type[Model]) -> Model:
+    """The request's JSON body as `model`. Raises Invalid; a body that is no JSON is DRF's ParseError (400)."""
+    try:
+        data = request.data
+    except RecursionError as error:
+        raise Invalid("the body is nested too deeply", code="too_deep") from error
+    if not isinstance(data, Mapping):
+        raise Invalid("the body must be a JSON object", fields={"body": "not an object"})
+    return validate(model, dict(data.items()))
+
+
+def parse_query(request: Request, model: type[Model]) -> Model:
+    """The query parameters as `model`; of a repeated parameter the last one counts. Raises Invalid."""
+    return validate(model, request.query_params.dict())
+
+
+def answer(model: BaseModel, status: int = 200) -> HttpResponse:
+    """A JSON answer of one wire type."""
+    return HttpResponse(model.model_dump_json(), status=status, content_type="application/json")
+
+
+def answer_page(rows: list[Row], next_url: str | None, view: Callable[[Row], Model]) -> HttpResponse:
+    """A Page of `view(row)` for each row."""
+    return answer(Page[Any](items=tuple(view(row) for row in rows), next=next_url))
+
+
+def error_answer(error: HubError) -> HttpResponse:
+    """`error` as an ErrorBody with its status."""
+    detail = ErrorDetail(code=error.code, message=error.message, hint=error.hint, fields=error.fields)
+    response = answer(ErrorBody(error=detail), status=error.status)
+    if error.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="hub"'
+    if error.status == 503:
+        response["Retry-After"] = "1"
+    return response
+
+
+def as_hub_error(error: Exception) -> HubError | None:
+    """The HubError that `error` amounts to, or None for a bug."""
+    if isinstance(error, HubError):
+        return error
+    if isinstance(error, Http404):
+        return NotFound("there is nothing here")
+    if isinstance(error, PermissionDenied):
+        return NotAllowed("you may not do this")
+    if isinstance(error, ProtectedError):
+        return Conflict("something still refers to this", code="in_use", hint="delete what refers to it first")
+    if isinstance(error, OperationalError | InterfaceError):  # gone, restarting, out of connections, locked
+        logger.warning("the database does not answer: %s", error)
+        return Unavailable("the database does not answer", code="database_unavailable", hint="try again in a moment")
+    if isinstance(error, DataError):  # a NUL in a text, a number beyond its column: sent by the caller
+        logger.warning("the database refused a value: %s", error)
+        return Invalid("a value in the request cannot be stored", code="unstorable", hint="look for NUL characters")
+    if isinstance(error, drf.APIException):
+        mapped = HubError(_drf_message(error), code=_DRF_CODES.get(error.status_code))
+        mapped.status = error.status_code
+        return mapped
+    return None
+
+
+def _drf_message(error: drf.APIException) -> str:
+    return str(error.detail) if isinstance(error.detail, str) else str(error.default_detail)
+
+
+def handle_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse | None:
+    """DRF's exception handler. None (a bug) goes on to Django's handler500."""
+    mapped = as_hub_error(error)
+    if mapped is None:
+        return None
+    set_rollback()
+    response = error_answer(mapped)
+    retry_after = getattr(error, "retry_after", None) or getattr(error, "wait", None)
+    if retry_after:
+        response["Retry-After"] = str(int(retry_after) + 1)
+    return response

@@ -1,0 +1,84 @@
+"""How page views answer: the whole page, or only the block that htmx asked for; every HubError as a page.
+
+A template says `{% extends layout %}`. For htmx `layout` holds nothing but the block that is named as the target
+element, so that page and fragment come from one view and one template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, cast
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+from django_htmx.middleware import HtmxDetails
+
+from hub.core.errors import HubError, NotAuthenticated
+
+FRAGMENTS = frozenset({"live", "results"})  # element ids; each has templates/layouts/<id>.html
+HEADLINES = {
+    400: "This request cannot be understood",
+    403: "This is not yours to change",
+    404: "There is nothing here",
+    409: "Not now",
+    413: "Too large",
+    422: "Something in the request is not right",
+    429: "Too many tries",
+    503: "Something that the hub needs is down",
+}
+Arguments = ParamSpec("Arguments")
+View = Callable[Concatenate[HttpRequest, Arguments], HttpResponseBase]
+
+
+def fragment_of(request: HttpRequest) -> str:
+    """The element that htmx wants to replace; "" when the whole page is asked for."""
+    htmx = cast("HtmxDetails", request.htmx)  # type: ignore[attr-defined]  # set by django_htmx's middleware
+    if not htmx or htmx.boosted or htmx.history_restore_request:
+        return ""
+    return htmx.target if htmx.target in FRAGMENTS else ""
+
+
+def show(request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
+    """The page, or its fragment."""
+    fragment = fragment_of(request)
+    layout = f"layouts/{fragment}.html" if fragment else "base.html"
+    response = render(request, template, {**context, "layout": layout}, status=status)
+    patch_vary_headers(response, ("HX-Request", "HX-Target"))
+    return response
+
+
+def error_page(request: HttpRequest, error: HubError) -> HttpResponse:
+    """An error for people."""
+    context = {"status": error.status, "headline": HEADLINES.get(error.status, "That did not work"), "error": error}
+    return refusal(render(request, "web/error.html", context, status=error.status), error)
+
+
+def refusal(response: HttpResponse, error: HubError) -> HttpResponse:
+    """`response` with Retry-After where the error knows when; for forms that show their own errors."""
+    if retry_after := getattr(error, "retry_after", None):
+        response["Retry-After"] = str(int(retry_after) + 1)
+    return response
+
+
+def _followed_by_htmx(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """A redirect changes the page, never a fragment: a session that ends must not put the login form into a list."""
+    if not fragment_of(request) or response.status_code != 302:
+        return response
+    return HttpResponse(headers={"HX-Redirect": response["Location"]})
+
+
+def page(view: View[Arguments]) -> View[Arguments]:
+    """What a page view raises becomes a page: NotAuthenticated leads to signing in."""
+
+    def run(request: HttpRequest, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> HttpResponseBase:
+        try:
+            return _followed_by_htmx(request, view(request, *args, **kwargs))
+        except NotAuthenticated:
+            return _followed_by_htmx(request, redirect_to_login(request.get_full_path()))
+        except HubError as error:
+            return error_page(request, error)
+
+    return update_wrapper(run, view)

@@ -1,0 +1,41 @@
+"""Keyset pagination on UUIDv7 ids: the cost of a page does not grow with the table."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TypeVar
+
+from django.db import models
+from django.http import HttpRequest
+
+from hub.core.errors import Invalid
+
+Row = TypeVar("Row", bound=models.Model)
+MAX_LIMIT = 200
+
+
+def read_limit(request: HttpRequest, default: int = 50) -> int:
+    """The `limit` query parameter, 1..MAX_LIMIT. Raises Invalid."""
+    raw = request.GET.get("limit", "")
+    if not raw:
+        return default
+    if not (raw.isascii() and raw.isdigit() and len(raw) < 10) or not 1 <= int(raw) <= MAX_LIMIT:
+        raise Invalid(f"limit must be 1 to {MAX_LIMIT}", fields={"limit": raw[:100]})
+    return int(raw)
+
+
+def newest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int = 50) -> tuple[list[Row], str | None]:
+    """One page, newest id first, and the next page's URL. The cursor is `before`: the last id seen. Raises Invalid."""
+    limit = read_limit(request, default)
+    before = request.GET.get("before", "")
+    if before:
+        try:
+            rows = rows.filter(pk__lt=uuid.UUID(before))
+        except ValueError as error:
+            raise Invalid("before must be an id", fields={"before": before}) from error
+    page = list(rows.order_by("-pk")[: limit + 1])
+    if len(page) <= limit:
+        return page, None
+    query = request.GET.copy()
+    query["before"] = str(page[limit - 1].pk)
+    return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")

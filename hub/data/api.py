@@ -1,0 +1,70 @@
+"""Administration of the kept data sets and models: list, add, refresh, remove."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.data import DataRequest, DataView
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.models import User
+from hub.accounts.permissions import require_scope
+from hub.core.errors import NotAllowed
+from hub.core.http import answer, parse
+from hub.data import services
+from hub.data.models import Snapshot
+from hub.data.queries import listed
+
+
+def view_of(row: Snapshot) -> DataView:
+    """A row of `listed`."""
+    return DataView(
+        kind="dataset" if row.kind == "dataset" else "model",
+        repository=row.repository,
+        revision=row.revision,
+        upstream=row.upstream,
+        files=row.file_count,  # type: ignore[attr-defined]
+        size=row.total or 0,  # type: ignore[attr-defined]
+        created_at=row.created_at,
+    )
+
+
+def require_operator(request: Request) -> User:
+    """Data sets are everybody's: administrators add them. Raises NotAllowed."""
+    user = require_scope(request, Scope.WRITE)
+    if not user.is_administrator:
+        raise NotAllowed("only an administrator may change the hub's data sets", hint="ask the hub's operator")
+    return user
+
+
+@extend_schema(responses=Page[DataView])
+@api_view(["GET"])
+def data_list(request: Request) -> HttpResponse:
+    """Every kept repository's pinned snapshot."""
+    require_scope(request, Scope.READ)
+    return answer(Page[DataView](items=tuple(view_of(row) for row in listed())))
+
+
+@extend_schema(methods=["PUT"], request=DataRequest, responses=DataView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["PUT", "DELETE"])
+def data_detail(request: Request, kind: str, repository: str) -> HttpResponse:
+    """Add a snapshot from uploaded blobs, or forget the repository."""
+    user = require_operator(request)
+    if request.method == "DELETE":
+        services.remove(kind=kind, repository=repository)
+        return HttpResponse(status=204)
+    row = services.add(kind=kind, repository=repository, request=parse(request, DataRequest), holder=user.owner.pk)
+    return answer(view_of(listed().get(pk=row.pk)))
+
+
+@extend_schema(request=None, responses=DataView)
+@api_view(["POST"])
+def data_refresh(request: Request, kind: str, repository: str) -> HttpResponse:
+    """Pin what the operator's endpoint has now."""
+    require_operator(request)
+    row = services.refresh(kind=kind, repository=repository)
+    return answer(view_of(listed().get(pk=row.pk)))

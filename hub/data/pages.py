@@ -1,0 +1,155 @@
+"""/hf/...: Hugging Face's HTTP API over kept snapshots, for `HF_ENDPOINT` in boxes (run token) and of users.
+
+Errors carry X-Error-Code and X-Error-Message, which huggingface_hub turns into its exceptions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.request import Request
+
+from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication
+from hub.core.errors import HubError, Invalid, NotAuthenticated
+from hub.data.models import Snapshot, SnapshotFile
+from hub.data.queries import files_below
+from hub.data.services import blob_of, resolve
+from hub.runs.authentication import WorkerAuthentication
+from hub.storage.queries import presign_get
+
+KINDS = {"datasets": "dataset", "models": "model"}
+MOST_PATHS = 1000
+View = Callable[..., HttpResponse]
+AUTHENTICATION = (WorkerAuthentication(), TokenAuthentication(), BasicTokenAuthentication())
+
+
+def authenticate(request: HttpRequest) -> None:
+    """Any run, worker or API token of this hub. Raises NotAuthenticated."""
+    wrapped = Request(request)
+    if not any(scheme.authenticate(wrapped) for scheme in AUTHENTICATION):
+        raise NotAuthenticated("send an API token of this hub", hint="HF_TOKEN=hub_...")
+
+
+def refuse(error: HubError) -> JsonResponse:
+    """An error as huggingface_hub understands it."""
+    known = {"data_not_kept": "RepoNotFound", "entry_not_found": "EntryNotFound"}
+    message = f"{error.message}. {error.hint}" if error.hint else error.message
+    headers = {"X-Error-Code": known.get(error.code, error.code), "X-Error-Message": message.replace("\n", " ")[:1000]}
+    return JsonResponse({"error": message}, status=error.status, headers=headers)
+
+
+def guarded(view: View) -> View:
+    """Authenticate, and answer HubErrors in the protocol's form."""
+
+    @csrf_exempt
+    @wraps(view)
+    def run(request: HttpRequest, **arguments: str) -> HttpResponse:
+        try:
+            authenticate(request)
+            return view(request, **arguments)
+        except HubError as error:
+            return refuse(error)
+
+    return run
+
+
+def entry(file: SnapshotFile) -> dict[str, Any]:
+    """One file of a listing."""
+    return {"type": "file", "oid": file.blob_id or "0" * 40, "size": file.size, "path": file.path}
+
+
+@guarded
+def info(request: HttpRequest, plural: str, repository: str, revision: str = "main") -> HttpResponse:
+    """GET /api/datasets/{repository}[/revision/{revision}]."""
+    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    files = files_below(snapshot, "")
+    return JsonResponse(
+        {
+            "_id": snapshot.revision[:24],
+            "id": snapshot.repository,
+            "sha": snapshot.revision,
+            "lastModified": snapshot.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "private": False,
+            "gated": False,
+            "disabled": False,
+            "downloads": 0,
+            "likes": 0,
+            "tags": [],
+            "siblings": [{"rfilename": path} for path in files.values_list("path", flat=True)],
+        }
+    )
+
+
+@guarded
+def tree(request: HttpRequest, plural: str, repository: str, revision: str, folder: str = "") -> HttpResponse:
+    """GET /api/datasets/{repository}/tree/{revision}/{folder}?recursive=."""
+    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    rows = files_below(snapshot, folder.strip("/"))
+    if not rows.exists() and folder:
+        raise_entry_not_found(snapshot, folder)
+    deep = request.GET.get("recursive", "").lower() in {"1", "true"}
+    return JsonResponse(listing(rows, folder.strip("/"), deep=deep), safe=False)
+
+
+def listing(rows: Iterable[SnapshotFile], folder: str, *, deep: bool) -> list[dict[str, Any]]:
+    """Files and the folders above them; only direct children unless `deep`."""
+    skip = len(folder) + 1 if folder else 0
+    folders: dict[str, dict[str, Any]] = {}
+    files = []
+    for file in rows:
+        parts = file.path[skip:].split("/")
+        for depth in range(1, len(parts) if deep else min(len(parts), 2)):
+            path = file.path[:skip] + "/".join(parts[:depth])
+            folders[path] = {"type": "directory", "oid": "0" * 40, "size": 0, "path": path}
+        if deep or len(parts) == 1:
+            files.append(entry(file))
+    return [*folders.values(), *files]
+
+
+def raise_entry_not_found(snapshot: Snapshot, path: str) -> None:
+    """Raise the protocol's error for a missing path."""
+    blob_of(snapshot=snapshot, path=path)
+
+
+@guarded
+def paths_info(request: HttpRequest, plural: str, repository: str, revision: str) -> HttpResponse:
+    """POST /api/datasets/{repository}/paths-info/{revision}: those of `paths` that exist, files or folders."""
+    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    wanted = read_paths(request)
+    files = {file.path: entry(file) for file in files_below(snapshot, "").filter(path__in=wanted)}
+    for path in wanted:
+        if path not in files and path and files_below(snapshot, path.strip("/")).exists():
+            files[path] = {"type": "directory", "oid": "0" * 40, "size": 0, "path": path.strip("/")}
+    return JsonResponse(list(files.values()), safe=False)
+
+
+def read_paths(request: HttpRequest) -> list[str]:
+    """The paths of the body, JSON or form. Raises Invalid."""
+    if request.content_type == "application/json":
+        try:
+            paths = json.loads(request.body).get("paths", [])
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise Invalid("the body must be a JSON object with paths") from error
+    else:
+        paths = request.POST.getlist("paths")
+    paths = [paths] if isinstance(paths, str) else paths
+    if not isinstance(paths, list) or len(paths) > MOST_PATHS or not all(isinstance(path, str) for path in paths):
+        raise Invalid(f"paths must be at most {MOST_PATHS} texts")
+    return paths
+
+
+@guarded
+def file(request: HttpRequest, repository: str, revision: str, path: str, plural: str = "models") -> HttpResponse:
+    """GET or HEAD /[datasets/]{repository}/resolve/{revision}/{path}."""
+    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    blob = blob_of(snapshot=snapshot, path=path)
+    headers = {"ETag": f'"{blob.sha256}"', "X-Repo-Commit": snapshot.revision, "Accept-Ranges": "bytes"}
+    if request.method == "HEAD":
+        return HttpResponse(headers={**headers, "Content-Length": str(blob.size)})
+    url = presign_get(blob.sha256, filename=path.rpartition("/")[2])
+    return HttpResponseRedirect(url, headers=headers)

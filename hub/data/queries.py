@@ -1,0 +1,39 @@
+"""Reads of the data app."""
+
+from __future__ import annotations
+
+from django.db.models import Count, QuerySet, Sum
+
+from hub.data.models import Snapshot, SnapshotFile
+
+
+def pinned(kind: str, repository: str) -> Snapshot | None:
+    """What `main` means for a repository, or None."""
+    return _named(kind, repository).filter(pinned=True).first()
+
+
+def find(kind: str, repository: str, revision: str) -> Snapshot | None:
+    """A kept revision: "main" is the pinned one, others by commit id."""
+    if revision in {"main", "HEAD"}:
+        return pinned(kind, repository)
+    return _named(kind, repository).filter(revision=revision).first()
+
+
+def _named(kind: str, repository: str) -> QuerySet[Snapshot]:
+    """Snapshots of OWNER/NAME; a bare NAME, as older code writes it, means the first OWNER/NAME that was kept."""
+    rows = Snapshot.objects.filter(kind=kind).order_by("pk")
+    if "/" in repository:
+        return rows.filter(repository=repository)
+    return rows.filter(repository__endswith=f"/{repository}")
+
+
+def listed() -> QuerySet[Snapshot]:
+    """All pinned snapshots with their number of files and bytes, by name."""
+    rows = Snapshot.objects.filter(pinned=True)
+    return rows.annotate(file_count=Count("files"), total=Sum("files__size")).order_by("kind", "repository")
+
+
+def files_below(snapshot: Snapshot, folder: str) -> QuerySet[SnapshotFile]:
+    """The files in and under a folder ("" for all), by path."""
+    rows = SnapshotFile.objects.filter(snapshot=snapshot).order_by("path")
+    return rows.filter(path__startswith=f"{folder}/") if folder else rows

@@ -1,0 +1,143 @@
+"""Writes of the data app: snapshots are made by hand or by the first request; files are fetched when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import PurePosixPath
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from envhub.protocol.data import DataRequest
+
+from hub.core.errors import Invalid, NotFound
+from hub.data import upstream
+from hub.data.models import Snapshot, SnapshotFile
+from hub.data.queries import find, pinned
+from hub.storage.models import Blob
+from hub.storage.services import confirm_blob, store_file
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?")
+REVISION = re.compile(r"[\w./-]{1,100}")
+
+
+class NotKept(NotFound):
+    """Nobody has added the repository, and it cannot be read through."""
+
+    def __init__(self, kind: str, repository: str) -> None:
+        flag = "" if kind == "dataset" else " --kind model"
+        what = "data set" if kind == "dataset" else "model"
+        super().__init__(
+            f"the {what} {repository} is not in this hub",
+            code="data_not_kept",
+            hint=f"hub data add {repository} DIR{flag}   (or the operator sets HUB_HUGGINGFACE_URL)",
+        )
+
+
+def check_name(repository: str) -> str:
+    """The name. Raises Invalid."""
+    if not NAME.fullmatch(repository) or ".." in repository:
+        raise Invalid("a repository is named NAME or OWNER/NAME", fields={"repository": repository[:200]})
+    return repository
+
+
+def resolve(*, kind: str, repository: str, revision: str) -> Snapshot:
+    """The snapshot that a request means; reads it through when it is new. Raises NotKept, NotFound, Unavailable."""
+    check_name(repository)
+    found = find(kind, repository, revision)
+    if found is not None:
+        return found
+    if not upstream.allows(repository) or not REVISION.fullmatch(revision) or ".." in revision:
+        raise NotKept(kind, repository)
+    listing = upstream.read_listing(kind, repository, revision)
+    return _keep(kind=kind, listing=listing, pin=revision in {"main", "HEAD"})
+
+
+def refresh(*, kind: str, repository: str) -> Snapshot:
+    """Pin what `main` is upstream now. Raises NotKept, NotFound, Unavailable."""
+    if not upstream.allows(check_name(repository)):
+        raise NotKept(kind, repository)
+    return _keep(kind=kind, listing=upstream.read_listing(kind, repository, "main"), pin=True)
+
+
+def check_full_name(repository: str) -> str:
+    """OWNER/NAME, as snapshots are kept. Raises Invalid."""
+    if "/" not in check_name(repository):
+        raise Invalid(
+            "give the whole name, OWNER/NAME",
+            hint=f"for example: hub data add openai/{repository} DIR; code that loads {repository!r} finds it too",
+            fields={"repository": repository},
+        )
+    return repository
+
+
+def _keep(*, kind: str, listing: upstream.Listing, pin: bool) -> Snapshot:
+    repository, commit = check_full_name(listing.repository), listing.commit
+    try:
+        with transaction.atomic():
+            known = Snapshot.objects.filter(kind=kind, repository=repository, revision=commit).first()
+            snapshot = known or Snapshot.objects.create(
+                kind=kind, repository=repository, revision=commit, upstream=True
+            )
+            if known is None:
+                SnapshotFile.objects.bulk_create(
+                    SnapshotFile(snapshot=snapshot, path=path, size=size) for path, size in listing.files
+                )
+            return _pin(snapshot) if pin else snapshot
+    except IntegrityError:  # another request was faster
+        found = find(kind, repository, commit)
+        assert found is not None
+        return found
+
+
+def _pin(snapshot: Snapshot) -> Snapshot:
+    Snapshot.objects.filter(kind=snapshot.kind, repository=snapshot.repository, pinned=True).update(pinned=False)
+    snapshot.pinned = True
+    snapshot.save(update_fields=["pinned"])
+    return snapshot
+
+
+def blob_of(*, snapshot: Snapshot, path: str) -> Blob:
+    """The bytes of a file, fetched at first use. Raises NotFound (code entry_not_found), Unavailable."""
+    file = SnapshotFile.objects.select_related("blob").filter(snapshot=snapshot, path=path).first()
+    if file is None:
+        raise NotFound(f"{snapshot.repository} has no file {path[:200]}", code="entry_not_found")
+    if file.blob is None:
+        with upstream.fetched(snapshot.kind, snapshot.repository, snapshot.revision, path) as (where, _):
+            file.blob = store_file(where)
+        file.size = file.blob.size
+        file.save(update_fields=["blob", "size"])
+    return file.blob
+
+
+def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Snapshot:
+    """Keep files that `holder` has uploaded as the pinned snapshot; again changes nothing. Raises Invalid."""
+    check_full_name(repository)
+    for file in request.files:
+        pure = PurePosixPath(file.path)
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != file.path:
+            raise Invalid("paths are relative and plain", fields={"path": file.path})
+    content = json.dumps(sorted((file.path, file.sha256) for file in request.files))
+    revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
+    with transaction.atomic():
+        found = find(kind, repository, revision)
+        if found is None:
+            found = Snapshot.objects.create(kind=kind, repository=repository, revision=revision)
+            SnapshotFile.objects.bulk_create(
+                SnapshotFile(
+                    snapshot=found,
+                    path=file.path,
+                    size=file.size,
+                    blob=confirm_blob(file.sha256, file.size, holder=holder),
+                )
+                for file in request.files
+            )
+        return _pin(found)
+
+
+def remove(*, kind: str, repository: str) -> None:
+    """Forget every revision of a repository; the bytes are collected later. Raises NotFound."""
+    if pinned(kind, repository) is None:
+        raise NotKept(kind, repository)
+    Snapshot.objects.filter(kind=kind, repository=repository).delete()

@@ -1,0 +1,23 @@
+"""Routes of the data app. Repository names are NAME or OWNER/NAME."""
+
+from django.urls import URLPattern, URLResolver, re_path
+
+from hub.data import api, pages
+
+NAME = r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??"
+REPOSITORY = rf"(?P<repository>{NAME})"
+HF_API = rf"^hf/api/(?P<plural>datasets|models)/{REPOSITORY}"
+
+api_urls: list[URLPattern | URLResolver] = [
+    re_path(r"^data$", api.data_list),
+    re_path(rf"^data/(?P<kind>dataset|model)/{REPOSITORY}/refresh$", api.data_refresh),
+    re_path(rf"^data/(?P<kind>dataset|model)/{REPOSITORY}$", api.data_detail),
+]
+page_urls: list[URLPattern | URLResolver] = [
+    re_path(rf"{HF_API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.*))?$", pages.tree),
+    re_path(rf"{HF_API}/paths-info/(?P<revision>[^/]+)$", pages.paths_info),
+    re_path(rf"{HF_API}/revision/(?P<revision>[^/]+)$", pages.info),
+    re_path(rf"{HF_API}$", pages.info),
+    re_path(rf"^hf/(?P<plural>datasets)/{REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)$", pages.file),
+    re_path(rf"^hf/{REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)$", pages.file),
+]

@@ -1,0 +1,1 @@
+"""Evaluations: rollouts, segments, statistics, exports."""

@@ -1,0 +1,213 @@
+"""Evaluations over HTTP: /api/v1/evaluations."""
+
+from __future__ import annotations
+
+import math
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.evals import (
+    EvaluationConfig,
+    EvaluationPush,
+    EvaluationView,
+    RolloutRow,
+    SegmentBlob,
+    SegmentReply,
+    SegmentRequest,
+)
+from envhub.protocol.rollouts import RolloutRecord
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.permissions import check_read, require_scope
+from hub.accounts.queries import get_owner, require_role
+from hub.core.errors import Conflict, Invalid, NotFound
+from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
+from hub.evals.exports import export_response
+from hub.evals.models import Evaluation
+from hub.evals.paging import rollout_page
+from hub.evals.queries import (
+    filter_rollouts,
+    get_evaluation,
+    get_rollout,
+    list_evaluations,
+    read_record,
+    segments_of,
+)
+from hub.evals.services import (
+    add_segment,
+    cancel_evaluation,
+    create_evaluation,
+    delete_evaluation,
+    finalize_push,
+    push_evaluation,
+    resume_evaluation,
+)
+from hub.evals.wire import evaluation_view, rollout_row, segment_blob
+from hub.runs.authentication import RunGrant, require_run
+
+
+@extend_schema(methods=["GET"], responses=Page[EvaluationView])
+@extend_schema(methods=["POST"], request=EvaluationConfig, responses={201: EvaluationView})
+@api_view(["GET", "POST"])
+def evaluations(request: Request) -> HttpResponse:
+    """Visible evaluations, newest first (`environment`, `model`, `owner` narrow); POST starts one (for `owner`)."""
+    if request.method == "POST":
+        user = require_scope(request, Scope.WRITE)
+        config = parse(request, EvaluationConfig)
+        created = create_evaluation(user=user, owner=_acting_owner(request, user), config=config)
+        return answer(_view(user, created), status=201)
+    check_read(request)
+    narrowed = {key: request.GET.get(key, "") for key in ("environment", "model", "owner")}
+    return answer_page(*newest_first(list_evaluations(request.user, **narrowed), request), evaluation_view)
+
+
+@extend_schema(methods=["GET"], responses=EvaluationView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["GET", "DELETE"])
+def evaluation(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """One evaluation with its summary."""
+    if request.method == "DELETE":
+        user = require_scope(request, Scope.WRITE)
+        delete_evaluation(user=user, evaluation=get_evaluation(user, evaluation_id))
+        return HttpResponse(status=204)
+    return answer(evaluation_view(_readable(request, evaluation_id)))
+
+
+@extend_schema(request=EvaluationPush, responses=EvaluationView)
+@api_view(["POST"])
+def push(request: Request) -> HttpResponse:
+    """Begin an upload of results made elsewhere; the same fingerprint again answers the evaluation that is there."""
+    user = require_scope(request, Scope.WRITE)
+    body = parse(request, EvaluationPush)
+    return answer(_view(user, push_evaluation(user=user, owner=_acting_owner(request, user), request=body)))
+
+
+@extend_schema(request=None, responses=EvaluationView)
+@api_view(["POST"])
+def finalize(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """The upload is complete."""
+    user = require_scope(request, Scope.WRITE)
+    return answer(_view(user, finalize_push(user=user, evaluation=get_evaluation(user, evaluation_id))))
+
+
+@extend_schema(request=None, responses=EvaluationView)
+@api_view(["POST"])
+def resume(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """Queue what is missing."""
+    user = require_scope(request, Scope.WRITE)
+    return answer(_view(user, resume_evaluation(user=user, evaluation=get_evaluation(user, evaluation_id))))
+
+
+@extend_schema(request=None, responses=EvaluationView)
+@api_view(["POST"])
+def cancel(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """Ask the run to stop; what is stored stays."""
+    user = require_scope(request, Scope.WRITE)
+    found = get_evaluation(user, evaluation_id)
+    cancel_evaluation(user=user, evaluation=found)
+    return answer(_view(user, found))
+
+
+@extend_schema(methods=["GET"], responses=Page[SegmentBlob])
+@extend_schema(methods=["POST"], request=SegmentRequest, responses=SegmentReply)
+@api_view(["GET", "POST"])
+def segments(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """Stored segments with presigned URLs; POST registers an uploaded one (run token, or the pusher's API token)."""
+    if request.method == "POST":
+        body = parse(request, SegmentRequest)
+        store = _store_hosted if isinstance(request.auth, RunGrant) else _store_pushed
+        return answer(SegmentReply(stored=store(request, evaluation_id, body)))
+    rows, following = newest_first(segments_of(_readable(request, evaluation_id)), request)
+    return answer_page(rows, following, segment_blob)
+
+
+@extend_schema(responses=Page[RolloutRow])
+@api_view(["GET"])
+def rollouts(request: Request, evaluation_id: UUID) -> HttpResponse:
+    """Slim rows: `outcome`, `min_reward`, `max_reward`, `example` filter; `sort` newest, reward, -reward or example."""
+    found = _readable(request, evaluation_id)
+    rows = filter_rollouts(
+        found,
+        outcome=request.GET.get("outcome", ""),
+        min_reward=_number(request, "min_reward"),
+        max_reward=_number(request, "max_reward"),
+        example=_index(request, "example"),
+    )
+    return answer_page(*rollout_page(rows, request._request), rollout_row)
+
+
+@extend_schema(responses=RolloutRecord)
+@api_view(["GET"])
+def rollout(request: Request, evaluation_id: UUID, example: int, rollout: int) -> HttpResponse:
+    """One whole rollout."""
+    return answer(read_record(get_rollout(_readable(request, evaluation_id), example, rollout)))
+
+
+@extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+@api_view(["GET"])
+def export(request: Request, evaluation_id: UUID) -> StreamingHttpResponse:
+    """All rollouts as `format` parquet or jsonl, filtered by `min_reward` and `max_reward`."""
+    plain: HttpRequest = request._request
+    return export_response(
+        plain,
+        _readable(request, evaluation_id),
+        format=request.GET.get("format", "parquet"),
+        min_reward=_number(request, "min_reward"),
+        max_reward=_number(request, "max_reward"),
+    )
+
+
+def _store_hosted(request: Request, evaluation_id: UUID, body: SegmentRequest) -> int:
+    found = Evaluation.objects.filter(pk=evaluation_id).first()
+    if found is None or found.run_id is None:
+        raise NotFound("there is no such evaluation")
+    run_id = found.run_id
+    require_run(request, run_id)
+    return add_segment(evaluation=found, request=body, trusted=True, guard=lambda: require_run(request, run_id))
+
+
+def _store_pushed(request: Request, evaluation_id: UUID, body: SegmentRequest) -> int:
+    user = require_scope(request, Scope.WRITE)
+    found = get_evaluation(user, evaluation_id)
+    require_role(user, found.owner, Role.MEMBER)
+    if found.is_hosted:
+        raise Conflict("only its own run reports to a hosted evaluation", code="hosted")
+    return add_segment(evaluation=found, request=body, trusted=False)
+
+
+def _readable(request: Request, evaluation_id: UUID) -> Evaluation:
+    check_read(request)
+    return get_evaluation(request.user, evaluation_id)
+
+
+def _view(user: User, row: Evaluation) -> EvaluationView:
+    return evaluation_view(get_evaluation(user, row.pk))
+
+
+def _acting_owner(request: Request, user: User) -> Owner:
+    return get_owner(user, request.GET.get("owner") or user.username)
+
+
+def _number(request: Request, name: str) -> float | None:
+    raw = request.GET.get(name, "")
+    try:
+        number = float(raw) if raw else None
+    except ValueError as error:
+        raise Invalid(f"{name} must be a number", fields={name: raw[:100]}) from error
+    if number is not None and not math.isfinite(number):
+        raise Invalid(f"{name} must be finite", fields={name: raw[:100]})
+    return number
+
+
+def _index(request: Request, name: str) -> int | None:
+    raw = request.GET.get(name, "")
+    if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
+        raise Invalid(f"{name} must be a whole number", fields={name: raw[:100]})
+    return int(raw) if raw else None

@@ -1,0 +1,128 @@
+"""Figures of the evaluation page as geometry for inline SVG: a box of 100 x 100, stretched by the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envhub.protocol.evals import EvaluationSummary, MetricSummary, PassAtK
+from envhub.protocol.rollouts import Outcome
+
+MOST_K = 8  # rows of the pass@k table; of more, the powers of two and the last
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One bar of the histogram and the rewards that it stands for."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Bars with their axes: `ticks` below from left to right, `counts` beside from top to bottom."""
+
+    bins: tuple[Bin, ...]
+    ticks: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An estimate in [0, 1] with its interval of one standard error, in percent; `fits` is False outside."""
+
+    name: str
+    value: float
+    std_error: float | None
+    count: int
+    fits: bool
+    width: float
+    low: float
+    span: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """One outcome's part of what is stored, in percent."""
+
+    name: str
+    count: int
+    x: float
+    width: float
+    tone: str
+
+
+def histogram(summary: EvaluationSummary) -> Histogram | None:
+    """None until a rollout is scored."""
+    return equal_bins(summary.histogram, summary.histogram_min, summary.histogram_max)
+
+
+def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | None:
+    """Counts in equal bins from `low` to `high`; None when all are 0."""
+    top = max(counts, default=0)
+    if not top:
+        return None
+    step, width = (high - low) / len(counts), 100 / len(counts)
+    bins = tuple(
+        Bin(
+            x=round(index * width + 0.4, 3),
+            y=round(100 - 100 * count / top, 3),
+            width=round(width - 0.8, 3),
+            height=round(100 * count / top, 3),
+            count=count,
+            low=round(low + index * step, 6),
+            high=round(low + (index + 1) * step, 6),
+        )
+        for index, count in enumerate(counts)
+    )
+    ticks = tuple(low + (high - low) * part / 4 for part in range(5))
+    return Histogram(bins=bins, ticks=ticks, counts=(top, top // 2, 0) if top > 1 else (top, 0), total=sum(counts))
+
+
+def metric_bar(metric: MetricSummary) -> Bar:
+    """A metric as a bar."""
+    return _bar(metric.name, metric.mean, metric.std_error, metric.count)
+
+
+def pass_at_k_bars(estimates: Sequence[PassAtK]) -> list[Bar]:
+    """pass@k for every k, or for the powers of two and the last one when there are many."""
+    many = len(estimates) > MOST_K
+    last = estimates[-1].k if estimates else 0
+    shown = [row for row in estimates if not many or row.k == last or row.k & (row.k - 1) == 0]
+    return [_bar(f"pass@{row.k}", row.value, row.std_error, 0) for row in shown]
+
+
+def _bar(name: str, value: float, std_error: float | None, count: int) -> Bar:
+    error = std_error or 0.0
+    low, high = max(0.0, value - error), min(1.0, value + error)
+    return Bar(
+        name=name,
+        value=value,
+        std_error=std_error,
+        count=count,
+        fits=0.0 <= value <= 1.0,
+        width=round(100 * min(1.0, max(0.0, value)), 3),
+        low=round(100 * min(1.0, low), 3),
+        span=round(100 * max(0.0, high - low), 3),
+    )
+
+
+def coverage(summary: EvaluationSummary) -> list[Share]:
+    """What became of the rollouts that are stored, scored ones first."""
+    tones = {Outcome.OK.value: "good", Outcome.TRUNCATED.value: "warn"}
+    names = sorted(summary.outcomes, key=lambda name: (list(tones).index(name) if name in tones else 2, name))
+    total = max(1, sum(summary.outcomes.values()))
+    shares: list[Share] = []
+    x = 0.0
+    for name in names:
+        count, width = summary.outcomes[name], 100 * summary.outcomes[name] / total
+        shares.append(Share(name, count, round(x, 3), round(width, 3), tones.get(name, "bad")))
+        x += width
+    return shares

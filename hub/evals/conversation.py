@@ -1,0 +1,146 @@
+"""A rollout's messages for reading. Whatever a package stored is shown: unknown shapes as JSON, nothing is trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envhub.protocol.base import Json
+from envhub.protocol.rollouts import RolloutRecord, Turn
+
+LONGEST = 100_000  # characters of one text
+MOST = 1000  # messages
+ROLES = frozenset({"system", "user", "assistant", "tool"})
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """What the model asked a tool."""
+
+    name: str
+    arguments: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message. `role` is as stored; `kind` is one of ROLES or "other", for the look."""
+
+    role: str
+    kind: str
+    text: str
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""  # id of the tool call that a tool message answers
+    sampled: bool = False  # written by the model in this rollout
+
+
+def conversation(record: RolloutRecord) -> list[Message]:
+    """Prompt and completion; of a record that kept neither, what its last model call shows."""
+    prompt, completion = record.prompt, record.completion
+    policy = [turn for turn in record.turns if turn.route == "policy"]
+    if not prompt and not completion and policy:
+        prompt, completion = _asked(policy[-1]), _answered(policy[-1])
+    messages = [*_messages(prompt, "user", sampled=False), *_messages(completion, "assistant", sampled=True)]
+    return messages[:MOST]
+
+
+def messages_of(turn: Turn) -> list[Message]:
+    """What the model was asked in one call."""
+    return list(_messages(_asked(turn), "user", sampled=False))[:MOST]
+
+
+def answer_text(turn: Turn) -> str:
+    """What the model wrote in one call."""
+    return "\n".join(message.text for message in _messages(_answered(turn), "assistant", sampled=True))
+
+
+def pretty(value: Json) -> str:
+    """JSON for reading, cut where it is endless."""
+    return clipped(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def clipped(text: str) -> str:
+    """At most LONGEST characters, and how many are left out."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}\n… {len(text) - LONGEST:,} more characters: see the raw JSON"
+
+
+def _asked(turn: Turn) -> Json:
+    request = turn.request
+    return request.get("messages") or request.get("prompt") or request.get("input")
+
+
+def _answered(turn: Turn) -> Json:
+    choices = turn.response.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        message = choices[0].get("message")
+        return [message] if isinstance(message, dict) else choices[0].get("text")
+    if turn.response.get("content") or turn.response.get("output"):
+        return [{"role": "assistant", "content": turn.response.get("content") or turn.response["output"]}]
+    return None
+
+
+def _messages(value: Json, default_role: str, *, sampled: bool) -> Iterator[Message]:
+    if value is None or value == "" or value == []:
+        return
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict) and ("role" in item or "content" in item):
+            yield _message(item, default_role, sampled=sampled)
+        else:
+            text = item if isinstance(item, str) else pretty(item)
+            yield Message(default_role, default_role, clipped(text), sampled=sampled)
+
+
+def _message(item: dict[str, Json], default_role: str, *, sampled: bool) -> Message:
+    role = str(item.get("role") or default_role)[:40]
+    calls = item.get("tool_calls")
+    return Message(
+        role=role,
+        kind=role if role in ROLES else "other",
+        text=clipped(_text(item.get("content"))),
+        reasoning=clipped(_text(item.get("reasoning_content") or item.get("reasoning"))),
+        calls=tuple(_call(call) for call in calls[:100]) if isinstance(calls, list) else (),
+        answers=str(item.get("tool_call_id") or "")[:200],
+        sampled=sampled and role == "assistant",
+    )
+
+
+def _text(content: Json) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_part(part) for part in content)
+    return pretty(content)
+
+
+def _part(part: Json) -> str:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return str(part["text"])
+    return part if isinstance(part, str) else pretty(part)
+
+
+def _call(call: Json) -> ToolCall:
+    parsed = _parsed(call)  # some verifiers releases keep each call as JSON text
+    if not isinstance(parsed, dict):
+        return ToolCall(name="", arguments=pretty(parsed), id="")
+    inner = parsed.get("function")
+    function: dict[str, Json] = inner if isinstance(inner, dict) else parsed
+    arguments = _parsed(function.get("arguments"))
+    text = arguments if isinstance(arguments, str) else pretty(arguments)
+    return ToolCall(
+        name=str(function.get("name") or "")[:200], arguments=clipped(text), id=str(parsed.get("id") or "")[:200]
+    )
+
+
+def _parsed(value: Json) -> Json:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

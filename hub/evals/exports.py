@@ -1,0 +1,97 @@
+"""Exports: every rollout that the index points at, filtered, as one Parquet file or as JSON lines, streamed.
+
+One segment is in memory at a time. The columns are those of envhub.packaging.segments, so that
+`datasets.load_dataset("parquet", data_files=...)` reads the file; prompts and completions are JSON text in it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.db.models import QuerySet
+from django.http import HttpRequest, StreamingHttpResponse
+from envhub.packaging.segments import SCHEMA, read_row_groups, to_records
+
+from hub.core.errors import Invalid
+from hub.evals.models import Evaluation, RolloutIndex, Segment
+from hub.evals.queries import filter_rollouts
+from hub.storage.downloads import stream_pieces
+from hub.storage.queries import local_or_temp_path
+
+
+class ExportFormat(StrEnum):
+    """What an export may look like."""
+
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+_TYPES = {ExportFormat.PARQUET: "application/vnd.apache.parquet", ExportFormat.JSONL: "application/x-ndjson"}
+
+
+def export_response(
+    request: HttpRequest,
+    evaluation: Evaluation,
+    *,
+    format: str,
+    min_reward: float | None = None,
+    max_reward: float | None = None,
+) -> StreamingHttpResponse:
+    """The export as a download, streamed under ASGI and WSGI alike. Raises Invalid for an unknown format."""
+    try:
+        chosen = ExportFormat(format)
+    except ValueError as error:
+        raise Invalid(f"format is one of {', '.join(ExportFormat)}", fields={"format": format[:100]}) from error
+    rows = filter_rollouts(evaluation, min_reward=min_reward, max_reward=max_reward)
+    pieces = export_pieces(rows, chosen)
+    filename = f"evaluation-{evaluation.pk}.{chosen.value}"
+    return stream_pieces(request, pieces, content_type=_TYPES[chosen], filename=filename)
+
+
+def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat) -> Iterator[bytes]:
+    """The file in pieces; `rows` are those of one evaluation."""
+    tables = _tables(rows)
+    if format is ExportFormat.PARQUET:
+        yield from parquet_pieces(tables, SCHEMA)
+        return
+    for table in tables:
+        yield b"".join(record.model_dump_json().encode() + b"\n" for record in to_records(table))
+
+
+def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
+    """One Parquet file of all tables, a piece a table."""
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+            yield _drain(sink)
+    yield _drain(sink)
+
+
+def _drain(sink: io.BytesIO) -> bytes:
+    data = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return data
+
+
+def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[pa.Table]:
+    """One table for each segment that still has rows after filtering, oldest first."""
+    segment_ids = rows.order_by().values("segment_id").distinct()
+    for segment in Segment.objects.filter(pk__in=segment_ids).order_by("pk").iterator():
+        wanted: dict[int, list[int]] = {}
+        places = rows.filter(segment=segment).order_by("row_group", "row").values_list("row_group", "row")
+        for row_group, row in places:
+            wanted.setdefault(row_group, []).append(row)
+        with local_or_temp_path(segment.blob_id) as path:
+            parts = [
+                table.take([row for row in wanted[index] if row < table.num_rows])
+                for index, table in enumerate(read_row_groups(path))
+                if index in wanted
+            ]
+        if parts:
+            yield pa.concat_tables(parts)

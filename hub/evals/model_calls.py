@@ -1,0 +1,87 @@
+"""The model calls of a rollout for its page, with each sampled token shaded by how sure the model was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envhub.protocol.rollouts import Turn
+
+from hub.evals.conversation import answer_text, clipped, pretty
+
+MOST_TOKENS = 4000  # shown of one call
+STEPS = ((0.9, "p0"), (0.5, "p1"), (0.2, "p2"), (0.05, "p3"), (0.0, "p4"))  # least probability -> shade
+LEGEND = (
+    ("p0", "90 % and more"),
+    ("p1", "50 to 90 %"),
+    ("p2", "20 to 50 %"),
+    ("p3", "5 to 20 %"),
+    ("p4", "below 5 %"),
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One sampled token: its text (or "#id" where the engine gave none), and what to say about it."""
+
+    text: str
+    shade: str
+    title: str
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One call as the page shows it."""
+
+    turn: Turn
+    text: str
+    request: str
+    tokens: tuple[Token, ...]
+    left_out: int  # tokens beyond MOST_TOKENS
+    has_texts: bool
+    mean_logprob: float | None
+
+
+def model_calls(turns: tuple[Turn, ...]) -> list[ModelCall]:
+    """Every call, in order."""
+    return [_model_call(turn) for turn in turns]
+
+
+def _model_call(turn: Turn) -> ModelCall:
+    logprobs = turn.tokens.logprobs if turn.tokens else ()
+    count = len(turn.tokens.completion_ids) if turn.tokens else 0
+    return ModelCall(
+        turn=turn,
+        text=clipped(answer_text(turn)),
+        request=pretty(turn.request),
+        tokens=tuple(_tokens(turn)),
+        left_out=max(0, count - MOST_TOKENS) if logprobs else 0,
+        has_texts=_has_texts(turn),
+        mean_logprob=math.fsum(logprobs) / len(logprobs) if logprobs else None,
+    )
+
+
+def _has_texts(turn: Turn) -> bool:
+    return turn.tokens is not None and len(turn.token_texts) == len(turn.tokens.completion_ids) > 0
+
+
+def _tokens(turn: Turn) -> Iterator[Token]:
+    data = turn.tokens
+    if data is None or not data.logprobs:
+        return
+    texts = turn.token_texts if _has_texts(turn) else [f"#{token} " for token in data.completion_ids]
+    rows = zip(texts[:MOST_TOKENS], data.completion_ids, data.logprobs, strict=False)
+    for text, token, logprob in rows:
+        probability = math.exp(min(0.0, logprob))
+        yield Token(
+            text=text,
+            shade=next(name for least, name in STEPS if probability >= least),
+            title=f"{_percent(probability)}, logprob {logprob:.3f}, id {token}",
+        )
+
+
+def _percent(probability: float) -> str:
+    if probability >= 0.001:
+        return f"{100 * probability:.1f} %"
+    return f"{100 * probability:.2g} %"

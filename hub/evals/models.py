@@ -1,0 +1,142 @@
+"""Evaluations, their segments of rollouts, the slim index over them, and the running statistics."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from envhub.protocol.evals import EvaluationSource
+from envhub.protocol.packages import Visibility
+from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import FailureKind, RunState
+
+from hub.accounts.models import Owner
+from hub.core.ids import new_id
+from hub.registry.models import Environment, Version
+from hub.runs.models import Run
+from hub.storage.models import Blob
+
+# A failure of these kinds says nothing about the model: a resumed evaluation attempts the rollout again.
+RETRIED_KINDS = (FailureKind.INFRASTRUCTURE.value, FailureKind.CANCELLED.value)
+
+
+class Evaluation(models.Model):
+    """One model measured on one environment. `state` follows the run of a hosted one (hub.evals.services)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="evaluations")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+")
+    version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    run = models.OneToOneField(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="evaluation")
+    model_name = models.CharField(max_length=255)  # as asked for; the model may be deleted later
+    name = models.CharField(max_length=200, blank=True)
+    source = models.CharField(max_length=8, choices=[(item.value, item.value) for item in EvaluationSource])
+    state = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunState])
+    visibility = models.CharField(
+        max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PRIVATE.value
+    )
+    config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
+    planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
+    aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
+    fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
+    push_format = models.CharField(max_length=32, blank=True)
+    push_metadata = models.JSONField(default=dict)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "fingerprint"], name="evaluation_pushed_once", condition=~models.Q(fingerprint="")
+            )
+        ]
+        indexes = [
+            models.Index(fields=["environment", "-id"], name="evaluation_by_environment"),
+            models.Index(fields=["model_name", "-id"], name="evaluation_by_model"),
+            models.Index(fields=["owner", "-id"], name="evaluation_by_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether this hub ran it; otherwise it is self-reported."""
+        return self.source == EvaluationSource.HOSTED.value
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more will be added, unless it is resumed."""
+        return RunState(self.state).is_final
+
+
+class Segment(models.Model):
+    """One Parquet file of rollouts (envhub.packaging.segments). Only what the index points at counts."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="segments")
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["evaluation", "blob"], name="segment_once")]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class RolloutIndex(models.Model):
+    """The slim row of one rollout: what lists and filters need, and where the whole record lies.
+
+    The key is a plain number: there may be many millions of rows, each in five indexes, one for each order of a list.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="rollouts", db_index=False)
+    example = models.PositiveIntegerField()
+    rollout = models.PositiveSmallIntegerField()
+    outcome = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Outcome])
+    failure_kind = models.CharField(max_length=16, blank=True)
+    failure_message = models.CharField(max_length=300, blank=True)
+    reward = models.FloatField(null=True, blank=True)
+    metrics = models.JSONField(default=dict)
+    turns = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.BigIntegerField(default=0)
+    completion_tokens = models.BigIntegerField(default=0)
+    judge_prompt_tokens = models.BigIntegerField(default=0)
+    judge_completion_tokens = models.BigIntegerField(default=0)
+    duration_s = models.FloatField(default=0.0)
+    segment = models.ForeignKey(Segment, on_delete=models.CASCADE, related_name="rows")
+    row_group = models.PositiveSmallIntegerField()
+    row = models.PositiveSmallIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["evaluation", "example", "rollout"], name="rollout_once")]
+        indexes = [
+            models.Index(fields=["evaluation", "id"], name="rollout_by_age"),
+            models.Index(fields=["evaluation", "reward", "id"], name="rollout_by_reward"),
+            models.Index(fields=["evaluation", "outcome", "reward", "id"], name="rollout_by_outcome"),
+            models.Index(
+                fields=["evaluation", "failure_kind", "id"],
+                name="rollout_by_failure",
+                condition=~models.Q(failure_kind=""),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.example}.{self.rollout}"
+
+
+class ExampleScore(models.Model):
+    """What the statistics know of one example; kept so that a new rollout costs its example, not the evaluation."""
+
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="examples", db_index=False)
+    example = models.PositiveIntegerField()
+    example_hash = models.CharField(max_length=64, blank=True)
+    tally = models.JSONField()  # hub.evals.statistics.ExampleTally
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["evaluation", "example"], name="example_score_once")]
+
+    def __str__(self) -> str:
+        return str(self.example)

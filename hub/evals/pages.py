@@ -1,0 +1,180 @@
+"""Pages of evaluations and rollouts. The evaluation page has two fragments: the figures ("live") and the rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationSummary
+from envhub.protocol.runs import Failure, Progress
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import has_role
+from hub.core.errors import HubError, Invalid
+from hub.core.http import validate
+from hub.core.pages import fragment_of, page, show
+from hub.core.pagination import newest_first
+from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.conversation import clipped, conversation, pretty
+from hub.evals.leaderboard import standings
+from hub.evals.model_calls import LEGEND, model_calls
+from hub.evals.models import RETRIED_KINDS, Evaluation
+from hub.evals.paging import rollout_page
+from hub.evals.queries import get_evaluation, get_rollout, list_evaluations, neighbours, read_record, recent_results
+from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
+from hub.evals.services import cancel_evaluation, resume_evaluation
+from hub.evals.wire import evaluation_view, rollout_row
+from hub.registry.pages import environment_context
+from hub.runs.waiting import waiting_reasons
+
+PAGE = 50
+_CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
+
+
+@page
+@require_safe
+def evaluation_list(request: HttpRequest) -> HttpResponseBase:
+    """Visible evaluations, newest first, by environment and model."""
+    narrowed = {key: request.GET.get(key, "").strip() for key in ("environment", "model", "owner")}
+    context: dict[str, Any] = {"section": "evaluations", "narrowed": narrowed}
+    try:
+        rows, following = newest_first(list_evaluations(request.user, **narrowed), request, default=PAGE)
+    except HubError as error:  # an environment that is not there: said where the results would be
+        return show(request, "evals/evaluation_list.html", context | {"error": error}, status=422)
+    context |= {"rows": [(row, evaluation_view(row)) for row in rows], "next": following}
+    return show(request, "evals/evaluation_list.html", context)
+
+
+@page
+@require_safe
+def environment_evaluations(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """The Evaluations tab of an environment."""
+    context = environment_context(request, owner, name, tab="evaluations")
+    rows = list_evaluations(request.user, environment=f"{owner}/{name}")
+    found, following = newest_first(rows, request, default=PAGE)
+    context |= {"rows": [(row, evaluation_view(row)) for row in found], "next": following}
+    if "before" not in request.GET:
+        context["standings"] = standings(recent_results(request.user, context["environment"]))
+    return show(request, "evals/environment_evaluations.html", context)
+
+
+@page
+@require_safe
+def evaluation_detail(request: HttpRequest, evaluation_id: UUID) -> HttpResponseBase:
+    """One evaluation: figures, configuration, rollouts."""
+    found = get_evaluation(request.user, evaluation_id)
+    fragment, status = fragment_of(request), 200
+    context: dict[str, Any] = {"section": "evaluations", "evaluation": found}
+    if fragment != "results":
+        context |= _figures(request, found)
+    if fragment != "live":
+        try:
+            context |= _rollouts(request, found)
+        except Invalid as error:
+            context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
+    response = show(request, "evals/evaluation_detail.html", context, status=status)
+    if fragment == "live" and request.GET.get("stored") != str(context["summary"].stored):
+        response["HX-Trigger"] = "rollouts-stored"
+    return response
+
+
+def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    view, run = evaluation_view(found), found.run
+    summary, config = view.summary, view.config
+    member = has_role(request.user, found.owner, Role.MEMBER)
+    configuration = config.model_dump(mode="json", exclude=_CONFIG_SHOWN_ELSEWHERE)
+    return {
+        "view": view,
+        "summary": summary,
+        "configuration": _texts(configuration),
+        "histogram": histogram(summary),
+        "pass_at_k": pass_at_k_bars(summary.pass_at_k),
+        "metrics": [metric_bar(metric) for metric in summary.metrics],
+        "coverage": coverage(summary),
+        "waiting_for": waiting_reasons([run], now=timezone.now()).get(run.pk) if run else None,
+        "progress": Progress.model_validate(run.progress) if run and run.progress else None,
+        "failure": Failure.model_validate(run.failure) if run and run.failure else None,
+        "can_cancel": member and run is not None and not found.is_final,
+        "can_resume": member and _is_resumable(found, summary),
+        "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
+    }
+
+
+def _texts(values: JsonObject) -> list[tuple[str, str]]:
+    return [(name, clipped(value) if isinstance(value, str) else pretty(value)) for name, value in values.items()]
+
+
+def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
+    """Whether the button makes sense; the service decides."""
+    kept = summary.stored - sum(summary.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
+    return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
+
+
+def _rollouts(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    wanted = validate(RolloutFilter, request.GET.dict())
+    rows, following = rollout_page(wanted.rows(found), request)
+    return {
+        "wanted": wanted,
+        "rollouts": [rollout_row(row) for row in rows],
+        "next": following,
+        "outcomes": OUTCOMES,
+        "sorts": SORTS,
+    }
+
+
+@page
+@require_safe
+def rollout_detail(request: HttpRequest, evaluation_id: UUID, example: int, rollout: int) -> HttpResponseBase:
+    """One rollout: its conversation, scores and model calls."""
+    found = get_evaluation(request.user, evaluation_id)
+    row = get_rollout(found, example, rollout)
+    record = read_record(row)
+    before, after = neighbours(row)
+    task = {key: value for key, value in record.task.items() if key != "prompt"}
+    scores = [(name, value, record.weights.get(name)) for name, value in record.metrics.items()]
+    context = {
+        "section": "evaluations",
+        "evaluation": found,
+        "row": row,
+        "record": record,
+        "messages_": conversation(record),
+        "calls": model_calls(record.turns),
+        "legend": LEGEND,
+        "scores": sorted(scores, key=lambda item: (item[2] is None, -(item[2] or 0.0), item[0])),
+        "task": _texts(task),
+        "extras": pretty(record.extras) if record.extras else "",
+        "before": before,
+        "after": after,
+    }
+    return show(request, "evals/rollout_detail.html", context)
+
+
+@page
+@login_required
+@require_POST
+def evaluation_cancel(request: HttpRequest, evaluation_id: UUID) -> HttpResponse:
+    """Stop the evaluation; what is stored stays."""
+    return _changed(request, evaluation_id, cancel_evaluation, "Asked to stop. What has been scored stays.")
+
+
+@page
+@login_required
+@require_POST
+def evaluation_resume(request: HttpRequest, evaluation_id: UUID) -> HttpResponse:
+    """Queue what is missing."""
+    return _changed(request, evaluation_id, resume_evaluation, "Queued: only what is missing is attempted again.")
+
+
+def _changed(request: HttpRequest, evaluation_id: UUID, change: Callable[..., object], said: str) -> HttpResponse:
+    user = cast("User", request.user)
+    change(user=user, evaluation=get_evaluation(user, evaluation_id))
+    messages.success(request, said)
+    return redirect("evaluation", evaluation_id)

@@ -1,0 +1,103 @@
+"""Keyset pages of rollouts in each sort: the cost of a page does not grow with the evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from hub.core.errors import Invalid
+from hub.core.pagination import read_limit
+from hub.evals.models import RolloutIndex
+
+Rows = QuerySet[RolloutIndex]
+
+
+class Sort(StrEnum):
+    """The orders of a list of rollouts. By reward, rollouts without one come last."""
+
+    NEWEST = "newest"
+    REWARD = "reward"
+    REWARD_DESC = "-reward"
+    EXAMPLE = "example"
+
+
+def rollout_page(rows: Rows, request: HttpRequest) -> tuple[list[RolloutIndex], str | None]:
+    """One page as `sort`, `limit` and `cursor` of the query say, and the next page's URL. Raises Invalid."""
+    limit = read_limit(request)
+    raw = request.GET.get("sort", Sort.NEWEST.value)
+    try:
+        sort = Sort(raw)
+    except ValueError as error:
+        raise Invalid(f"sort is one of {', '.join(Sort)}", fields={"sort": raw[:100]}) from error
+    page = first_rows(rows, sort, request.GET.get("cursor", ""), limit + 1)
+    if len(page) <= limit:
+        return page, None
+    query = request.GET.copy()
+    query["cursor"] = cursor_of(page[limit - 1], sort)
+    return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+
+
+def first_rows(rows: Rows, sort: Sort, cursor: str, count: int) -> list[RolloutIndex]:
+    """The first `count` rows after `cursor` in the order of `sort`."""
+    page: list[RolloutIndex] = []
+    for part in _parts(rows, sort, cursor):
+        page += part[: count - len(page)]
+        if len(page) >= count:
+            break
+    return page
+
+
+def cursor_of(row: RolloutIndex, sort: Sort) -> str:
+    """The position of `row`: what comes after it is the next page."""
+    if sort is Sort.NEWEST:
+        return str(row.pk)
+    if sort is Sort.EXAMPLE:
+        return f"{row.example},{row.rollout}"
+    return f"{'' if row.reward is None else repr(row.reward)},{row.pk}"
+
+
+def _parts(rows: Rows, sort: Sort, cursor: str) -> Iterator[Rows]:
+    """Querysets whose concatenation is the list: one, or the scored and then the unscored rollouts."""
+    try:
+        if sort is Sort.NEWEST:
+            yield (rows.filter(pk__lt=int(cursor)) if cursor else rows).order_by("-pk")
+        elif sort is Sort.EXAMPLE:
+            yield _by_example(rows, cursor)
+        else:
+            yield from _by_reward(rows, sort, cursor)
+    except (ValueError, OverflowError) as error:
+        raise Invalid("the cursor is not one of this list", fields={"cursor": cursor[:100]}) from error
+
+
+def _by_example(rows: Rows, cursor: str) -> Rows:
+    if cursor:
+        example, rollout = map(int, cursor.split(","))
+        # example >= e lets the index start there; OR alone would not
+        rows = rows.filter(example__gte=example).filter(Q(example__gt=example) | Q(rollout__gt=rollout))
+    return rows.order_by("example", "rollout")
+
+
+def _by_reward(rows: Rows, sort: Sort, cursor: str) -> Iterator[Rows]:
+    text, _, key = cursor.partition(",")
+    if text or not cursor:
+        yield _scored(rows.filter(reward__isnull=False), sort, text, key)
+    unscored = rows.filter(reward__isnull=True)
+    # all their rewards are equal (null): naming the column lets the index of this order be walked
+    yield (unscored.filter(pk__gt=int(key)) if cursor and not text else unscored).order_by("reward", "pk")
+
+
+def _scored(rows: Rows, sort: Sort, text: str, key: str) -> Rows:
+    descending = sort is Sort.REWARD_DESC
+    if text:
+        reward, pk = float(text), int(key)
+        if not math.isfinite(reward):
+            raise ValueError(text)
+        if descending:
+            rows = rows.filter(reward__lte=reward).filter(Q(reward__lt=reward) | Q(pk__lt=pk))
+        else:
+            rows = rows.filter(reward__gte=reward).filter(Q(reward__gt=reward) | Q(pk__gt=pk))
+    return rows.order_by("-reward", "-pk") if descending else rows.order_by("reward", "pk")

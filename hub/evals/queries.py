@@ -1,0 +1,174 @@
+"""Reads of evaluations and their rollouts; every list has an index for its order."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from envhub.packaging.segments import BadSegment, read_rollout
+from envhub.protocol.packages import Visibility
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runs import FailureKind, RunState
+
+from hub.accounts.models import User
+from hub.accounts.queries import Caller, visible_owner_ids
+from hub.core.errors import HubError, Invalid, NotFound
+from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
+from hub.evals.statistics import ExampleTally
+from hub.registry.models import Environment
+from hub.registry.queries import get_environment, get_version_of, split_reference
+from hub.storage.queries import local_or_temp_path
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+MOST_COMPARED = 50_000  # examples of an evaluation that a page reads
+MOST_RANKED = 200  # evaluations that a leaderboard looks at
+
+
+def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
+    """The user's owners' evaluations, and public ones of public environments."""
+    rows = Evaluation.objects.select_related("owner", "environment__owner", "version", "created_by")
+    rows = rows.defer(
+        *(f"version__{name}" for name in ("readme", "files", "lock", "describe", "scripted_rollout")), "push_metadata"
+    ).order_by("-pk")
+    if isinstance(user, User) and user.is_administrator:
+        return rows
+    public = Q(visibility=Visibility.PUBLIC.value, environment__visibility=Visibility.PUBLIC.value)
+    # ids instead of a subquery: the planner then knows how few owners there are and walks the list's own index
+    return rows.filter(public | Q(owner_id__in=list(visible_owner_ids(user))))
+
+
+def list_evaluations(user: Caller, *, environment: str = "", model: str = "", owner: str = "") -> QuerySet[Evaluation]:
+    """Visible evaluations, narrowed. `environment` is owner/name or owner/name@version. Raises NotFound for it."""
+    rows = visible_evaluations(user)
+    if environment:
+        environment_owner, name, version = split_reference(environment)
+        found = get_environment(user, environment_owner, name)
+        rows = rows.filter(environment=found)
+        if "@" in environment:
+            rows = rows.filter(version=get_version_of(found, version))
+    if model:
+        rows = rows.filter(model_name=model)
+    if owner:
+        rows = rows.filter(owner__slug=owner)
+    return rows
+
+
+def get_evaluation(user: Caller, evaluation_id: str | uuid.UUID) -> Evaluation:
+    """One evaluation. Raises NotFound when absent or not visible."""
+    found = visible_evaluations(user).select_related("run").filter(pk=evaluation_id).first()
+    if found is None:
+        raise NotFound("there is no such evaluation")
+    return found
+
+
+def filter_rollouts(
+    evaluation: Evaluation,
+    *,
+    outcome: str = "",
+    min_reward: float | None = None,
+    max_reward: float | None = None,
+    example: int | None = None,
+) -> QuerySet[RolloutIndex]:
+    """The rollouts of an evaluation, narrowed. `outcome` is one of Outcome or, for failures, a FailureKind.
+
+    Raises Invalid for another outcome.
+    """
+    rows = RolloutIndex.objects.filter(evaluation=evaluation)
+    if outcome in set(Outcome):
+        rows = rows.filter(outcome=outcome)
+    elif outcome in set(FailureKind):
+        rows = rows.filter(failure_kind=outcome).exclude(failure_kind="")  # the partial index's own condition
+    elif outcome:
+        known = ", ".join([*Outcome, *FailureKind])
+        raise Invalid(f"outcome is one of {known}", fields={"outcome": outcome[:100]})
+    if min_reward is not None:
+        rows = rows.filter(reward__gte=min_reward)
+    if max_reward is not None:
+        rows = rows.filter(reward__lte=max_reward)
+    return rows if example is None else rows.filter(example=example)
+
+
+def get_rollout(evaluation: Evaluation, example: int, rollout: int) -> RolloutIndex:
+    """The slim row of one rollout, with its segment. Raises NotFound."""
+    rows = RolloutIndex.objects.filter(evaluation=evaluation, example=example, rollout=rollout)
+    found = rows.select_related("segment").first()
+    if found is None:
+        raise NotFound(f"the evaluation has no rollout {rollout} of example {example}")
+    return found
+
+
+def neighbours(row: RolloutIndex) -> tuple[RolloutIndex | None, RolloutIndex | None]:
+    """The rollouts before and after, by example and number."""
+    rows = RolloutIndex.objects.filter(evaluation_id=row.evaluation_id)
+    # the bound on `example` lets the index start there; OR alone would not
+    before = rows.filter(example__lte=row.example).filter(Q(example__lt=row.example) | Q(rollout__lt=row.rollout))
+    after = rows.filter(example__gte=row.example).filter(Q(example__gt=row.example) | Q(rollout__gt=row.rollout))
+    return before.order_by("-example", "-rollout").first(), after.order_by("example", "rollout").first()
+
+
+def read_record(row: RolloutIndex) -> RolloutRecord:
+    """The whole record, from its segment alone. Raises HubError (`bad_segment`) when the file is not what was said."""
+    try:
+        with local_or_temp_path(row.segment.blob_id) as path:
+            record = read_rollout(path, row.row_group, row.row)
+    except BadSegment as error:
+        raise HubError(f"the stored rollout cannot be read: {error.message}", code=error.code) from error
+    if (record.example, record.rollout) != (row.example, row.rollout):
+        raise HubError("the stored segment holds another rollout at this place", code="bad_segment")
+    return record
+
+
+class Counted(TypedDict):
+    """What `segments_of` adds to a row."""
+
+    row_count: int
+
+
+CountedSegment: TypeAlias = "WithAnnotations[Segment, Counted]"
+
+
+def segments_of(evaluation: Evaluation) -> QuerySet[CountedSegment]:
+    """Segments that the index points at, each with its blob and `row_count`. Newest first, as every list."""
+    rows = RolloutIndex.objects.filter(segment=OuterRef("pk")).order_by()
+    counts = rows.values("segment").annotate(count=Count("pk")).values("count")
+    found = Segment.objects.filter(Exists(rows), evaluation=evaluation).select_related("blob")
+    return found.annotate(row_count=Subquery(counts)).order_by("-pk")
+
+
+def example_tallies(evaluation: Evaluation) -> dict[int, tuple[str, ExampleTally]]:
+    """example -> (hash of its row, what its rollouts scored). Raises Invalid for more than MOST_COMPARED examples."""
+    rows = ExampleScore.objects.filter(evaluation=evaluation).values_list("example", "example_hash", "tally")
+    found = list(rows.order_by("example")[: MOST_COMPARED + 1])
+    if len(found) > MOST_COMPARED:
+        raise Invalid(
+            f"an evaluation of more than {MOST_COMPARED} examples is too large to compare on a page",
+            hint="export both as Parquet and compare them there",
+        )
+    return {example: (digest, ExampleTally.model_validate(tally)) for example, digest, tally in found}
+
+
+def rollouts_of_examples(evaluation: Evaluation, examples: Iterable[int]) -> QuerySet[RolloutIndex]:
+    """The rollouts of a page's examples, by example and number."""
+    rows = RolloutIndex.objects.filter(evaluation=evaluation, example__in=list(examples))
+    return rows.order_by("example", "rollout")
+
+
+def recent_results(user: Caller, environment: Environment) -> QuerySet[Evaluation]:
+    """The newest evaluations of an environment that succeeded, as many as a leaderboard looks at."""
+    rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
+    return rows[:MOST_RANKED]
+
+
+def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:
+    """example -> (hash, rollouts that a resumed run need not attempt again)."""
+    kept = RolloutIndex.objects.filter(evaluation=evaluation).exclude(failure_kind__in=RETRIED_KINDS)
+    pairs = kept.order_by("example", "rollout").values_list("example", "rollout")
+    hashes = dict(ExampleScore.objects.filter(evaluation=evaluation).values_list("example", "example_hash"))
+    done: dict[int, tuple[str, list[int]]] = {}
+    for example, rollout in pairs.iterator(chunk_size=10_000):
+        done.setdefault(example, (hashes[example], []))[1].append(rollout)
+    return done

@@ -1,0 +1,56 @@
+"""The query parameters by which people filter and sort a list of rollouts; empty form fields mean nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.db.models import QuerySet
+from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import FailureKind
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.paging import Sort
+from hub.evals.queries import filter_rollouts
+
+_empty_is_none = BeforeValidator(lambda value: value or None)
+_Number = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, _empty_is_none]
+_Index = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, _empty_is_none]
+
+OUTCOMES = (Outcome.OK.value, Outcome.TRUNCATED.value, Outcome.FAILED.value, *(kind.value for kind in FailureKind))
+SORTS = (
+    (Sort.NEWEST.value, "newest"),
+    (Sort.REWARD_DESC.value, "highest reward"),
+    (Sort.REWARD.value, "lowest reward"),
+    (Sort.EXAMPLE.value, "example"),
+)
+
+
+class RolloutFilter(BaseModel):
+    """What the form of the evaluation page holds."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    outcome: str = ""
+    min_reward: _Number = None
+    max_reward: _Number = None
+    example: _Index = None
+    sort: str = Sort.NEWEST.value
+    cursor: str = ""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rollouts may be hidden by it."""
+        return bool(self.outcome) or any(
+            value is not None for value in (self.min_reward, self.max_reward, self.example)
+        )
+
+    def rows(self, evaluation: Evaluation) -> QuerySet[RolloutIndex]:
+        """The rollouts that it lets through. Raises Invalid for an unknown outcome."""
+        return filter_rollouts(
+            evaluation,
+            outcome=self.outcome,
+            min_reward=self.min_reward,
+            max_reward=self.max_reward,
+            example=self.example,
+        )

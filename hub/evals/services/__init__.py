@@ -1,0 +1,17 @@
+"""Writes of the evals app."""
+
+from hub.evals.services.creating import create_evaluation
+from hub.evals.services.lifecycle import cancel_evaluation, delete_evaluation, follow_run, resume_evaluation
+from hub.evals.services.pushing import finalize_push, push_evaluation
+from hub.evals.services.segments import add_segment
+
+__all__ = [
+    "add_segment",
+    "cancel_evaluation",
+    "create_evaluation",
+    "delete_evaluation",
+    "finalize_push",
+    "follow_run",
+    "push_evaluation",
+    "resume_evaluation",
+]

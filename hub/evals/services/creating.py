@@ -1,0 +1,126 @@
+"""Starting a hosted evaluation: everything that can be refused is refused here, before a worker is occupied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from django.conf import settings
+from django.db import transaction
+from envhub.protocol.evals import EvaluationConfig, EvaluationSource
+from envhub.protocol.packages import VersionState, Visibility
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import require_role
+from hub.catalog.models import Model
+from hub.catalog.queries import get_model
+from hub.core.errors import Conflict, Invalid
+from hub.core.ids import new_id
+from hub.core.storable import storable
+from hub.evals.models import Evaluation
+from hub.registry.models import Environment, Version
+from hub.registry.queries import get_version
+from hub.registry.services.environments import count_evaluations
+from hub.runs.models import Run
+from hub.runs.services import create_run
+from hub.secrets.services import reveal_for_run
+
+_HOST_AND_PORT = re.compile(r"[a-z0-9][a-z0-9.-]*:[0-9]{1,5}")
+
+
+def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> Evaluation:
+    """Queue a hosted evaluation for `owner`.
+
+    Raises NotFound (environment, version or model absent or invisible), Conflict (the version is not ready),
+    NotAllowed (role), Invalid (everything else that is wrong in `config`).
+    """
+    require_role(user, owner, Role.MEMBER)
+    version = get_version(user, config.environment)
+    require_ready(version)
+    models = [get_model(user, reference) for reference in (config.model, *config.judges.values())]
+    _check_grants(owner, config)
+    planned = plan(version, config)
+    visibility = config.visibility or _inherited(version.environment, models)
+    with transaction.atomic():
+        evaluation = Evaluation(
+            id=new_id(),
+            owner=owner,
+            environment=version.environment,
+            version=version,
+            model_name=config.model,
+            name=storable(config.name)[:200],
+            source=EvaluationSource.HOSTED.value,
+            state=RunState.QUEUED.value,
+            visibility=visibility.value,
+            config=storable(config.model_dump(mode="json")),
+            planned=planned,
+            created_by=user,
+        )
+        evaluation.run = queue_run(evaluation, user)
+        evaluation.save(force_insert=True)
+        count_evaluations(environment_id=version.environment_id, change=1)
+    return evaluation
+
+
+def queue_run(evaluation: Evaluation, user: User) -> Run:
+    """A new run that works on the evaluation."""
+    version = evaluation.version
+    assert version is not None  # hosted ones have one
+    environment = evaluation.environment
+    return create_run(
+        kind=RunKind.EVAL,
+        owner=evaluation.owner,
+        created_by=user,
+        subject=f"{environment.owner.slug}/{environment.name}@{version.version} on {evaluation.model_name}",
+        subject_url=f"/evaluations/{evaluation.pk}",
+    )
+
+
+def require_ready(version: Version) -> None:
+    """Raises Conflict with what to do about it unless the version was built."""
+    name = f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
+    if version.state == VersionState.BUILDING.value:
+        hint = f"wait for its build (`hub run logs {version.build_run_id}`), then start again"
+        raise Conflict(f"{name} is still being built", code="version_not_ready", hint=hint)
+    if version.state == VersionState.INVALID.value:
+        failure = version.failure or {}
+        hint = failure.get("hint") or "correct the package and push a new version"
+        message = failure.get("message") or "its build failed"
+        raise Conflict(f"{name} cannot be used: {message}", code="version_invalid", hint=hint)
+
+
+def plan(version: Version, config: EvaluationConfig) -> int:
+    """How many rollouts are planned, as far as the version's description tells; 0 when unknown. Raises Invalid."""
+    if config.num_examples == 0:
+        raise Invalid("num_examples is 0: nothing to do", hint="-1 means all", fields={"num_examples": "0"})
+    splits = (version.describe or {}).get("splits") or {}
+    size = (splits.get(config.split) or {}).get("size")
+    wanted = config.num_examples if config.num_examples > 0 else size or 0
+    return (min(wanted, size) if size else wanted) * config.rollouts_per_example
+
+
+def _check_grants(owner: Owner, config: EvaluationConfig) -> None:
+    reveal_for_run(owner, config.secrets)  # raises Invalid naming those that do not exist
+    check_hosts(config.allow_hosts)
+
+
+def check_hosts(hosts: Iterable[str]) -> None:
+    """Raises Invalid for a host that the operator does not let starters open to a box."""
+    for host in hosts:
+        if not _HOST_AND_PORT.fullmatch(host) or not any(
+            fnmatchcase(host, pattern) for pattern in settings.HUB.box_allow_hosts
+        ):
+            raise Invalid(
+                f"the box may not be given access to {host!r}",
+                code="host_not_allowed",
+                hint="write host:port; an operator permits hosts with HUB_BOX_ALLOW_HOSTS",
+                fields={"allow_hosts": host},
+            )
+
+
+def _inherited(environment: Environment, models: Sequence[Model]) -> Visibility:
+    """Public only when everything that the rollouts show is public."""
+    everything = [environment.visibility, *(model.visibility for model in models)]
+    return Visibility.PUBLIC if set(everything) == {Visibility.PUBLIC.value} else Visibility.PRIVATE

@@ -1,0 +1,75 @@
+"""What happens to an evaluation after its start: following its run, cancelling, resuming, deleting."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+from envhub.protocol.runs import RunState
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import require_role
+from hub.core.errors import Conflict
+from hub.evals.models import RETRIED_KINDS, Evaluation
+from hub.evals.services.creating import queue_run, require_ready
+from hub.evals.statistics import Aggregate
+from hub.registry.services.environments import count_evaluations
+from hub.runs.models import Run
+from hub.runs.services import request_cancel
+
+
+def follow_run(run: Run, old: RunState, new: RunState) -> None:
+    """`RunKindSpec.on_transition`: the evaluation has its current run's state."""
+    finished_at = timezone.now() if new.is_final else None
+    Evaluation.objects.filter(run=run).update(state=new.value, finished_at=finished_at)
+
+
+def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
+    """Ask the run to stop; what is stored stays. Raises NotAllowed, Conflict when nothing runs."""
+    require_role(user, evaluation.owner, Role.MEMBER)
+    if evaluation.run is None or evaluation.is_final:
+        raise Conflict("this evaluation is not running", code="not_running")
+    request_cancel(run=evaluation.run)
+
+
+def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
+    """A new run for what is missing: scored rollouts are kept, infrastructure failures are attempted again.
+
+    Raises NotAllowed, Conflict (self-reported, still running, or nothing missing).
+    """
+    require_role(user, evaluation.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(evaluation)
+        _require_resumable(row)
+        row.run = queue_run(row, user)
+        row.state, row.finished_at = RunState.QUEUED.value, None
+        row.save(update_fields=["run", "state", "finished_at"])
+    return row
+
+
+def locked(evaluation: Evaluation) -> Evaluation:
+    """The evaluation as it is now, locked until the transaction ends."""
+    rows = Evaluation.objects.select_for_update(of=("self",))
+    return rows.select_related("owner", "environment__owner", "version__environment__owner").get(pk=evaluation.pk)
+
+
+def _require_resumable(evaluation: Evaluation) -> None:
+    if not evaluation.is_hosted or evaluation.version is None:
+        raise Conflict("a self-reported evaluation cannot be resumed here", code="not_hosted")
+    if not evaluation.is_final:
+        raise Conflict("the evaluation is still running", code="still_running", hint="cancel it first, or wait")
+    aggregate = Aggregate.model_validate(evaluation.aggregate)
+    kept = aggregate.stored - sum(aggregate.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
+    if evaluation.planned and kept >= evaluation.planned:
+        raise Conflict("every planned rollout is there", code="complete", hint="start a new evaluation for more")
+    require_ready(evaluation.version)
+
+
+def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:
+    """Delete an evaluation with its rollouts. Raises NotAllowed, Conflict while its run goes on."""
+    require_role(user, evaluation.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(evaluation)
+        if row.is_hosted and not row.is_final:
+            raise Conflict("the evaluation is still running", code="still_running", hint="cancel it first")
+        count_evaluations(environment_id=row.environment_id, change=-1)
+        row.delete()

@@ -1,0 +1,60 @@
+"""Evaluations that were made elsewhere and are reported by their owner."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+from envhub.protocol.evals import EvaluationPush, EvaluationSource
+from envhub.protocol.packages import Visibility
+from envhub.protocol.runs import RunState
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import require_role
+from hub.core.errors import Conflict
+from hub.core.storable import storable
+from hub.evals.models import Evaluation
+from hub.registry.queries import get_environment, get_version_of, split_reference
+from hub.registry.services.environments import count_evaluations
+
+
+def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Evaluation:
+    """Begin (or go on with) an upload; the same fingerprint again is the evaluation that is there.
+
+    Raises NotFound (environment), NotAllowed (role).
+    """
+    require_role(user, owner, Role.MEMBER)
+    environment_owner, name, version = split_reference(request.environment)
+    environment = get_environment(user, environment_owner, name)
+    config = request.config
+    with transaction.atomic():
+        evaluation, created = Evaluation.objects.get_or_create(
+            owner=owner,
+            fingerprint=request.fingerprint,
+            defaults={
+                "environment": environment,
+                "version": get_version_of(environment, version) if "@" in request.environment else None,
+                "model_name": storable(request.model)[:255],
+                "name": storable(config.name)[:200],
+                "source": EvaluationSource.PUSHED.value,
+                "state": RunState.RUNNING.value,
+                "visibility": (config.visibility or Visibility.PRIVATE).value,
+                "config": storable(config.model_dump(mode="json")),
+                "push_format": storable(request.format)[:32],
+                "push_metadata": storable(request.metadata),
+                "created_by": user,
+            },
+        )
+        if created:
+            count_evaluations(environment_id=environment.pk, change=1)
+    return evaluation
+
+
+def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
+    """The upload is complete; again is harmless. Raises NotAllowed, Conflict for a hosted evaluation."""
+    require_role(user, evaluation.owner, Role.MEMBER)
+    if evaluation.is_hosted:
+        raise Conflict("a hosted evaluation ends with its run", code="hosted")
+    open_ones = Evaluation.objects.filter(pk=evaluation.pk, state=RunState.RUNNING.value)
+    open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+    evaluation.refresh_from_db()
+    return evaluation

@@ -1,0 +1,182 @@
+"""Storing rollouts: one call for each segment, idempotent on (evaluation, example, rollout)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from django.db import transaction
+from envhub.packaging.index_rows import LARGEST, MAX_METRICS
+from envhub.packaging.segments import BadSegment
+from envhub.protocol.evals import IndexRow, SegmentRequest
+from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.runs import FailureKind
+
+from hub.core.errors import Conflict, Invalid
+from hub.core.storable import storable, storable_text
+from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
+from hub.evals.services.decoding import decoder
+from hub.evals.statistics import Aggregate, ExampleTally
+from hub.storage.models import Blob
+from hub.storage.queries import local_or_temp_path
+from hub.storage.services import confirm_blob
+
+MAX_SEGMENT = 256 * 1024 * 1024
+
+
+def add_segment(
+    *, evaluation: Evaluation, request: SegmentRequest, trusted: bool, guard: Callable[[], object] | None = None
+) -> int:
+    """Store the rows that are new; how many there were. What is stored stays, except that a rollout which failed for
+    its infrastructure's sake gives way to its next attempt.
+
+    trusted: the rows come from a worker of this hub; otherwise the file itself is checked first.
+    guard: called first inside the transaction; raises when the caller may no longer write (a stale attempt).
+    Raises Invalid (rows or file), Conflict (`dataset_changed`, or the evaluation has ended).
+    """
+    _check_rows(request.rows)
+    if request.size > MAX_SEGMENT:
+        raise Invalid(f"a segment may have {MAX_SEGMENT} bytes", fields={"size": str(request.size)})
+    blob = confirm_blob(request.sha256, request.size, holder=evaluation.owner_id)
+    if not trusted:
+        _check_file(request)
+    with transaction.atomic():
+        if guard is not None:
+            guard()
+        row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
+        if row.is_final:
+            raise Conflict("the evaluation has ended", code="evaluation_ended")
+        if request.total_rollouts is not None:
+            row.planned = request.total_rollouts
+        stored = _store(row, blob, request.rows)
+        row.save(update_fields=["planned", "aggregate"])
+    return stored
+
+
+def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
+    """Called with the evaluation's row locked, so no other segment is counted meanwhile."""
+    replaced, new = _split(evaluation, rows)
+    if not new:
+        return 0
+    aggregate = Aggregate.model_validate(evaluation.aggregate)
+    for old in replaced:
+        aggregate.forget_failed(*_as_counted(old))
+    _count(evaluation, aggregate, new)
+    segment, _ = Segment.objects.get_or_create(evaluation=evaluation, blob=blob)
+    RolloutIndex.objects.filter(pk__in=[old.pk for old in replaced]).delete()
+    RolloutIndex.objects.bulk_create(_index(evaluation, segment, row) for row in new)
+    evaluation.aggregate = aggregate.model_dump(mode="json")
+    return len(new)
+
+
+def _split(evaluation: Evaluation, rows: Sequence[IndexRow]) -> tuple[list[RolloutIndex], list[IndexRow]]:
+    """(stored rows that give way, rows to store)."""
+    wanted = {(row.example, row.rollout): row for row in reversed(rows)}  # of a repeated key the first counts
+    known = RolloutIndex.objects.filter(
+        evaluation=evaluation,
+        example__in={example for example, _ in wanted},
+        rollout__in={rollout for _, rollout in wanted},
+    )
+    replaced = []
+    for old in known:
+        row = wanted.get((old.example, old.rollout))
+        if row is None:
+            continue
+        if old.failure_kind in RETRIED_KINDS and row.failure_kind not in RETRIED_KINDS:
+            replaced.append(old)
+        else:
+            del wanted[old.example, old.rollout]
+    return replaced, [row for row in rows if wanted.get((row.example, row.rollout)) is row]
+
+
+def _count(evaluation: Evaluation, aggregate: Aggregate, rows: Sequence[IndexRow]) -> None:
+    examples = {row.example for row in rows}
+    scores = {
+        score.example: score for score in ExampleScore.objects.filter(evaluation=evaluation, example__in=examples)
+    }
+    tallies = {example: ExampleTally.model_validate(score.tally) for example, score in scores.items()}
+    for row in rows:
+        score = scores.setdefault(
+            row.example, ExampleScore(evaluation=evaluation, example=row.example, example_hash=row.example_hash)
+        )
+        score.example_hash = score.example_hash or row.example_hash
+        if row.example_hash not in ("", score.example_hash):  # unknown where no rollout was reported
+            raise Conflict(
+                f"example {row.example} is another row than before",
+                code="dataset_changed",
+                hint="the environment's data set has changed: start a new evaluation",
+            )
+        aggregate.add(tallies.setdefault(row.example, ExampleTally()), row)
+    for example, score in scores.items():
+        score.tally = tallies[example].model_dump(mode="json")
+    ExampleScore.objects.bulk_create(
+        scores.values(),
+        update_conflicts=True,
+        unique_fields=["evaluation", "example"],
+        update_fields=["example_hash", "tally"],
+    )
+
+
+def _as_counted(old: RolloutIndex) -> tuple[FailureKind, Usage, Usage]:
+    usage = Usage(prompt_tokens=old.prompt_tokens, completion_tokens=old.completion_tokens)
+    judge = Usage(prompt_tokens=old.judge_prompt_tokens, completion_tokens=old.judge_completion_tokens)
+    return FailureKind(old.failure_kind), usage, judge
+
+
+def _index(evaluation: Evaluation, segment: Segment, row: IndexRow) -> RolloutIndex:
+    return RolloutIndex(
+        evaluation=evaluation,
+        segment=segment,
+        example=row.example,
+        rollout=row.rollout,
+        outcome=row.outcome.value,
+        failure_kind=row.failure_kind.value if row.failure_kind else "",
+        failure_message=storable_text(row.failure_message)[:300],
+        reward=row.reward,
+        metrics=storable(row.metrics),
+        turns=row.turns,
+        prompt_tokens=row.usage.prompt_tokens,
+        completion_tokens=row.usage.completion_tokens,
+        judge_prompt_tokens=row.judge_usage.prompt_tokens,
+        judge_completion_tokens=row.judge_usage.completion_tokens,
+        duration_s=row.duration_s,
+        row_group=row.row_group,
+        row=row.row,
+    )
+
+
+def _check_rows(rows: Iterable[IndexRow]) -> None:
+    """Raises Invalid for what no statistic and no column can hold."""
+    for index, row in enumerate(rows):
+        if problem := _problem(row):
+            raise Invalid(f"row {index}: {problem}", fields={f"rows.{index}": problem})
+
+
+def _problem(row: IndexRow) -> str:
+    numbers = (row.reward or 0.0, row.duration_s, *row.metrics.values())
+    if not all(abs(number) <= LARGEST for number in numbers):  # False for NaN too
+        return "a reward, metric or duration is not a usable number"
+    if len(row.metrics) > MAX_METRICS:
+        return f"more than {MAX_METRICS} metrics"
+    tokens = (*row.usage.model_dump().values(), *row.judge_usage.model_dump().values())
+    if not all(0 <= count < 2**53 for count in tokens):
+        return "a token count is out of range"
+    positions = (row.rollout, row.row_group, row.row)
+    if not all(0 <= count < 2**31 for count in (row.example, row.turns)) or not all(0 <= n < 2**15 for n in positions):
+        return "an example, a rollout or a position is out of range"
+    failed = row.outcome is Outcome.FAILED
+    if failed != (row.failure_kind is not None) or (failed and row.reward is not None):
+        return "exactly the failed rollouts have a failure kind, and they have no reward"
+    return ""
+
+
+def _check_file(request: SegmentRequest) -> None:
+    try:
+        with local_or_temp_path(request.sha256) as path:
+            counts = decoder().count_rows(path)
+    except BadSegment as error:
+        raise Invalid(error.message, code=error.code, fields={"sha256": request.sha256}) from error
+    for row in request.rows:
+        if not (0 <= row.row_group < len(counts) and 0 <= row.row < counts[row.row_group]):
+            raise Invalid(
+                "a row points outside its segment", fields={"rows": f"row group {row.row_group}, row {row.row}"}
+            )

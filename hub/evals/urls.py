@@ -1,0 +1,30 @@
+"""Routes of the evals app."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from hub.evals import api, comparison_api, comparison_pages, pages
+
+api_urls: list[URLPattern | URLResolver] = [
+    path("evaluations", api.evaluations),
+    path("evaluations/push", api.push),
+    path("evaluations/<uuid:evaluation_id>", api.evaluation),
+    path("evaluations/<uuid:evaluation_id>/compare/<uuid:other_id>", comparison_api.comparison),
+    path("evaluations/<uuid:evaluation_id>/finalize", api.finalize),
+    path("evaluations/<uuid:evaluation_id>/resume", api.resume),
+    path("evaluations/<uuid:evaluation_id>/cancel", api.cancel),
+    path("evaluations/<uuid:evaluation_id>/segments", api.segments),
+    path("evaluations/<uuid:evaluation_id>/rollouts", api.rollouts),
+    path("evaluations/<uuid:evaluation_id>/rollouts/<int:example>/<int:rollout>", api.rollout),
+    path("evaluations/<uuid:evaluation_id>/export", api.export),
+]
+page_urls: list[URLPattern | URLResolver] = [
+    path("evaluations", pages.evaluation_list, name="evaluations"),
+    path("evaluations/compare", comparison_pages.evaluation_compare, name="evaluation-compare"),
+    path("evaluations/<uuid:evaluation_id>", pages.evaluation_detail, name="evaluation"),
+    path("evaluations/<uuid:evaluation_id>/cancel", pages.evaluation_cancel, name="evaluation-cancel"),
+    path("evaluations/<uuid:evaluation_id>/resume", pages.evaluation_resume, name="evaluation-resume"),
+    path("evaluations/<uuid:evaluation_id>/rollouts/<int:example>/<int:rollout>", pages.rollout_detail, name="rollout"),
+    path(
+        "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
+    ),
+]

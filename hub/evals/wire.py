@@ -1,0 +1,113 @@
+"""Evaluation rows as wire types, and the payload of an evaluation run."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from envhub.protocol.base import BlobRef
+from envhub.protocol.evals import (
+    DoneExample,
+    EvalPayload,
+    EvaluationConfig,
+    EvaluationSource,
+    EvaluationSummary,
+    EvaluationView,
+    RolloutRow,
+    SegmentBlob,
+)
+from envhub.protocol.packages import GenerationEvidence, Visibility
+from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.runs import FailureKind, RunState
+
+from hub.catalog.queries import get_model
+from hub.catalog.wire import target_for
+from hub.core.errors import NotFound
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.queries import CountedSegment, done_examples
+from hub.evals.services.creating import require_ready
+from hub.evals.statistics import Aggregate
+from hub.registry.wire import lock_for_payload
+from hub.runs.models import Run
+from hub.secrets.services import reveal_for_run
+from hub.storage.queries import presign_get
+
+
+def evaluation_view(row: Evaluation) -> EvaluationView:
+    """An evaluation with its summary; expects the relations that hub.evals.queries loads."""
+    return EvaluationView(
+        id=str(row.pk),
+        owner=row.owner.slug,
+        environment=f"{row.environment.owner.slug}/{row.environment.name}",
+        version=row.version.version if row.version else None,
+        model=row.model_name,
+        name=row.name,
+        source=EvaluationSource(row.source),
+        state=RunState(row.state),
+        run_id=str(row.run_id) if row.run_id else None,
+        visibility=Visibility(row.visibility),
+        config=EvaluationConfig.model_validate(row.config),
+        summary=evaluation_summary(row),
+        created_by=row.created_by.username,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )
+
+
+def evaluation_summary(row: Evaluation) -> EvaluationSummary:
+    """The figures, from the running aggregate alone."""
+    aggregate = Aggregate.model_validate(row.aggregate)
+    rollouts_per_example = int(row.config["rollouts_per_example"])
+    return aggregate.summary(planned=row.planned, rollouts_per_example=rollouts_per_example)
+
+
+def rollout_row(row: RolloutIndex) -> RolloutRow:
+    """One rollout in a list."""
+    return RolloutRow(
+        id=str(row.pk),
+        example=row.example,
+        rollout=row.rollout,
+        outcome=Outcome(row.outcome),
+        reward=row.reward,
+        metrics=row.metrics,
+        failure_kind=FailureKind(row.failure_kind) if row.failure_kind else None,
+        failure_message=row.failure_message,
+        turns=row.turns,
+        usage=Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens),
+        duration_s=row.duration_s,
+    )
+
+
+def segment_blob(row: CountedSegment) -> SegmentBlob:
+    """A segment with a presigned URL; expects what hub.evals.queries.segments_of loads."""
+    url = presign_get(row.blob_id, filename=f"{row.pk}.parquet")
+    return SegmentBlob(blob=BlobRef(sha256=row.blob_id, size=row.blob.size, url=url), rollouts=row.row_count)
+
+
+def eval_payload(run: Run) -> EvalPayload:
+    """`RunKindSpec.payload`: what the worker is given at each claim, as things are then.
+
+    Raises HubError when the model, a judge or a secret has gone since the start.
+    """
+    rows = Evaluation.objects.select_related("owner", "environment__owner", "version__environment__owner")
+    evaluation = rows.filter(run=run).first()
+    if evaluation is None or evaluation.version is None:
+        raise NotFound("the evaluation of this run is gone", hint="start a new one")
+    version, environment = evaluation.version, evaluation.environment
+    require_ready(version)
+    config = EvaluationConfig.model_validate(evaluation.config)
+    return EvalPayload(
+        evaluation_id=str(evaluation.pk),
+        environment=f"{environment.owner.slug}/{environment.name}@{version.version}",
+        env_id=environment.name,
+        module=version.module,
+        evidence=GenerationEvidence.model_validate(version.evidence),
+        lock=lock_for_payload(version),
+        config=config,
+        target=target_for(get_model(run.created_by, config.model)),
+        judges={asked: target_for(get_model(run.created_by, given)) for asked, given in config.judges.items()},
+        secrets=reveal_for_run(evaluation.owner, config.secrets),
+        done=tuple(
+            DoneExample(example=example, example_hash=digest, rollouts=tuple(rollouts))
+            for example, (digest, rollouts) in done_examples(evaluation).items()
+        ),
+        data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",
+    )

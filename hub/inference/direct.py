@@ -1,0 +1,89 @@
+"""Model calls straight from ASGI, in front of Django, whose middleware would hold a thread for every open stream.
+
+A caller that disconnects cancels whatever its call does: the wait for a model, or the stream of an engine.
+Used by hub.config.asgi, inside of the limit of bodies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+from hub.core.body_limit import Application, Receive, Scope, Send
+from hub.core.errors import HubError
+from hub.inference.gateway import ROUTES, Answer, answer_call, refuse
+
+logger = logging.getLogger(__name__)
+
+
+class DirectGateway:
+    """An ASGI application: POSTs of completions are answered here, everything else by `application`."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        path = ROUTES.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if path is None:
+            await self._application(scope, receive, send)
+            return
+        content = await _body(receive)
+        if content is None:
+            return
+        headers = dict(scope["headers"])
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        call = asyncio.create_task(_call(authorization, content, path, send))
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait((call, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (call, gone):
+                task.cancel()
+            await asyncio.gather(call, gone, return_exceptions=True)
+        if not call.cancelled() and (error := call.exception()):
+            raise error
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body; None when the caller has gone."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _call(authorization: str, content: bytes, path: str, send: Send) -> None:
+    try:
+        answer = await answer_call(authorization, content, path)
+    except Exception:  # the boundary: Django's own handler is not around this
+        logger.exception("the gateway failed at %s", path)
+        answer = refuse(HubError("something went wrong in the hub"))
+    headers = [(b"content-type", answer.kind.encode()), (b"x-content-type-options", b"nosniff")]
+    headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+    if isinstance(answer.content, bytes):
+        headers.append((b"content-length", str(len(answer.content)).encode()))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if isinstance(answer.content, bytes):
+        await send({"type": "http.response.body", "body": answer.content})
+        return
+    await _stream(answer, send)
+
+
+async def _stream(answer: Answer, send: Send) -> None:
+    events = answer.content
+    assert not isinstance(events, bytes)
+    async with aclosing(events):
+        async for piece in events:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

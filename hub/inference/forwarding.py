@@ -1,0 +1,105 @@
+"""Sends one call to a route's addresses in turn until one answers; its body is passed on piece by piece.
+
+Retried on connection errors, 429 and 5xx, while nothing has been sent to the caller yet. A caller that disconnects
+closes the upstream connection, so that the engine frees its slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+
+import aiohttp
+from envhub.client.addresses import OutboundRefused
+from envhub.client.endpoints import endpoint_headers, endpoint_url
+from envhub.protocol.base import JsonObject
+from envhub.protocol.models import TargetVariant
+
+from hub.core.errors import Unavailable
+from hub.inference.routing import Route
+from hub.inference.upstream import upstream_here
+
+RETRIED = frozenset({408, 429, 500, 502, 503, 504})
+LONGEST_PAUSE_S = 10.0
+ANSWER_LIMIT = 64 * 1024**2  # bytes of an answer that is no stream
+
+
+async def forward(route: Route, path: str, body: JsonObject) -> aiohttp.ClientResponse:
+    """The upstream's answer, its body unread (the caller closes it). Raises Unavailable when no address answers."""
+    attempts = max(variant.max_retries for variant in route.variants) + len(route.variants)
+    problem, pause = "", 0.5
+    for attempt in range(attempts):
+        variant = route.variants[attempt % len(route.variants)]
+        wait: float | None = None
+        try:
+            response = await _send(variant, path, body, inside=route.inside)
+        except OutboundRefused as error:
+            raise Unavailable(error.message, code="endpoint_refused") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            problem = described(error)
+        else:
+            last = attempt == attempts - 1
+            if response.status not in RETRIED or last:
+                return response
+            problem, wait = f"status {response.status}", _retry_after(response)
+            response.close()
+        if attempt < attempts - 1 and (attempt + 1) % len(route.variants) == 0:
+            await asyncio.sleep(min(wait if wait is not None else pause, LONGEST_PAUSE_S))
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+    raise failed(route, f"does not answer ({problem})")
+
+
+def failed(route: Route, what: str) -> Unavailable:
+    """What a caller is told when the endpoint gives no answer, or half of one."""
+    return Unavailable(f"{route.model} {what}", code="endpoint_failed", hint="`hub model test` shows why")
+
+
+def described(error: Exception) -> str:
+    """An upstream's failure in a few words; many have no text of their own."""
+    return f"{type(error).__name__}: {error}".strip(": ")
+
+
+async def _send(variant: TargetVariant, path: str, body: JsonObject, *, inside: bool) -> aiohttp.ClientResponse:
+    upstream = await upstream_here()
+    return await upstream.open_call(
+        endpoint_url(variant, path),
+        inside=inside,
+        content=json.dumps(body | {"model": variant.model}, separators=(",", ":")).encode(),
+        headers={"content-type": "application/json", **endpoint_headers(variant)},
+        timeout_s=variant.timeout_s,
+    )
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    with suppress(ValueError):
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    return None
+
+
+async def pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """The body as it arrives; the upstream connection is closed when the reader stops, for whatever reason.
+
+    Reading waits for the reader: what a slow caller has not taken stays with the engine. Raises aiohttp.ClientError,
+    TimeoutError.
+    """
+    try:
+        async for piece in response.content.iter_any():
+            yield piece
+    finally:
+        response.close()  # returns to the pool by itself when it was read to its end
+
+
+async def whole(route: Route, response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer that is no stream. Raises Unavailable."""
+    content = bytearray()
+    try:
+        async with aclosing(pieces(response)) as body:
+            async for piece in body:
+                content += piece
+                if len(content) > ANSWER_LIMIT:
+                    raise failed(route, f"sent an answer of more than {ANSWER_LIMIT} bytes")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise failed(route, f"broke off its answer ({described(error)})") from error
+    return bytes(content)

@@ -1,0 +1,139 @@
+"""One call of /inference/v1 from its bytes to its answer; knows neither Django's requests nor ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NoReturn
+
+import aiohttp
+
+from hub.core.errors import HubError, Invalid, NotAuthenticated, Unavailable
+from hub.core.http import as_hub_error
+from hub.inference.events import Cutter, EventTooLong
+from hub.inference.forwarding import described, failed, forward, pieces, whole
+from hub.inference.lookup import Lookup
+from hub.inference.routing import Route
+from hub.inference.usage import Meter, with_usage
+
+logger = logging.getLogger(__name__)
+JSON, STREAM = "application/json", "text/event-stream"
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+ROUTES = {f"/inference/v1/{path}": path for path in ("chat/completions", "completions")}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the caller gets; a generator must be read or closed."""
+
+    status: int
+    kind: str
+    content: bytes | AsyncGenerator[bytes, None]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@cache
+def lookup_of(loop: asyncio.AbstractEventLoop) -> Lookup:
+    """The routes that an event loop knows."""
+    return Lookup()
+
+
+async def answer_call(authorization: str, content: bytes, path: str) -> Answer:
+    """POST `content` to the model that it names; errors are answers in OpenAI's shape."""
+    try:
+        return await _complete(authorization, read_body(content), path)
+    except RecursionError:
+        return refuse(Invalid("the body is nested too deeply", code="too_deep"))
+    except Exception as error:
+        known = as_hub_error(error)
+        if known is None:
+            raise
+        return refuse(known)
+
+
+def refuse(error: HubError) -> Answer:
+    """An error in OpenAI's shape."""
+    retry_after = getattr(error, "retry_after", None)
+    headers = {"Retry-After": str(retry_after or 1)} if isinstance(error, Unavailable) else {}
+    return Answer(error.status, JSON, error_body(error), headers)
+
+
+def error_body(error: HubError) -> bytes:
+    """What OpenAI's clients read."""
+    message = f"{error.message}. {error.hint}" if error.hint else error.message
+    return json.dumps({"error": {"message": message, "type": error.code, "code": error.code, "param": None}}).encode()
+
+
+def read_body(content: bytes) -> dict[str, Any]:
+    """The JSON object of the request. Raises Invalid, RecursionError."""
+    try:
+        body = json.loads(content, parse_constant=_no_number)
+    except ValueError as error:
+        raise Invalid(f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
+        raise Invalid("the body must be an object with a `model`", fields={"model": "owner/name"})
+    return body
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+async def _complete(authorization: str, body: dict[str, Any], path: str) -> Answer:
+    if not authorization:
+        raise NotAuthenticated("send an API token as a bearer token", hint="`hub token create` makes one")
+    lookup = lookup_of(asyncio.get_running_loop())
+    route = await lookup.route(authorization, body["model"])
+    meter = Meter.of(route.deployment_id, body) if route.deployment_id else None
+    try:
+        response = await forward(route, path, with_usage(body) if meter else body)
+    except Unavailable:
+        lookup.forget(authorization, body["model"])
+        raise
+    if response.status < 400 and response.content_type == STREAM:
+        return Answer(response.status, STREAM, _events(route, response, meter), STREAM_HEADERS)
+    content = await whole(route, response)
+    if meter is not None:
+        meter.read(content)
+        await asyncio.shield(meter.write())
+    return Answer(response.status, JSON, content if response.status < 400 else _shaped(response.status, content))
+
+
+async def _events(route: Route, response: aiohttp.ClientResponse, meter: Meter | None) -> AsyncGenerator[bytes, None]:
+    """The events as they come; one that says what happened is the last of a stream that the engine breaks off.
+
+    The call is counted also when the caller goes away.
+    """
+    cutter = Cutter()
+    try:
+        async with aclosing(pieces(response)) as body:
+            async for piece in body:
+                events = cutter.add(piece)
+                if meter is not None:
+                    events = meter.pass_on(events)
+                if events:
+                    yield events
+        if cutter.rest:
+            yield bytes(cutter.rest)
+    except (aiohttp.ClientError, TimeoutError, EventTooLong) as error:
+        logger.warning("a stream of %s broke off: %s", route.model, described(error))
+        yield b"data: %s\n\n" % error_body(failed(route, f"broke off its answer ({described(error)})"))
+    finally:
+        counting = meter.write() if meter is not None else None
+    if counting is not None:
+        await asyncio.shield(counting)
+
+
+def _shaped(status: int, content: bytes) -> bytes:
+    """An upstream's refusal in OpenAI's shape: as it is, or what a proxy says in HTML instead."""
+    with suppress(ValueError, RecursionError):
+        told = json.loads(content)
+        if isinstance(told, dict) and told.get("error"):
+            return content
+    text = content[:500].decode(errors="replace").strip()
+    return error_body(HubError(f"the endpoint answered with status {status}: {text}", code="endpoint_refused_call"))

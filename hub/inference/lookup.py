@@ -1,0 +1,166 @@
+"""Who calls, and where the call goes: read from the database on a few threads, and kept for seconds.
+
+No caller holds a thread or a connection while a model starts; how many may wait is bounded. Routes are kept for
+ROUTE_SECONDS, and read again meanwhile when older than FRESH_SECONDS; that the caller's token is revoked or the caller
+disabled is known much earlier (hub.inference.freshness).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from django.db import close_old_connections
+from django.utils import timezone
+from envhub.protocol.accounts import Scope
+
+from hub.accounts.authentication import user_of_token
+from hub.accounts.models import ApiToken, User
+from hub.accounts.queries import live_token_ids
+from hub.core.digests import sha256_hex
+from hub.core.errors import NotAllowed, NotAuthenticated, Unavailable
+from hub.inference.freshness import LiveTokens, changed_since
+from hub.inference.routing import Route, find_route, started_route, why_not_served
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+THREADS = 8  # each keeps a database connection for as long as the settings say
+FRESH_SECONDS = 2.0
+ROUTE_SECONDS = 5.0
+MOST_ROUTES = 5000
+START_SECONDS = 180.0
+POLL_SECONDS = 0.5
+MOST_WAITING = 64  # callers of models that are starting, in this process
+_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gateway")
+
+
+class TooManyWaiting(Unavailable):
+    """Come back after `retry_after` seconds."""
+
+    retry_after = 10
+
+    def __init__(self) -> None:
+        super().__init__("too many calls wait for models that are starting", code="too_many_waiting", hint="try again")
+
+
+async def in_database(work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    """Run a blocking read or write on one of the gateway's threads."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, partial(_run, partial(work, *args, **kwargs)))
+
+
+def _run(work: Callable[[], Result]) -> Result:
+    close_old_connections()
+    try:
+        return work()
+    finally:
+        close_old_connections()
+
+
+def caller_of(authorization: str) -> tuple[User, ApiToken]:
+    """Who calls, by a bearer token. Raises NotAuthenticated, NotAllowed without the scope `inference`."""
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise NotAuthenticated("send an API token as a bearer token", hint="`hub token create` makes one")
+    user, token = user_of_token(secret.strip())
+    if Scope.INFERENCE not in token.scopes:
+        raise NotAllowed("this token lacks the scope inference", code="scope_missing")
+    return user, token
+
+
+def _find(authorization: str, reference: str) -> tuple[Route, UUID]:
+    user, token = caller_of(authorization)
+    return find_route(user, reference), token.pk
+
+
+async def _live_tokens(token_ids: Iterable[UUID]) -> set[UUID]:
+    return await in_database(live_token_ids, list(token_ids), now=timezone.now())
+
+
+@dataclass(frozen=True)
+class _Kept:
+    route: Route
+    token_id: UUID
+    read_at: float
+
+
+@dataclass
+class Lookup:
+    """The routes of one event loop. Equal questions at one time are asked once."""
+
+    _routes: dict[Hashable, _Kept] = field(default_factory=dict)
+    _asked: dict[Hashable, asyncio.Task[Route]] = field(default_factory=dict)
+    _tokens: LiveTokens = field(default_factory=partial(LiveTokens, _live_tokens))
+    waiting: int = 0
+
+    async def route(self, authorization: str, reference: str) -> Route:
+        """A route with addresses. Raises NotAuthenticated, NotAllowed, NotFound, Invalid, Unavailable."""
+        key = (sha256_hex(authorization), reference)
+        kept = self._routes.get(key)
+        if kept is not None and await self._holds(kept):
+            if time.monotonic() - kept.read_at >= FRESH_SECONDS:
+                self._once(key, partial(self._read, key, authorization, reference))
+            return kept.route.turned()
+        reading = self._once(key, partial(self._read, key, authorization, reference))
+        route = await asyncio.shield(reading)  # a caller that goes away does not take the others' answer along
+        return (route if route.variants else await self._started(route.model_id)).turned()
+
+    async def _holds(self, kept: _Kept) -> bool:
+        if changed_since(kept.read_at) or time.monotonic() - kept.read_at >= ROUTE_SECONDS:
+            return False
+        return await self._tokens.confirm(kept.token_id)
+
+    def forget(self, authorization: str, reference: str) -> None:
+        """The next call looks again: the addresses did not answer."""
+        self._routes.pop((sha256_hex(authorization), reference), None)
+
+    async def _read(self, key: Hashable, authorization: str, reference: str) -> Route:
+        began = time.monotonic()
+        try:
+            route, token_id = await in_database(_find, authorization, reference)
+        except Exception:
+            self._routes.pop(key, None)  # refused from now on
+            raise
+        if len(self._routes) >= MOST_ROUTES:
+            self._routes.clear()
+        self._routes.pop(key, None)
+        if route.variants:
+            self._routes[key] = _Kept(route, token_id, began)
+            self._tokens.note(token_id, began)
+        return route
+
+    async def _started(self, model_id: UUID) -> Route:
+        if self.waiting >= MOST_WAITING:
+            raise TooManyWaiting
+        self.waiting += 1
+        try:
+            return await asyncio.shield(self._once(model_id, partial(_until_started, model_id)))
+        finally:
+            self.waiting -= 1
+
+    def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Route]]) -> asyncio.Task[Route]:
+        task = self._asked.get(key)
+        if task is None:
+            task = self._asked[key] = asyncio.create_task(ask())
+            task.add_done_callback(partial(self._answered, key))
+        return task
+
+    def _answered(self, key: Hashable, task: asyncio.Task[Route]) -> None:
+        self._asked.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen, also when every caller has gone
+
+
+async def _until_started(model_id: UUID) -> Route:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        route = await in_database(started_route, model_id)
+        if route.variants:
+            return route
+        await asyncio.sleep(POLL_SECONDS)
+    raise await in_database(why_not_served, model_id)

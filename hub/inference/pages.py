@@ -1,0 +1,79 @@
+"""The OpenAI-compatible routes as Django views: /inference/v1/models, /chat/completions, /completions.
+
+In production hub.inference.direct answers the calls before Django; both are thin over hub.inference.gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from hub.catalog.queries import visible_models
+from hub.core.errors import HubError, MethodNotAllowed
+from hub.inference.gateway import Answer, answer_call, refuse
+from hub.inference.lookup import caller_of, in_database
+
+View = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]
+
+
+def guarded(method: str) -> Callable[[View], View]:
+    """One method, no CSRF (bearer tokens only), HubErrors as OpenAI's errors."""
+
+    def decorate(view: View) -> View:
+        @csrf_exempt
+        async def run(request: HttpRequest) -> HttpResponseBase:
+            try:
+                if request.method != method:
+                    raise MethodNotAllowed(f"use {method}")
+                return await view(request)
+            except HubError as error:
+                return _response(refuse(error))
+
+        return run
+
+    return decorate
+
+
+def _response(answer: Answer) -> HttpResponseBase:
+    if isinstance(answer.content, bytes):
+        return HttpResponse(answer.content, answer.kind, answer.status, headers=answer.headers)
+    return StreamingHttpResponse(answer.content, status=answer.status, content_type=answer.kind, headers=answer.headers)
+
+
+def _authorization(request: HttpRequest) -> str:
+    return str(request.META.get("HTTP_AUTHORIZATION", ""))
+
+
+@guarded("GET")
+async def models(request: HttpRequest) -> HttpResponse:
+    """The models that the caller may use."""
+
+    def read() -> list[dict[str, Any]]:
+        user, _ = caller_of(_authorization(request))
+        rows = visible_models(user)[:1000]
+        return [
+            {
+                "id": f"{row.owner.slug}/{row.name}",
+                "object": "model",
+                "created": int(row.created_at.timestamp()),
+                "owned_by": row.owner.slug,
+            }
+            for row in rows
+        ]
+
+    return JsonResponse({"object": "list", "data": await in_database(read)})
+
+
+@guarded("POST")
+async def chat_completions(request: HttpRequest) -> HttpResponseBase:
+    """POST /inference/v1/chat/completions."""
+    return _response(await answer_call(_authorization(request), request.body, "chat/completions"))
+
+
+@guarded("POST")
+async def completions(request: HttpRequest) -> HttpResponseBase:
+    """POST /inference/v1/completions."""
+    return _response(await answer_call(_authorization(request), request.body, "completions"))

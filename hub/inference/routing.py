@@ -1,0 +1,88 @@
+"""Which address answers a call: registered endpoints, or the deployment of a local model (started when need be)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.utils import timezone
+from envhub.protocol.models import EndpointKind, TargetVariant
+from envhub.protocol.runs import RunState
+
+from hub.accounts.models import User
+from hub.catalog.models import Model
+from hub.catalog.queries import get_model
+from hub.catalog.wire import target_for
+from hub.core.errors import Invalid, Unavailable
+from hub.inference.models import Deployment
+from hub.inference.queries import deployment_of_model
+from hub.inference.services import ensure_deployment
+from hub.runs.waiting import waiting_reasons
+from hub.secrets.services import decrypt
+
+_turn = itertools.count()
+
+
+@dataclass(frozen=True)
+class Route:
+    """Addresses to try in order. `inside` ones are our own workers; others are users' URLs. None: it is starting."""
+
+    variants: tuple[TargetVariant, ...]
+    inside: bool
+    model: str
+    model_id: UUID
+    deployment_id: UUID | None = None  # whose usage is counted
+
+    def turned(self) -> Route:
+        """The same with the next address first."""
+        first = next(_turn) % max(1, len(self.variants))
+        return replace(self, variants=self.variants[first:] + self.variants[:first])
+
+
+def find_route(user: User, reference: str) -> Route:
+    """Where to send a call for "owner/name"; a local model that nobody serves is started.
+
+    Raises NotFound, Invalid for an Anthropic endpoint, Unavailable.
+    """
+    model = get_model(user, reference)
+    target = target_for(model)
+    if target.local is not None:
+        return _inside_route(model, ensure_deployment(model=model, user=user))
+    usable = tuple(variant for variant in target.variants if variant.kind is EndpointKind.OPENAI)
+    if not usable:
+        raise Invalid(
+            f"{reference} speaks Anthropic's protocol",
+            code="wrong_protocol",
+            hint="evaluations can use it; /inference/v1 serves OpenAI-compatible models",
+        )
+    return Route(variants=usable, inside=False, model=reference, model_id=model.pk)
+
+
+def started_route(model_id: UUID) -> Route:
+    """A local model's route as it is now. Raises Unavailable when its run has ended or is gone."""
+    deployment = deployment_of_model(model_id)
+    if deployment is None:
+        raise Unavailable("the deployment was deleted meanwhile", hint="try again")
+    return _inside_route(deployment.model, deployment)
+
+
+def why_not_served(model_id: UUID) -> Unavailable:
+    """What a caller is told who has waited long enough."""
+    deployment = deployment_of_model(model_id)
+    run = deployment.run if deployment else None
+    reason = "its run is gone" if run is None else waiting_reasons([run], now=timezone.now()).get(run.pk, run.state)
+    return Unavailable(f"the model is not served yet: {reason}", code="model_starting", hint="try again")
+
+
+def _inside_route(model: Model, deployment: Deployment) -> Route:
+    name, run = f"{model.owner.slug}/{model.name}", deployment.run
+    if deployment.base_url:
+        key = decrypt(deployment.encrypted_secret)
+        variant = TargetVariant(kind=EndpointKind.OPENAI, base_url=deployment.base_url, model=name, api_key=key)
+        return Route((variant,), inside=True, model=name, model_id=model.pk, deployment_id=deployment.pk)
+    if run is None or RunState(run.state).is_final:
+        failure = (run.failure if run else None) or {}
+        reason = failure.get("message") or (run.state if run else "its run is gone")
+        raise Unavailable(f"the model could not be started: {reason}", hint=failure.get("hint", ""))
+    return Route((), inside=True, model=name, model_id=model.pk, deployment_id=deployment.pk)

@@ -1,0 +1,150 @@
+"""Connections to our own workers and to users' URLs; the latter only to addresses that the operator's rules permit.
+
+aiohttp, not httpx: its parser is compiled, which is worth two thirds of the CPU time of a stream. The addresses of a
+host are resolved and checked in a thread, once in TRUSTED_SECONDS: a thread for every call would make the event loop
+wait for the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from functools import cache
+
+import aiohttp
+import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
+from envhub.client.addresses import check
+from envhub.protocol.models import OutboundPolicy
+from yarl import URL
+
+from hub.catalog.targets import outbound_policy
+
+TRUSTED_SECONDS = 30.0
+MOST_HOSTS = 5000
+MOST_CONNECTIONS = 4096
+CONNECT_SECONDS = 10.0
+Place = tuple[str, int]
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: it takes tens of milliseconds."""
+    return httpx.create_ssl_context()
+
+
+class Addresses(AbstractResolver):
+    """Where hosts are, as far as the policy permits. Equal questions at one time are asked once."""
+
+    def __init__(self, policy: OutboundPolicy) -> None:
+        self._policy = policy
+        self._known: dict[Place, tuple[float, list[str]]] = {}
+        self._asked: dict[Place, asyncio.Task[list[str]]] = {}
+
+    async def of(self, place: Place) -> list[str]:
+        """The permitted addresses of (host, port). Raises OutboundRefused."""
+        read_at, known = self._known.get(place, (0.0, None))
+        if known is not None and time.monotonic() - read_at < TRUSTED_SECONDS:
+            return known
+        asked = self._asked.get(place)
+        if asked is None:
+            asked = self._asked[place] = asyncio.create_task(self._ask(place))
+        return await asyncio.shield(asked)  # a caller that goes away does not take the others' answer along
+
+    async def _ask(self, place: Place) -> list[str]:
+        host, port = place
+        began = time.monotonic()
+        try:
+            found = await asyncio.to_thread(
+                check, self._policy, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            )
+        finally:
+            del self._asked[place]
+        if len(self._known) >= MOST_HOSTS:
+            self._known.clear()
+        self._known[place] = (began, found)
+        return found
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """What aiohttp connects to. It asks for names only: `open_call` has checked literal addresses."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in await self.of((host, port))
+        ]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Upstream:
+    """One pool for our own workers and one for users' URLs; they live as long as their event loop."""
+
+    def __init__(self, policy: OutboundPolicy) -> None:
+        self._addresses = Addresses(policy)
+        self._inside = _session(None)
+        self._outside = _session(self._addresses)
+
+    async def open_call(
+        self, url: str, *, inside: bool, content: bytes, headers: dict[str, str], timeout_s: float
+    ) -> aiohttp.ClientResponse:
+        """POST; the answer's body is unread. Raises OutboundRefused, aiohttp.ClientError, TimeoutError."""
+        target = URL(url)
+        if not inside:
+            await self._addresses.of((target.raw_host or "", target.port or 0))
+        return await (self._inside if inside else self._outside).post(
+            target,
+            data=content,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=timeout_s),
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._inside.close()
+        await self._outside.close()
+
+
+def _session(addresses: Addresses | None) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(
+        limit=MOST_CONNECTIONS, ssl=_tls(), resolver=addresses, use_dns_cache=addresses is None
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        trust_env=False,
+        cookie_jar=aiohttp.DummyCookieJar(),  # one user's cookies are no other's
+        headers={"accept-encoding": "identity"},  # a compressor holds events back
+    )
+
+
+_pools: dict[asyncio.AbstractEventLoop, tuple[Upstream, AsyncGenerator[Upstream, None]]] = {}
+
+
+async def upstream_here() -> Upstream:
+    """The pools of the running event loop, which closes them at its end as it does every open generator."""
+    loop = asyncio.get_running_loop()
+    if loop not in _pools:
+        opened = _open(loop)
+        _pools[loop] = await anext(opened), opened
+    return _pools[loop][0]
+
+
+async def _open(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Upstream, None]:
+    upstream = Upstream(outbound_policy())
+    try:
+        yield upstream
+    finally:
+        del _pools[loop]
+        await upstream.close()

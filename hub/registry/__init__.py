@@ -1,0 +1,1 @@
+"""Environments, immutable versions, pushes, builds, the per-owner package index."""

@@ -1,0 +1,1 @@
+"""API of the registry, one module a resource."""

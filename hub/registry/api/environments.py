@@ -1,0 +1,90 @@
+"""API of environments: list and search, one environment, pushes."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, PushComplete, PushReply, PushRequest
+from packaging.utils import canonicalize_name
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.models import Role, User
+from hub.accounts.permissions import check_read, require_scope
+from hub.accounts.queries import get_owner, require_role
+from hub.core.errors import Invalid
+from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
+from hub.registry import queries, services
+from hub.registry.models import Environment
+from hub.registry.wire import environment_view, version_view
+
+_SEARCH = [OpenApiParameter("search", str), OpenApiParameter("owner", str), OpenApiParameter("before", str)]
+
+
+def reach(request: Request, owner: str, name: str, scope: Scope, role: Role) -> tuple[User, Environment]:
+    """The caller and an environment that it may change: invisible is 404, visible but not its own is 403."""
+    user = require_scope(request, scope)
+    environment = queries.get_environment(user, owner, name)
+    require_role(user, environment.owner, role)
+    return user, environment
+
+
+@extend_schema(parameters=_SEARCH, responses=Page[EnvironmentView])
+@api_view(["GET"])
+def environment_list(request: Request) -> HttpResponse:
+    """Visible environments, newest first; `search` takes words that must all occur, `owner` a slug."""
+    check_read(request)
+    search, owner = request.query_params.get("search", ""), request.query_params.get("owner", "")
+    rows = queries.search_environments(request.user, search=search, owner=owner)
+    return answer_page(*newest_first(rows, request), environment_view)
+
+
+@extend_schema(methods=["GET"], responses=EnvironmentView)
+@extend_schema(methods=["PATCH"], request=EnvironmentPatch, responses=EnvironmentView)
+@extend_schema(methods=["DELETE"], request=None, responses={204: None})
+@api_view(["GET", "PATCH", "DELETE"])
+def environment_detail(request: Request, owner: str, name: str) -> HttpResponse:
+    """One environment: show it, change visibility or description, delete it with all its versions."""
+    if request.method == "GET":
+        check_read(request)
+        return answer(environment_view(queries.get_environment(request.user, owner, name)))
+    role = Role.ADMIN if request.method == "DELETE" else Role.MEMBER
+    _, environment = reach(request, owner, name, Scope.WRITE, role)
+    if request.method == "DELETE":
+        services.delete_environment(environment=environment)
+        return HttpResponse(status=204)
+    patch = parse(request, EnvironmentPatch)
+    return answer(environment_view(services.patch_environment(environment=environment, patch=patch)))
+
+
+@extend_schema(request=PushRequest, responses=PushReply)
+@api_view(["POST"])
+def push_begin(request: Request, owner: str, name: str) -> HttpResponse:
+    """Announce a version: which of its files must be uploaded?"""
+    user = require_scope(request, Scope.WRITE)
+    found = get_owner(user, owner)
+    require_role(user, found, Role.MEMBER)
+    body = parse(request, PushRequest)
+    if canonicalize_name(name) != canonicalize_name(body.name):
+        raise Invalid(f"the address says {name}, the body {body.name}", code="name_mismatch", fields={"name": name})
+    begun = services.begin_push(owner=found, user=user, request=body)
+    return answer(PushReply(push_id=str(begun.push.pk), missing=begun.missing, unchanged=begun.unchanged))
+
+
+@extend_schema(request=None, responses=PushComplete)
+@api_view(["POST"])
+def push_complete(request: Request, owner: str, name: str, push_id: uuid.UUID) -> HttpResponse:
+    """The files are uploaded: read them and make the version. Same content answers the version that is there."""
+    user = require_scope(request, Scope.WRITE)
+    found = get_owner(user, owner)
+    require_role(user, found, Role.MEMBER)
+    push = queries.get_push(found, name, push_id)
+    done = services.complete_push(push=push)
+    build = str(done.build.pk) if done.build else None
+    reply = PushComplete(version=version_view(done.version), build_run_id=build, created=done.created)
+    return answer(reply, status=201 if done.created else 200)

@@ -1,0 +1,16 @@
+"""App configuration."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class RegistryConfig(AppConfig):
+    """Registers the app under its short label, and the run kind that it brings."""
+
+    name = "hub.registry"
+    label = "registry"
+
+    def ready(self) -> None:
+        """By name, because it imports models."""
+        import_module("hub.registry.build_runs")

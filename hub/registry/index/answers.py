@@ -1,0 +1,69 @@
+"""How the index answers: errors that installers understand, pages in two forms with validators, files from storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotModified, HttpResponseRedirect
+from django.utils import timezone
+from django.utils.cache import get_conditional_response, patch_vary_headers
+from django.utils.http import http_date
+from django.views.decorators.http import require_safe
+
+from hub.core.errors import HubError
+from hub.registry.index.negotiation import Form, choose_form
+from hub.storage.backends.files import FilesBackend
+from hub.storage.downloads import serve_file
+from hub.storage.queries import backend
+from hub.storage.services import presign_get
+
+P = ParamSpec("P")
+_FORMAT = 1  # part of every ETag: raise it when a page is written differently
+_SETTLED = timedelta(seconds=2)  # Last-Modified counts seconds: what is younger could change again within its second
+
+
+def index_view(view: Callable[Concatenate[HttpRequest, P], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Errors as installers understand them: a status and one line of text; 401 makes pip look for credentials."""
+
+    @require_safe
+    @wraps(view)
+    def answering(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        try:
+            response = view(request, *args, **kwargs)
+        except HubError as error:
+            response = HttpResponse(f"{error.message}\n", status=error.status, content_type="text/plain; charset=utf-8")
+            if error.status == 401:
+                response["WWW-Authenticate"] = 'Basic realm="hub", charset="UTF-8"'
+        patch_vary_headers(response, ("Accept", "Authorization", "Cookie"))
+        return response
+
+    return answering
+
+
+def answer_file(request: HttpRequest, sha256: str, filename: str) -> HttpResponseBase:
+    """The bytes of a blob, which the caller may see: streamed from files, or a redirect to object storage."""
+    store = backend()
+    if isinstance(store, FilesBackend):
+        return serve_file(request, store.path(sha256), filename=filename)
+    return HttpResponseRedirect(presign_get(sha256, filename=filename))
+
+
+def answer_page(request: HttpRequest, subject: str, changed: datetime, body: Callable[[Form], str]) -> HttpResponseBase:
+    """The page in the form that was asked for, made only if the caller does not have it already."""
+    form = choose_form(request.headers.get("Accept", ""))
+    if form is None:
+        return HttpResponse("text/html or application/vnd.pypi.simple.v1+json\n", status=406, content_type="text/plain")
+    etag = f'"{_FORMAT}-{subject}-{int(changed.timestamp() * 1_000_000)}-{form.name.lower()}"'
+    settled = changed < timezone.now() - _SETTLED
+    modified = int(changed.timestamp()) if settled else None
+    response = get_conditional_response(request, etag=etag, last_modified=modified)
+    if not isinstance(response, HttpResponseNotModified):
+        response = HttpResponse(body(form), content_type=f"{form.value}; charset=utf-8")
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    if modified is not None:
+        response["Last-Modified"] = http_date(modified)
+    return response

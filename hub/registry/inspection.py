@@ -1,0 +1,211 @@
+"""What a push really holds: reads its two archives statically, under budgets, and refuses what must not be published.
+
+Called by services.pushes with the uploaded files. Nothing of the package runs, nothing that the request said is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from envhub.errors import ArchiveError, PackageError
+from envhub.packaging import metadata as package_metadata
+from envhub.packaging.archives import Budget, Member, read_member, read_members, safe_members
+from envhub.packaging.contents import content_digest
+from envhub.packaging.generation import classify
+from envhub.packaging.metadata import PackageMetadata
+from envhub.packaging.secret_files import secret_files
+from envhub.packaging.wheel_dangers import wheel_dangers
+from envhub.protocol.packages import GenerationEvidence
+from packaging.version import Version as Pep440
+
+from hub.core.errors import Invalid, TooLarge
+from hub.registry.tool_programs import tool_programs
+
+SOURCES_LIMIT = 4 * 1024 * 1024  # characters of Python that classification looks at
+SOURCE_LIMIT = 512 * 1024  # of one file
+README_LIMIT = 512 * 1024
+TABLE_LIMIT = 64 * 1024  # a [tool.*] table as JSON
+_READMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README")
+
+
+@dataclass(frozen=True)
+class Archives:
+    """The files of a push and the names they were pushed under."""
+
+    wheel: Path
+    wheel_filename: str
+    sdist: Path
+    sdist_filename: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """Everything that a version keeps of its archives."""
+
+    metadata: PackageMetadata
+    version: str  # normalised as in PEP 440
+    module: str
+    readme: str
+    tags: tuple[str, ...]
+    files: tuple[tuple[str, int], ...]
+    eval_config: dict[str, Any]
+    hub_config: dict[str, Any]
+    programs: tuple[str, ...]
+    evidence: GenerationEvidence
+    content_digest: str
+
+
+def inspect(archives: Archives, *, max_mb: int) -> Package:
+    """Read a push. Raises Invalid (codes of envhub.packaging, `direct_reference`, `secret_files`, ...), TooLarge."""
+    try:
+        return _inspect(archives, Budget(max_packed=max_mb * 1024 * 1024))
+    except PackageError as error:
+        kind = TooLarge if error.code == "too_large" else Invalid
+        raise kind(error.message, code=error.code, hint=error.hint) from error
+    except (ValueError, RecursionError) as error:  # a TOML number of a million digits, brackets a million deep
+        raise Invalid("the package's metadata cannot be read", code="bad_metadata") from error
+
+
+def _inspect(archives: Archives, budget: Budget) -> Package:
+    wheel_members = safe_members(archives.wheel, budget)
+    sdist_members = safe_members(archives.sdist, budget)
+    _refuse_secrets([*wheel_members, *sdist_members])
+    _refuse_dangers(archives.wheel)
+    found = package_metadata.read_wheel_metadata(archives.wheel, archives.wheel_filename)
+    package_metadata.check_pair(found, archives.sdist, archives.sdist_filename)
+    pyproject = package_metadata.read_sdist_pyproject(archives.sdist)
+    _refuse_direct_references(found, pyproject)
+    hub_config = _table(pyproject, "tool", "envhub")
+    sources = _read_sources(archives.wheel)
+    root = package_metadata.sdist_root(archives.sdist)
+    if f"{root}.tar.gz" != archives.sdist_filename:
+        raise Invalid(f"{archives.sdist_filename} must hold one folder of its own name", code="bad_sdist")
+    return Package(
+        metadata=found,
+        version=str(Pep440(found.version)),
+        module=_entry_module(found.name, wheel_members, hub_config),
+        readme=found.readme or _read_readme(archives.sdist, root, sdist_members),
+        tags=_tags(found, pyproject, hub_config),
+        files=tuple((member.path.removeprefix(f"{root}/"), member.size) for member in sdist_members),
+        eval_config=_table(pyproject, "tool", "verifiers", "eval"),
+        hub_config=hub_config,
+        programs=tool_programs(sources, hub_config),
+        evidence=classify(sources, found.dependencies, hub_config),
+        content_digest=content_digest(archives.wheel, archives.sdist, budget),
+    )
+
+
+def _refuse_secrets(members: list[Member]) -> None:
+    names = secret_files({member.path for member in members})
+    if names:
+        raise Invalid(
+            f"the package contains files that look like secrets: {', '.join(names[:10])}",
+            code="secret_files",
+            hint="remove them, and revoke what they hold if they were ever published",
+            fields=dict.fromkeys(names[:50], "looks like a secret"),
+        )
+
+
+def _refuse_dangers(wheel: Path) -> None:
+    reasons = wheel_dangers(wheel).refused
+    if reasons:
+        raise Invalid(f"the wheel would change its installation: {'; '.join(reasons[:5])}", code="dangerous_wheel")
+
+
+def _refuse_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:
+    """Resolving `name @ url` makes the resolver fetch that URL, or run git."""
+    declared = [*found.requires_dist, *package_metadata.build_requirements(dict(pyproject)), *_declared(pyproject)]
+    references = sorted(set(package_metadata.direct_references(declared)))
+    if references:
+        raise Invalid(
+            f"direct references are not allowed: {', '.join(references[:5])}",
+            code="direct_reference",
+            hint="depend on a released version, or push that package to the hub too",
+            fields=dict.fromkeys(references[:20], "direct reference"),
+        )
+
+
+def _declared(pyproject: Mapping[str, Any]) -> list[str]:
+    """Requirements that pyproject.toml lists beside the metadata: a rebuild of the sdist would use these."""
+    project = _table(pyproject, "project")
+    groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    groups += _table(pyproject, "dependency-groups").values()
+    return [item for group in groups if isinstance(group, list) for item in group if isinstance(item, str)]
+
+
+def _read_sources(wheel: Path) -> dict[str, str]:
+    """Path -> text of the wheel's Python files, the first SOURCES_LIMIT bytes of them."""
+    left = SOURCES_LIMIT
+
+    def wanted(member: Member) -> bool:
+        nonlocal left
+        if not member.path.endswith(".py") or member.size > left:
+            return False
+        left -= member.size
+        return True
+
+    raw = read_members(wheel, wanted, limit=SOURCE_LIMIT)
+    return {path: data.decode(errors="replace") for path, data in raw.items()}
+
+
+def _entry_module(name: str, members: list[Member], hub_config: Mapping[str, Any]) -> str:
+    """The import name that `load_environment(name)` uses, if the wheel has it; else its only module. Raises Invalid."""
+    modules = {_module_of(member.path) for member in members} - {""}
+    wanted = hub_config.get("module") or name.replace("-", "_")
+    if wanted in modules:
+        return str(wanted)
+    if "module" not in hub_config and len(modules) == 1:
+        return modules.pop()
+    raise Invalid(
+        f"the wheel has no module {wanted}: it has {', '.join(sorted(modules)[:10]) or 'no Python code'}",
+        code="no_module",
+        hint='name the entry module like the package, or set [tool.envhub] module = "..."',
+    )
+
+
+def _module_of(path: str) -> str:
+    top, _, rest = path.partition("/")
+    if not rest:
+        return PurePosixPath(top).stem if top.endswith(".py") else ""
+    return top if rest.endswith(".py") and top.isidentifier() else ""
+
+
+def _read_readme(sdist: Path, root: str, members: list[Member]) -> str:
+    paths = {member.path for member in members}
+    for name in _READMES:
+        if f"{root}/{name}" in paths:
+            try:
+                return read_member(sdist, f"{root}/{name}", limit=README_LIMIT).decode(errors="replace").strip()
+            except ArchiveError:
+                return ""
+    return ""
+
+
+def _tags(found: PackageMetadata, pyproject: Mapping[str, Any], hub_config: Mapping[str, Any]) -> tuple[str, ...]:
+    """[tool.envhub] tags, else [project] tags (as older tools write them), else the keywords."""
+    for given in (hub_config.get("tags"), _table(pyproject, "project").get("tags")):
+        if isinstance(given, list):
+            return _clean_tags([item for item in given if isinstance(item, str)])
+    return _clean_tags(list(found.keywords))
+
+
+def _clean_tags(words: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip().lower()[:40] for word in words if word.strip()))[:20]
+
+
+def _table(source: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    """A nested TOML table as JSON (dates become text), {} when absent or no table. Raises Invalid when too large."""
+    found: Any = source
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return {}
+    text = json.dumps(found, default=str, allow_nan=False)
+    if path[0] == "tool" and len(text) > TABLE_LIMIT:
+        raise Invalid(f"[{'.'.join(path)}] is larger than {TABLE_LIMIT} bytes", code="table_too_large")
+    table: dict[str, Any] = json.loads(text)
+    return table

@@ -1,0 +1,160 @@
+"""Environments, their immutable versions, pushes in progress, and the wheels that locks were made of."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from envhub.protocol.packages import VersionState, Visibility
+
+from hub.accounts.models import Owner, slug_validator
+from hub.core.ids import new_id
+from hub.runs.models import Run
+from hub.storage.models import Blob
+
+# Read only where a page shows them: a list of versions must not drag READMEs and locks out of the database.
+HEAVY_VERSION_FIELDS = ("readme", "files", "lock", "describe", "scripted_rollout", "eval_config", "hub_config")
+
+
+class Environment(models.Model):
+    """`owner/name`: the home of a package's versions. `latest` is kept by the services (newest not yanked, PEP 440)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="environments")
+    name = models.CharField(max_length=64, validators=[slug_validator])  # normalised as in PEP 503
+    description = models.CharField(max_length=500, blank=True)
+    visibility = models.CharField(
+        max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PUBLIC.value
+    )
+    tags = models.JSONField(default=list)
+    latest = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    evaluations = models.PositiveIntegerField(default=0)  # kept by registry.services.count_evaluations
+    search_text = models.TextField(
+        editable=False
+    )  # lower-case "owner/name description tags"; trigram index on Postgres
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(default=timezone.now)  # of anything that the index or the page shows
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="environment_once")]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="environment_by_owner"),
+            models.Index(fields=["visibility", "-id"], name="environment_by_visibility"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_public(self) -> bool:
+        """Whether everybody may see it."""
+        return self.visibility == Visibility.PUBLIC.value
+
+
+class Version(models.Model):
+    """One immutable version: what was pushed never changes, what the build found is added."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="versions")
+    version = models.CharField(max_length=64)  # normalised as in PEP 440
+    canonical = models.CharField(
+        max_length=64
+    )  # without trailing zeros: 1.0 and 1.0.0 are one version to every installer
+    state = models.CharField(
+        max_length=8, choices=[(item.value, item.value) for item in VersionState], default=VersionState.BUILDING.value
+    )
+    yanked_at = models.DateTimeField(null=True, blank=True)
+    yank_reason = models.CharField(max_length=500, blank=True)
+
+    # what was pushed
+    wheel = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    wheel_filename = models.CharField(max_length=255)
+    sdist = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    sdist_filename = models.CharField(max_length=255)
+    metadata = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")  # the wheel's METADATA (PEP 658)
+    content_digest = models.CharField(max_length=64)  # over the members of both archives, not their timestamps
+    summary = models.CharField(max_length=500, blank=True)
+    requires_python = models.CharField(max_length=255, blank=True)
+    license = models.CharField(max_length=255, blank=True)
+    dependencies = models.JSONField(default=list)
+    module = models.CharField(max_length=255)  # import name of the entry module
+    tags = models.JSONField(default=list)
+    readme = models.TextField(blank=True)
+    files = models.JSONField(default=list)  # [[path, size], ...] of the sdist
+    eval_config = models.JSONField(default=dict)  # [tool.verifiers.eval]
+    hub_config = models.JSONField(default=dict)  # [tool.envhub]
+    programs = models.JSONField(default=list)  # requirements that tools start by `uvx`
+    evidence = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GenerationEvidence
+    git = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GitState
+
+    # what the build found
+    build_run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    lock = models.JSONField(null=True, blank=True)  # envhub.protocol.builds.EnvironmentLock, without URLs
+    lock_sha256 = models.CharField(max_length=64, blank=True)
+    describe = models.JSONField(null=True, blank=True)  # envhub.protocol.runner.Description
+    checks = models.JSONField(default=list)  # [envhub.protocol.packages.Check, ...]
+    scripted_rollout = models.JSONField(null=True, blank=True)
+    build_seconds = models.JSONField(default=dict)
+    failure = models.JSONField(null=True, blank=True)  # envhub.protocol.runs.Failure: why it is invalid
+
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "canonical"], name="version_once")]
+        indexes = [models.Index(fields=["environment", "-id"], name="version_by_environment")]
+
+    def __str__(self) -> str:
+        return self.version
+
+    @property
+    def yanked(self) -> bool:
+        """Whether resolution skips it."""
+        return self.yanked_at is not None
+
+
+class Push(models.Model):
+    """A push between its two calls. What it claims is only used to find the blobs; the archives tell the rest."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=64)
+    request = models.JSONField()  # envhub.protocol.packages.PushRequest
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.CASCADE, related_name="+")  # once done
+    made_it = models.BooleanField(default=False)  # whether the version is this push's work
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.id}"
+
+
+class StoredWheel(models.Model):
+    """A wheel that some lock installs, kept here so that a release deleted upstream goes on building."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    filename = models.CharField(max_length=255)
+    name = models.CharField(max_length=128)  # normalised as in PEP 503
+    version = models.CharField(max_length=64)
+    built_from_source = models.BooleanField(default=False)
+    shared = models.BooleanField(default=False)  # whether other owners' builds may take it: see services.wheels
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["blob", "filename"], name="stored_wheel_once")]
+        indexes = [models.Index(fields=["name", "version"], name="stored_wheel_by_release")]
+
+    def __str__(self) -> str:
+        return self.filename
+
+
+class SourceBuild(models.Model):
+    """Which wheel a source became. The key is SHA-256(source, locked build requirements, python, platform)."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    wheel = models.ForeignKey(StoredWheel, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.key[:12]

@@ -1,0 +1,153 @@
+"""Pages of environments and versions: list with search, README, versions, what the build found, files."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.packages import VersionState
+from pydantic import ValidationError
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import has_role, require_role, visible_owners
+from hub.core.pages import page, show
+from hub.core.pagination import newest_first
+from hub.registry.description import describe_for_page
+from hub.registry.file_tree import file_tree
+from hub.registry.files import read_file
+from hub.registry.models import Version
+from hub.registry.queries import (
+    LATEST,
+    environment_versions,
+    get_environment,
+    get_version_of,
+    search_environments,
+)
+from hub.registry.services import rebuild_version
+from hub.registry.wire import version_view
+
+PAGE = 50
+
+
+@page
+@require_safe
+def environment_list(request: HttpRequest) -> HttpResponseBase:
+    """Visible environments; every word of `search` must occur."""
+    search, owner = request.GET.get("search", "").strip(), request.GET.get("owner", "").strip()
+    rows = search_environments(request.user, search=search, owner=owner)
+    found, following = newest_first(rows, request, default=PAGE)
+    context = {
+        "section": "environments",
+        "search": search,
+        "owner": owner,
+        "owners": visible_owners(request.user)[:100],
+        "environments": found,
+        "next": following,
+    }
+    return show(request, "registry/environment_list.html", context)
+
+
+def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str, version: str = "") -> dict[str, Any]:
+    """What the head and the side of every page of an environment show. Raises NotFound."""
+    environment = get_environment(request.user, owner, name)
+    shown: Version | None = None
+    if version:
+        shown = get_version_of(environment, version)
+    elif environment.latest is not None:
+        shown = get_version_of(environment, LATEST)
+    return {
+        "section": "environments",
+        "tab": tab,
+        "environment": environment,
+        "shown": shown,
+        "view": version_view(shown) if shown else None,
+        "lock": _lock(shown),
+        "hub_url": str(settings.HUB.base_url).rstrip("/"),
+        "is_latest": shown is not None and shown.pk == environment.latest_id,
+    }
+
+
+def _lock(version: Version | None) -> EnvironmentLock | None:
+    if version is None or version.lock is None:
+        return None
+    try:
+        return EnvironmentLock.model_validate(version.lock)
+    except ValidationError:
+        return None
+
+
+@page
+@require_safe
+def environment_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """The README of the latest version."""
+    return show(request, "registry/environment_detail.html", environment_context(request, owner, name, tab="readme"))
+
+
+@page
+@require_safe
+def version_list(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """All versions, the latest push first."""
+    context = environment_context(request, owner, name, tab="versions")
+    rows, following = newest_first(environment_versions(context["environment"]), request, default=PAGE)
+    return show(request, "registry/version_list.html", context | {"versions": rows, "next": following})
+
+
+@page
+@require_safe
+def version_detail(request: HttpRequest, owner: str, name: str, version: str) -> HttpResponseBase:
+    """What the build found: checks, stages, description, lock."""
+    context = environment_context(request, owner, name, tab="versions", version=version)
+    shown = context["shown"]
+    member = has_role(request.user, context["environment"].owner, Role.MEMBER)
+    return show(
+        request,
+        "registry/version_detail.html",
+        context
+        | {
+            "description": describe_for_page(shown.describe),
+            "stages": _stages(shown.build_seconds),
+            "can_rebuild": member and shown.state != VersionState.BUILDING.value,
+        },
+    )
+
+
+def _stages(seconds: dict[str, float]) -> list[tuple[str, float, float, float]]:
+    """(name, seconds, start and width in percent), in the order in which the worker measured them."""
+    total, x, rows = sum(seconds.values()) or 1.0, 0.0, []
+    for name, value in seconds.items():
+        rows.append((name, value, round(100 * x / total, 2), round(100 * value / total, 2)))
+        x += value
+    return rows
+
+
+@page
+@require_safe
+def version_files(request: HttpRequest, owner: str, name: str, version: str) -> HttpResponseBase:
+    """The files of the source distribution; with `path` the text of one."""
+    context = environment_context(request, owner, name, tab="files", version=version)
+    path = request.GET.get("path", "")
+    shown = context["shown"]
+    return show(
+        request,
+        "registry/version_files.html",
+        context | {"entries": file_tree(shown.files), "path": path, "file": read_file(shown, path) if path else None},
+    )
+
+
+@page
+@login_required
+@require_POST
+def version_rebuild(request: HttpRequest, owner: str, name: str, version: str) -> HttpResponse:
+    """Build a version again."""
+    user = cast("User", request.user)
+    environment = get_environment(user, owner, name)
+    require_role(user, environment.owner, Role.MEMBER)
+    run = rebuild_version(version=get_version_of(environment, version), user=user)
+    messages.info(request, "Queued: the version is built again.")
+    return redirect("run", run.pk)

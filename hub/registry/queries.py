@@ -1,0 +1,123 @@
+"""Reads of the registry: everything goes through what the asking user may see."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TypeAlias
+
+from django.contrib.auth.models import AnonymousUser
+from django.db import models
+from envhub.protocol.packages import Visibility
+from packaging.utils import canonicalize_name, canonicalize_version
+from packaging.version import InvalidVersion
+from packaging.version import Version as Pep440
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import member_owners, visible_owner_ids
+from hub.core.errors import Invalid, NotFound
+from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Push, Version
+
+Viewer: TypeAlias = User | AnonymousUser
+LATEST = "latest"
+_REFERENCE = re.compile(r"^(?P<owner>[^/@\s]+)/(?P<name>[^/@\s]+)(?:@(?P<version>[^/@\s]+))?$")
+
+
+def visible_environments(user: Viewer) -> models.QuerySet[Environment]:
+    """What the user may see: everything public, and the private ones of the owners that the user is a member of."""
+    public = models.Q(visibility=Visibility.PUBLIC.value)
+    return Environment.objects.filter(public | models.Q(owner_id__in=visible_owner_ids(user)))
+
+
+def visible_to_owner(owner_id: uuid.UUID) -> models.QuerySet[Environment]:
+    """What a build of this owner may install from: everything public, and the owner's own."""
+    return Environment.objects.filter(models.Q(visibility=Visibility.PUBLIC.value) | models.Q(owner_id=owner_id))
+
+
+def search_environments(user: Viewer, *, search: str = "", owner: str = "") -> models.QuerySet[Environment]:
+    """Visible environments for a list, each with its latest version (slim). Every word must occur somewhere."""
+    rows = visible_environments(user).select_related("owner", "latest")
+    rows = rows.defer(*(f"latest__{name}" for name in HEAVY_VERSION_FIELDS))
+    if owner:
+        rows = rows.filter(owner__slug=owner)
+    for word in search.lower().split()[:8]:
+        rows = rows.filter(search_text__contains=word)
+    return rows
+
+
+def environments_of(user: User) -> models.QuerySet[Environment]:
+    """Environments of the owners that the user is a member of (also of an administrator: only those)."""
+    mine = member_owners(user, Role.READER).order_by().values("pk")
+    return search_environments(user).filter(owner_id__in=mine)
+
+
+def get_environment(user: Viewer, owner: str, name: str) -> Environment:
+    """One environment with its owner and latest version. Raises NotFound when absent or not visible."""
+    rows = visible_environments(user).select_related("owner", "latest")
+    found = rows.filter(owner__slug=owner, name=canonicalize_name(name)).first()
+    if found is None:
+        raise NotFound(f"no environment {owner}/{name}")
+    return found
+
+
+def environment_versions(environment: Environment) -> models.QuerySet[Version]:
+    """The versions of an environment without their heavy fields, for lists."""
+    rows = Version.objects.filter(environment=environment).select_related("wheel", "sdist", "created_by")
+    return rows.select_related("environment__owner").defer(*HEAVY_VERSION_FIELDS)
+
+
+def get_version_of(environment: Environment, version: str) -> Version:
+    """One version of an environment, "latest" allowed. Raises NotFound."""
+    rows = Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by")
+    if version == LATEST:
+        found = rows.filter(pk=environment.latest_id).first() if environment.latest_id else None
+    else:
+        found = rows.filter(environment=environment, canonical=canonical(version)).first()
+    if found is None:
+        raise NotFound(f"no version {version} of {environment.owner.slug}/{environment.name}")
+    return found
+
+
+def version_with_owner(pk: uuid.UUID) -> Version:
+    """A version with all that its view shows, by key."""
+    return Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by").get(pk=pk)
+
+
+def get_push(owner: Owner, name: str, push_id: uuid.UUID) -> Push:
+    """A push with its version, if it has made one. Raises NotFound."""
+    rows = Push.objects.filter(owner=owner, name=canonicalize_name(name))
+    related = ("owner", "created_by", "version__environment__owner", "version__build_run")
+    found = rows.select_related(*related, "version__wheel", "version__sdist", "version__created_by").filter(pk=push_id)
+    push = found.first()
+    if push is None:
+        raise NotFound("no such push", hint="begin it again")
+    return push
+
+
+def get_version(user: Viewer, reference: str) -> Version:
+    """The version that `owner/name[@version]` names. Raises Invalid (malformed), NotFound (absent or not visible)."""
+    owner, name, version = split_reference(reference)
+    return get_version_of(get_environment(user, owner, name), version)
+
+
+def split_reference(reference: str) -> tuple[str, str, str]:
+    """`owner/name[@version]` in its parts; without a version it is "latest". Raises Invalid."""
+    match = _REFERENCE.match(reference)
+    if match is None:
+        raise Invalid(f"{reference!r} is not owner/name or owner/name@version", fields={"environment": reference})
+    return match["owner"], match["name"], match["version"] or LATEST
+
+
+def canonical(version: str) -> str:
+    """The form in which equal versions are equal strings. Raises NotFound: what is no version names none."""
+    try:
+        return canonicalize_version(Pep440(version))
+    except InvalidVersion as error:
+        raise NotFound(f"{version!r} is not a version") from error
+
+
+def newest(versions: list[Version]) -> Version | None:
+    """The newest of the versions that are not yanked, as pip would choose: final releases before pre-releases."""
+    candidates = [(Pep440(item.version), item) for item in versions if not item.yanked]
+    finals = [pair for pair in candidates if not pair[0].is_prerelease]
+    return max(finals or candidates, key=lambda pair: pair[0], default=(None, None))[1]

@@ -1,0 +1,197 @@
+"""A push in two calls: `begin_push` says what to upload, `complete_push` reads it and makes the immutable version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from envhub.protocol.base import Upload
+from envhub.protocol.packages import PushRequest, Visibility
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    canonicalize_version,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion
+from packaging.version import Version as Pep440
+
+from hub.accounts.models import Owner, User
+from hub.core.errors import Conflict, Invalid, TooLarge
+from hub.core.storable import storable, storable_text
+from hub.registry.inspection import Archives, Package, inspect
+from hub.registry.models import Environment, Push, Version
+from hub.registry.services.builds import start_build
+from hub.registry.services.environments import SUMMARY_LENGTH, refresh_environment, search_text
+from hub.runs.models import Run
+from hub.storage.models import Blob
+from hub.storage.services import confirm_blob, local_or_temp_path, prepare_uploads, store_bytes
+
+_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,250}")
+KEEP_OPEN = timedelta(days=2)  # how long a push may still be completed
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What the client has to do next; nothing when `unchanged`."""
+
+    push: Push
+    missing: tuple[Upload, ...]
+    unchanged: bool
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The version of this content, whether this push made it, and the run that builds it."""
+
+    version: Version
+    created: bool
+    build: Run | None
+
+
+def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
+    """Check what can be checked without the bytes. Raises Invalid, TooLarge."""
+    _check_files(request)
+    Push.objects.filter(owner=owner, created_at__lt=timezone.now() - KEEP_OPEN).delete()
+    same = _published(owner, request.name, request.version)
+    unchanged = same is not None and (same.wheel_id, same.sdist_id) == (request.wheel.sha256, request.sdist.sha256)
+    files = {(file.sha256, file.size) for file in (request.wheel, request.sdist)}
+    push = Push.objects.create(
+        owner=owner,
+        name=canonicalize_name(request.name),
+        request=request.model_dump(mode="json"),
+        created_by=user,
+        version=same if unchanged else None,
+    )
+    return Begun(push, () if unchanged else tuple(prepare_uploads(sorted(files), holder=owner.pk)), unchanged)
+
+
+def complete_push(*, push: Push) -> Completed:
+    """Verify, read and publish what was uploaded. Completing again answers the same version.
+
+    Raises Invalid or TooLarge (what `inspect` refuses, `name_mismatch`, missing or wrong bytes),
+    Conflict (`version_exists`: this version has other content).
+    """
+    if push.version is not None:
+        return Completed(push.version, created=push.made_it, build=push.version.build_run if push.made_it else None)
+    request = PushRequest.model_validate(push.request)
+    wheel, sdist = (
+        confirm_blob(file.sha256, file.size, holder=push.owner_id) for file in (request.wheel, request.sdist)
+    )
+    with local_or_temp_path(wheel.pk) as wheel_path, local_or_temp_path(sdist.pk) as sdist_path:
+        archives = Archives(wheel_path, request.wheel.filename, sdist_path, request.sdist.filename)
+        package = inspect(archives, max_mb=settings.HUB.max_push_mb)
+    _check_agrees(request, package)
+    completed = _publish(push, request, package, wheel, sdist)
+    made = {"made_it": True} if completed.created else {}
+    Push.objects.filter(pk=push.pk).update(version=completed.version, **made)
+    return completed
+
+
+def _publish(push: Push, request: PushRequest, package: Package, wheel: Blob, sdist: Blob) -> Completed:
+    """The unique constraint decides between concurrent pushes: whoever loses is compared with the winner."""
+    existing = _published(push.owner, push.name, package.version)
+    if existing is not None:
+        return _same_or_conflict(existing, package)
+    metadata = store_bytes(package.metadata.raw)
+    try:
+        with transaction.atomic():
+            environment = _ensure_environment(push, request)
+            version = _create_version(environment, push, request, package, (wheel, sdist, metadata))
+            refresh_environment(environment)
+            build = start_build(version=version, user=push.created_by)
+    except IntegrityError:
+        existing = _published(push.owner, push.name, package.version)
+        if existing is None:
+            raise
+        return _same_or_conflict(existing, package)
+    return Completed(version, created=True, build=build)
+
+
+def _ensure_environment(push: Push, request: PushRequest) -> Environment:
+    visibility = Visibility(request.visibility or Visibility.PUBLIC).value
+    defaults = {"visibility": visibility, "search_text": search_text(push.owner, push.name, "", [])}
+    environment, created = Environment.objects.get_or_create(owner=push.owner, name=push.name, defaults=defaults)
+    if not created and request.visibility is not None and environment.visibility != visibility:
+        Environment.objects.filter(pk=environment.pk).update(visibility=visibility)
+        environment.visibility = visibility
+    return environment
+
+
+def _create_version(
+    environment: Environment, push: Push, request: PushRequest, package: Package, blobs: tuple[Blob, Blob, Blob]
+) -> Version:
+    wheel, sdist, metadata = blobs
+    return Version.objects.create(
+        environment=environment,
+        version=package.version,
+        canonical=canonicalize_version(package.version),
+        wheel=wheel,
+        wheel_filename=request.wheel.filename,
+        sdist=sdist,
+        sdist_filename=request.sdist.filename,
+        metadata=metadata,
+        content_digest=package.content_digest,
+        summary=storable_text(package.metadata.summary)[:SUMMARY_LENGTH],
+        requires_python=package.metadata.requires_python,
+        license=storable_text(package.metadata.license)[:255],
+        dependencies=storable(package.metadata.dependencies),
+        module=package.module,
+        tags=storable(package.tags),
+        readme=storable_text(package.readme),
+        files=storable(package.files),
+        eval_config=storable(package.eval_config),
+        hub_config=storable(package.hub_config),
+        programs=list(package.programs),
+        evidence=storable(package.evidence.model_dump(mode="json")),
+        git=storable(request.git.model_dump(mode="json")) if request.git else None,
+        created_by=push.created_by,
+    )
+
+
+def _published(owner: Owner, name: str, version: str) -> Version | None:
+    rows = Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by")
+    canonical = canonicalize_version(version)
+    return rows.filter(environment__owner=owner, environment__name=canonicalize_name(name), canonical=canonical).first()
+
+
+def _same_or_conflict(existing: Version, package: Package) -> Completed:
+    if existing.content_digest == package.content_digest:
+        return Completed(existing, created=False, build=None)
+    raise Conflict(
+        f"version {existing.version} already exists with other content",
+        code="version_exists",
+        hint="versions never change: push again with --bump patch (or minor, or major)",
+    )
+
+
+def _check_agrees(request: PushRequest, package: Package) -> None:
+    """The archives are the truth; a request that says otherwise is refused rather than obeyed."""
+    found = (package.metadata.name, canonicalize_version(package.version))
+    if found != (canonicalize_name(request.name), canonicalize_version(request.version)):
+        message = f"the package is {package.metadata.name} {package.version}, not {request.name} {request.version}"
+        raise Invalid(message, code="name_mismatch")
+
+
+def _check_files(request: PushRequest) -> None:
+    """Sizes and names, before anything is uploaded."""
+    limit = settings.HUB.max_push_mb * 1024 * 1024
+    for file in (request.wheel, request.sdist):
+        if file.size > limit:
+            raise TooLarge(f"{file.filename} is larger than {settings.HUB.max_push_mb} MB", hint="keep data out of it")
+        if file.size <= 0 or not _FILENAME.fullmatch(file.filename):
+            raise Invalid(f"{file.filename[:80]!r} is no distribution file", fields={"filename": file.filename[:80]})
+    try:
+        wanted = (canonicalize_name(request.name), Pep440(request.version))
+        wheel, sdist = parse_wheel_filename(request.wheel.filename)[:2], parse_sdist_filename(request.sdist.filename)
+    except (InvalidVersion, InvalidWheelFilename, InvalidSdistFilename) as error:
+        raise Invalid(str(error), code="bad_filename") from error
+    if not wanted == wheel == sdist or not request.sdist.filename.endswith(".tar.gz"):
+        message = f"{request.wheel.filename} and {request.sdist.filename} are not {request.name} {request.version}"
+        raise Invalid(message, code="name_mismatch", hint="push one wheel and one .tar.gz sdist of the same version")

@@ -1,0 +1,43 @@
+"""Routes of the registry: the API, and the package index beside it."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from hub.registry import index, pages
+from hub.registry.api import builds, environments, versions
+
+_ENVIRONMENT = "environments/<str:owner>/<str:name>"
+_VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
+
+api_urls: list[URLPattern | URLResolver] = [
+    path("environments", environments.environment_list),
+    path(_ENVIRONMENT, environments.environment_detail),
+    path(f"{_ENVIRONMENT}/pushes", environments.push_begin),
+    path(f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete", environments.push_complete),
+    path(f"{_ENVIRONMENT}/versions", versions.version_list),
+    path(_VERSION, versions.version_detail),
+    path(f"{_VERSION}/yank", versions.version_yank),
+    path(f"{_VERSION}/rebuild", versions.version_rebuild),
+    path(f"{_VERSION}/files", versions.version_files),
+    path(f"{_VERSION}/download/<str:kind>", versions.version_download),
+    path("runs/<uuid:run_id>/build-report", builds.build_report),
+    path("wheels", builds.wheel_put),
+    path("wheels/lookup", builds.wheel_lookup),
+]
+index_urls: list[URLPattern] = [
+    path("index/-/simple/<str:project>/", index.stored_project),
+    path("index/-/files/<str:sha256>/<str:filename>", index.stored_file),
+    path("index/<str:owner>/simple", index.slash),
+    path("index/<str:owner>/simple/", index.project_list),
+    path("index/<str:owner>/simple/<str:project>", index.slash),
+    path("index/<str:owner>/simple/<str:project>/", index.project_detail),
+    path("index/<str:owner>/files/<str:sha256>/<str:filename>", index.file),
+]
+page_urls: list[URLPattern | URLResolver] = [
+    path("environments", pages.environment_list, name="environments"),
+    path(_ENVIRONMENT, pages.environment_detail, name="environment"),
+    path(f"{_ENVIRONMENT}/versions", pages.version_list, name="versions"),
+    path(_VERSION, pages.version_detail, name="version"),
+    path(f"{_VERSION}/files", pages.version_files, name="version-files"),
+    path(f"{_VERSION}/rebuild", pages.version_rebuild, name="version-rebuild"),
+    *index_urls,
+]

@@ -1,0 +1,135 @@
+"""Registry rows as wire types."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from envhub.protocol.base import BlobRef
+from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
+from envhub.protocol.packages import (
+    Check,
+    EnvironmentView,
+    GenerationEvidence,
+    GitState,
+    VersionState,
+    VersionView,
+    Visibility,
+)
+from envhub.protocol.runs import Failure
+
+from hub.core.errors import Conflict, NotFound
+from hub.registry.models import Environment, StoredWheel, Version
+from hub.runs.models import Run
+from hub.storage.models import Blob
+from hub.storage.services import presign_get
+
+
+def environment_view(row: Environment) -> EnvironmentView:
+    """An environment; expects `owner` and `latest` to be loaded."""
+    latest = row.latest
+    return EnvironmentView(
+        id=str(row.pk),
+        owner=row.owner.slug,
+        name=row.name,
+        description=row.description,
+        visibility=Visibility(row.visibility),
+        latest_version=latest.version if latest else None,
+        latest_state=VersionState(latest.state) if latest else None,
+        tags=tuple(row.tags),
+        evaluations=row.evaluations,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def version_view(row: Version, *, full: bool = True) -> VersionView:
+    """A version; `full` adds what the build described (one more column to read)."""
+    return VersionView(
+        id=str(row.pk),
+        owner=row.environment.owner.slug,
+        name=row.environment.name,
+        version=row.version,
+        state=VersionState(row.state),
+        yanked=row.yanked,
+        yank_reason=row.yank_reason,
+        summary=row.summary,
+        requires_python=row.requires_python,
+        dependencies=tuple(row.dependencies),
+        license=row.license,
+        generation=GenerationEvidence.model_validate(row.evidence) if row.evidence else None,
+        git=GitState.model_validate(row.git) if row.git else None,
+        wheel_sha256=row.wheel_id,
+        sdist_sha256=row.sdist_id,
+        size=row.wheel.size + row.sdist.size,
+        build_run_id=str(row.build_run_id) if row.build_run_id else None,
+        checks=tuple(Check.model_validate(check) for check in row.checks),
+        describe=row.describe if full else None,
+        lock_sha256=row.lock_sha256 or None,
+        failure=Failure.model_validate(row.failure) if row.failure else None,
+        eval_defaults=row.eval_config if full else {},
+        created_at=row.created_at,
+        created_by=row.created_by.username,
+    )
+
+
+def build_payload(run: Run) -> BuildPayload:
+    """What the worker that claimed a build gets. Raises NotFound when the version was deleted meanwhile."""
+    version = Version.objects.select_related("environment__owner", "wheel", "sdist").filter(build_run=run).first()
+    if version is None:
+        raise NotFound("the version was deleted")
+    owner = version.environment.owner.slug
+    base_url = str(settings.HUB.base_url).rstrip("/")
+    defaults = version.hub_config.get("env_args", version.eval_config.get("env_args"))
+    return BuildPayload(
+        version_id=str(version.pk),
+        owner=owner,
+        name=version.environment.name,
+        version=version.version,
+        module=version.module,
+        requires_python=version.requires_python,
+        wheel=_blob_ref(version.wheel, version.wheel_filename),
+        wheel_filename=version.wheel_filename,
+        sdist=_blob_ref(version.sdist, version.sdist_filename),
+        evidence=GenerationEvidence.model_validate(version.evidence),
+        dependencies=tuple(version.dependencies),
+        owner_index_url=f"{base_url}/index/{owner}/simple/",
+        stored_index_url=f"{base_url}/index/-/simple/",
+        has_readme=bool(version.readme),
+        env_args=defaults if isinstance(defaults, dict) else {},
+        tool_programs=tuple(version.programs),
+        previous=lock_for_payload(version) if version.lock is not None else None,
+    )
+
+
+def _blob_ref(blob: Blob, filename: str) -> BlobRef:
+    return BlobRef(sha256=blob.pk, size=blob.size, url=presign_get(blob.pk, filename=filename))
+
+
+def stored_wheel(row: StoredWheel) -> LockedWheel:
+    """A wheel of the store with its presigned URL."""
+    return LockedWheel(
+        name=row.name,
+        version=row.version,
+        filename=row.filename,
+        sha256=row.blob_id,
+        size=row.blob.size,
+        built_from_source=row.built_from_source,
+        url=presign_get(row.blob_id, filename=row.filename),
+    )
+
+
+def lock_of(version: Version) -> EnvironmentLock:
+    """The lock as stored, without URLs. Raises Conflict when the version was never built."""
+    if version.lock is None:
+        raise Conflict(
+            f"version {version.version} has no lock yet", code="not_built", hint="wait for its build, or start it again"
+        )
+    return EnvironmentLock.model_validate(version.lock)
+
+
+def lock_for_payload(version: Version) -> EnvironmentLock:
+    """The lock with a presigned URL at each wheel, for a worker's claim. Raises Conflict when never built."""
+    lock = lock_of(version)
+    wheels = tuple(
+        wheel.model_copy(update={"url": presign_get(wheel.sha256, filename=wheel.filename)}) for wheel in lock.wheels
+    )
+    return lock.model_copy(update={"wheels": wheels})

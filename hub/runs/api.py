@@ -1,0 +1,97 @@
+"""Runs for people and scripts: list, show, log, cancel."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.base import Request as Body
+from envhub.protocol.runs import LogAppend, LogAppended, LogPage, RunKind, RunState, RunView
+from pydantic import Field
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.permissions import require_scope
+from hub.accounts.queries import require_role
+from hub.core.errors import Invalid
+from hub.core.http import answer, parse_query
+from hub.core.pagination import newest_first
+from hub.runs.models import Run
+from hub.runs.queries import filter_runs, get_run, read_log, visible_runs
+from hub.runs.services import request_cancel
+from hub.runs.waiting import waiting_reasons
+from hub.runs.wire import log_page, run_view, run_views
+from hub.runs.worker_api import append_piece
+
+
+class RunFilter(Body):
+    """Query parameters of the list."""
+
+    kind: RunKind | None = None
+    state: RunState | None = None
+    owner: str = ""
+    before: str = ""
+    limit: str = ""
+
+
+class LogQuery(Body):
+    """Query parameters of the log."""
+
+    offset: int = Field(default=0, ge=0)
+    attempt: int | None = Field(default=None, ge=0)
+
+
+@extend_schema(
+    parameters=[OpenApiParameter(name, str) for name in ("kind", "state", "owner", "before", "limit")],
+    responses=Page[RunView],
+)
+@api_view(["GET"])
+def run_list(request: Request) -> HttpResponse:
+    """The caller's runs, newest first."""
+    user = require_scope(request, Scope.READ)
+    wanted = parse_query(request, RunFilter)
+    runs = filter_runs(visible_runs(user), kind=wanted.kind, state=wanted.state, owner=wanted.owner)
+    page, following = newest_first(runs, request)
+    return answer(Page[RunView](items=tuple(run_views(page, now=timezone.now()).values()), next=following))
+
+
+@extend_schema(responses=RunView)
+@api_view(["GET"])
+def run_detail(request: Request, run_id: UUID) -> HttpResponse:
+    """One run."""
+    return answer(_view(get_run(require_scope(request, Scope.READ), run_id)))
+
+
+def _view(run: Run) -> RunView:
+    return run_view(run, waiting_reasons([run], now=timezone.now()).get(run.pk))
+
+
+@extend_schema(
+    methods=["GET"], parameters=[OpenApiParameter("offset", int), OpenApiParameter("attempt", int)], responses=LogPage
+)
+@extend_schema(methods=["POST"], request=LogAppend, responses=LogAppended)
+@api_view(["GET", "POST"])
+def run_log(request: Request, run_id: UUID) -> HttpResponse:
+    """The log of the current (or the given) attempt from a character offset on; its worker appends with POST."""
+    if request.method == "POST":
+        return append_piece(request, run_id)
+    run = get_run(require_scope(request, Scope.READ), run_id)
+    query = parse_query(request, LogQuery)
+    attempt = run.attempt if query.attempt is None else query.attempt
+    if attempt > run.attempt:
+        raise Invalid(f"the run has had {run.attempt} attempts", fields={"attempt": str(attempt)})
+    return answer(log_page(run, attempt, query.offset, read_log(run.pk, attempt, query.offset)))
+
+
+@extend_schema(request=None, responses=RunView)
+@api_view(["POST"])
+def run_cancel(request: Request, run_id: UUID) -> HttpResponse:
+    """Stop a run: at once while it is queued, by its worker otherwise."""
+    user = require_scope(request, Scope.WRITE)
+    run = get_run(user, run_id)
+    require_role(user, run.owner)
+    return answer(_view(request_cancel(run=run)))

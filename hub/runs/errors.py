@@ -1,0 +1,23 @@
+"""Errors of the runs app that workers tell apart by their code."""
+
+from __future__ import annotations
+
+from hub.core.errors import Conflict
+
+
+class StaleAttempt(Conflict):
+    """The caller's attempt is over: another worker has the run, or nobody needs it any more."""
+
+    code = "stale_attempt"
+
+    def __init__(self) -> None:
+        super().__init__("this attempt is over", hint="stop working on this run")
+
+
+class NotClaimable(Conflict):
+    """Another worker was faster, or the run waits for something else."""
+
+    code = "run_not_claimable"
+
+    def __init__(self) -> None:
+        super().__init__("the run cannot be claimed", hint="ask for claimable runs again")

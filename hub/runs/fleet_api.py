@@ -1,0 +1,49 @@
+"""Workers for administrators: list, a token for a new one, revoke."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.runs import WorkerTokenCreated, WorkerTokenRequest, WorkerView
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.permissions import require_administrator
+from hub.accounts.queries import find_owner
+from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
+from hub.runs.queries import all_workers, find_worker
+from hub.runs.services import create_worker_token, revoke_worker_token
+from hub.runs.wire import worker_view
+
+
+@extend_schema(methods=["GET"], responses=Page[WorkerView])
+@extend_schema(methods=["POST"], request=WorkerTokenRequest, responses={201: WorkerTokenCreated})
+@api_view(["GET", "POST"])
+def workers(request: Request) -> HttpResponse:
+    """Every worker, newest first; or a token with which new ones join, which is only in this answer."""
+    if request.method == "GET":
+        require_administrator(request, Scope.READ)
+        now = timezone.now()
+        return answer_page(*newest_first(all_workers(), request), lambda row: worker_view(row, now=now))
+    require_administrator(request, Scope.WRITE)
+    body = parse(request, WorkerTokenRequest)
+    owners = [find_owner(slug) for slug in body.owners]
+    secret, token = create_worker_token(name=body.name, queues=body.queues, owners=owners)
+    response = answer(WorkerTokenCreated(token=secret, name=token.name), status=201)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@extend_schema(request=None, responses={204: None})
+@api_view(["DELETE"])
+def worker_detail(request: Request, worker_id: UUID) -> HttpResponse:
+    """Revoke the worker's token: all workers that joined by it are cut off at once."""
+    require_administrator(request, Scope.WRITE)
+    revoke_worker_token(token=find_worker(worker_id).token, now=timezone.now())
+    return HttpResponse(status=204)

@@ -1,0 +1,41 @@
+"""Which waiting runs a worker is offered, given its GPUs. Oldest first, and no big run is starved by small ones:
+
+a run that the worker could hold if it were idle, but not now, keeps every younger one that needs a GPU from this worker
+until its GPUs are free. So it waits at most for what the worker holds at that moment. A run that the worker could
+never hold keeps nobody waiting, and runs that need no GPU pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Q, QuerySet
+from envhub.protocol.gpus import GpuNeed
+
+from hub.runs.models import Run
+
+MOST_OFFERED = 20
+LOOKED_AT = 200  # runs at the head of the line
+
+
+def need_of(run: Run) -> GpuNeed:
+    """What the run asks of a worker's GPUs."""
+    return GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb)
+
+
+def offered_runs(runs: QuerySet[Run], *, free: Sequence[int], busy: Sequence[int]) -> list[Run]:
+    """Of `runs` (oldest first), those for a worker with such free GPUs and such that its runs hold (MB each)."""
+    everything, left = [*free, *busy], list(free)
+    possible = Q(gpus__lte=len(everything), gpu_memory_mb__lte=max(everything, default=0))
+    offered: list[Run] = []
+    blocked = False
+    for run in runs.filter(Q(gpus=0) | possible)[:LOOKED_AT]:
+        need = need_of(run)
+        if not run.gpus:
+            offered.append(run)
+        elif not blocked and need.fits(left):
+            offered.append(run)
+            left = need.rest(left)
+        elif need.fits(everything):
+            blocked = True
+    return offered[:MOST_OFFERED]

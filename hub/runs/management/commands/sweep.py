@@ -1,0 +1,33 @@
+"""`manage.py sweep`: returns lost workers' runs to the queue. Start it beside each hub: only one sweeps at a time."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from hub.runs.services import cancel_overdue, expire_leases
+from hub.runs.sweeper import Sweeper
+
+
+class Command(BaseCommand):
+    """Loops until SIGTERM or SIGINT."""
+
+    help = "Sweep expired leases and overdue cancellations."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Arguments."""
+        parser.add_argument("--once", action="store_true", help="one pass now, without lock and grace period")
+
+    def handle(self, *args: Any, once: bool, **options: Any) -> None:
+        """Run."""
+        if once:
+            now = timezone.now()
+            self.stdout.write(f"{expire_leases(now)} leases expired, {cancel_overdue(now)} runs cancelled")
+            return
+        sweeper = Sweeper()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, sweeper.stop)
+        sweeper.run()

@@ -1,0 +1,117 @@
+"""Runs, the workers that lease them, and their logs."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import Owner
+from hub.core.ids import new_id
+
+
+class Worker(models.Model):
+    """A joined worker process group on one host."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=100)
+    hostname = models.CharField(max_length=255)
+    queues = models.JSONField(default=list)
+    slots = models.JSONField(default=dict)
+    sandbox = models.CharField(max_length=16, default="")
+    facts = models.JSONField(default=dict)  # envhub.protocol.runs.WorkerFacts
+    token = models.ForeignKey("WorkerToken", on_delete=models.CASCADE, related_name="workers")
+    joined_at = models.DateTimeField(auto_now=True)
+    seen_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["token", "name", "hostname"], name="worker_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkerToken(models.Model):
+    """Lets workers join: which queues, which owners (empty: all). Stored hashed; revocable."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    queues = models.JSONField(default=list)  # empty: all
+    owners = models.ManyToManyField(Owner, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Run(models.Model):
+    """One queued piece of work. Its state moves only through hub.runs.services."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    kind = models.CharField(max_length=8, choices=[(kind.value, kind.value) for kind in RunKind])
+    state = models.CharField(
+        max_length=10, choices=[(state.value, state.value) for state in RunState], default=RunState.QUEUED.value
+    )
+    queue = models.CharField(max_length=32)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="runs")
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    subject = models.CharField(max_length=300)
+    subject_url = models.CharField(max_length=500, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    max_attempts = models.PositiveIntegerField(default=3)
+    gpus = models.PositiveIntegerField(default=0)  # that it needs of one worker
+    gpu_memory_mb = models.PositiveIntegerField(default=0)  # of each of them
+    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs")
+    token_digest = models.CharField(max_length=64, blank=True)  # of the current attempt's run token
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True)  # back-off before the next attempt
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    progress = models.JSONField(null=True, blank=True)
+    failure = models.JSONField(null=True, blank=True)  # envhub.protocol.runs.Failure
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["queue", "id"], name="run_waiting", condition=models.Q(state="queued")),
+            models.Index(
+                fields=["lease_expires_at"], name="run_leased", condition=models.Q(state__in=["leased", "running"])
+            ),
+            models.Index(fields=["owner", "-id"], name="run_by_owner"),
+            models.Index(fields=["owner", "state", "-id"], name="run_by_owner_state"),
+            models.Index(fields=["owner", "kind", "-id"], name="run_by_owner_kind"),
+            models.Index(fields=["state", "-id"], name="run_by_state"),
+            models.Index(fields=["kind", "-id"], name="run_by_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+class RunLogPiece(models.Model):
+    """Part of one attempt's log, in characters from the attempt's start."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_pieces")
+    attempt = models.PositiveIntegerField()
+    offset = models.BigIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "attempt", "offset"], name="log_piece_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}#{self.attempt}+{self.offset}"
+
+
+class SweepLock(models.Model):
+    """Who sweeps, where the database has no advisory locks (SQLite): one row a name, taken over when it expires."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    holder = models.CharField(max_length=64)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.holder}"

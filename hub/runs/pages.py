@@ -1,0 +1,131 @@
+"""Pages of runs: the queue, one run with its log followed, cancelling."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from envhub.protocol.runs import RunKind, RunState
+from pydantic import BaseModel, ConfigDict, Field
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import has_role, require_role
+from hub.core.http import validate
+from hub.core.pages import page, show
+from hub.core.pagination import newest_first
+from hub.runs.models import Run
+from hub.runs.queries import LogText, filter_runs, get_run, log_end, read_log, visible_runs
+from hub.runs.services import request_cancel
+from hub.runs.waiting import online_workers
+from hub.runs.wire import run_views
+
+SHOWN_AT_FIRST = 128 * 1024  # characters of a log's end
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")  # colours
+# Earlier states of a progress bar. Tried at the start of a line only: anywhere else a long line would cost its square.
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.MULTILINE)
+
+
+class LogPosition(BaseModel):
+    """Query parameters of the followed log."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    attempt: int = Field(default=0, ge=0, lt=2**31)
+    offset: int = Field(default=0, ge=0, lt=2**62)
+
+
+@page
+@login_required
+@require_safe
+def run_list(request: HttpRequest) -> HttpResponseBase:
+    """The user's runs, newest first; filters that are no kind or state count as none."""
+    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
+    rows = filter_runs(
+        visible_runs(request.user),
+        kind=RunKind(kind) if kind in set(RunKind) else None,
+        state=RunState(state) if state in set(RunState) else None,
+    )
+    found, following = newest_first(rows, request)
+    now = timezone.now()
+    views = run_views(found, now=now)
+    context = {
+        "section": "runs",
+        "kinds": [item.value for item in RunKind],
+        "states": [item.value for item in RunState],
+        "kind": kind,
+        "state": state,
+        "rows": [(row, views[row.pk]) for row in found],
+        "next": following,
+        "moving": any(not view.state.is_final for view in views.values()) and "before" not in request.GET,
+        "workers": len(online_workers(now)),
+    }
+    return show(request, "runs/run_list.html", context)
+
+
+@page
+@require_safe
+def run_detail(request: HttpRequest, run_id: UUID) -> HttpResponseBase:
+    """One run: where it stands (live) and the end of its log."""
+    run = get_run(request.user, run_id)
+    view = run_views([run], now=timezone.now())[run.pk]
+    member = has_role(request.user, run.owner, Role.MEMBER)
+    can_cancel = member and not view.state.is_final and not view.cancel_requested
+    context = {"section": "runs", "run": run, "view": view, "can_cancel": can_cancel}
+    start = max(0, log_end(run.pk, run.attempt) - SHOWN_AT_FIRST)
+    return show(request, "runs/run_detail.html", context | _log(run, run.attempt, start) | {"cut": start})
+
+
+@page
+@require_safe
+def run_log(request: HttpRequest, run_id: UUID) -> HttpResponseBase:
+    """What htmx adds to a followed log; for everybody else the whole log as text."""
+    run = get_run(request.user, run_id)
+    position = validate(LogPosition, request.GET.dict())
+    if not request.htmx:  # type: ignore[attr-defined]  # set by django_htmx's middleware
+        return _as_text(run)
+    return render(request, "runs/_log.html", {"run": run, **_log(run, position.attempt, position.offset)})
+
+
+def _log(run: Run, attempt: int, offset: int) -> dict[str, Any]:
+    """A piece of a log, and where the next one begins: later, or in the next attempt."""
+    found = read_log(run.pk, attempt, offset)
+    context = {"text": _readable(found), "attempt": attempt, "offset": found.next_offset, "follow": True, "soon": False}
+    if not found.at_end:
+        return context | {"soon": True}
+    if attempt < run.attempt:
+        return context | {"attempt": attempt + 1, "offset": 0, "soon": True, "new_attempt": attempt > 0}
+    return context | {"follow": not RunState(run.state).is_final}
+
+
+def _readable(log: LogText) -> str:
+    return _OVERWRITTEN.sub("", _ANSI.sub("", log.text))
+
+
+def _as_text(run: Run) -> HttpResponse:
+    texts, offset, at_end = [], 0, False
+    while not at_end:
+        piece = read_log(run.pk, run.attempt, offset)
+        texts.append(piece.text)
+        offset, at_end = piece.next_offset, piece.at_end
+    headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": f'inline; filename="{run.pk}.log"'}
+    return HttpResponse("".join(texts), content_type="text/plain; charset=utf-8", headers=headers)
+
+
+@page
+@login_required
+@require_POST
+def run_cancel(request: HttpRequest, run_id: UUID) -> HttpResponse:
+    """Stop a run."""
+    user = cast("User", request.user)
+    run = get_run(user, run_id)
+    require_role(user, run.owner)
+    request_cancel(run=run)
+    messages.info(request, "Asked to stop.")
+    return redirect("run", run_id)

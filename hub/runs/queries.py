@@ -1,0 +1,131 @@
+"""Reads of runs: what a user sees, what a worker may claim, logs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db.models import Count, Q, QuerySet
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import User
+from hub.accounts.queries import Caller, visible_owner_ids
+from hub.core.errors import NotFound
+from hub.runs.models import Run, RunLogPiece, Worker, WorkerToken
+
+LOG_PAGE = 256 * 1024  # characters
+
+
+def visible_runs(user: Caller) -> QuerySet[Run]:
+    """The runs of the owners that `user` belongs to."""
+    runs = Run.objects.select_related("owner", "created_by", "worker")
+    if isinstance(user, User) and user.is_administrator:
+        return runs
+    # ids instead of a subquery: the planner then knows how few owners there are and uses their index
+    return runs.filter(owner_id__in=list(visible_owner_ids(user)))
+
+
+def unfinished_runs(user: Caller) -> QuerySet[Run]:
+    """What waits or runs, newest first."""
+    states = [state.value for state in RunState if not state.is_final]
+    return visible_runs(user).filter(state__in=states).order_by("-pk")
+
+
+def get_run(user: Caller, run_id: str | uuid.UUID) -> Run:
+    """One run. Raises NotFound."""
+    run = visible_runs(user).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("there is no such run")
+    return run
+
+
+def filter_runs(
+    runs: QuerySet[Run], *, kind: RunKind | None = None, state: RunState | None = None, owner: str = ""
+) -> QuerySet[Run]:
+    """Narrowed as the list's query parameters say."""
+    if kind is not None:
+        runs = runs.filter(kind=kind.value)
+    if state is not None:
+        runs = runs.filter(state=state.value)
+    if owner:
+        runs = runs.filter(owner__slug=owner)
+    return runs
+
+
+def claimable_runs(worker: Worker, queues: Iterable[str], *, now: datetime) -> QuerySet[Run]:
+    """What `worker` may claim now on `queues`, oldest first: its token's queues and owners only."""
+    token = worker.token
+    allowed = set(queues) & set(worker.queues)
+    if token.queues:
+        allowed &= set(token.queues)
+    due = Q(not_before__isnull=True) | Q(not_before__lte=now)
+    runs = Run.objects.filter(due, state=RunState.QUEUED.value, queue__in=sorted(allowed)).order_by("pk")
+    owners = list(token.owners.values_list("pk", flat=True))
+    return runs.filter(owner_id__in=owners) if owners else runs
+
+
+def is_cut_off(token: WorkerToken) -> bool:
+    """Whether a worker token serves nobody but disabled users."""
+    owners = list(token.owners.values_list("user__is_active", flat=True))  # None: a team
+    return bool(owners) and all(active is False for active in owners)
+
+
+def all_workers() -> QuerySet[Worker]:
+    """Every worker that ever joined, with its token, that token's owners, and how many runs it holds."""
+    held = Count("runs", filter=Q(runs__state__in=[RunState.LEASED.value, RunState.RUNNING.value]))
+    return Worker.objects.select_related("token").prefetch_related("token__owners").annotate(running=held)
+
+
+def find_worker(worker_id: uuid.UUID) -> Worker:
+    """A worker for administrators. Raises NotFound."""
+    worker = Worker.objects.select_related("token").filter(pk=worker_id).first()
+    if worker is None:
+        raise NotFound("there is no such worker")
+    return worker
+
+
+def silent_after() -> timedelta:
+    """A worker that was not heard of for longer is away."""
+    return timedelta(seconds=max(15.0, 5 * settings.HUB.worker_poll_seconds))
+
+
+def get_worker(token_id: uuid.UUID, worker_id: str | uuid.UUID) -> Worker:
+    """A worker as the holder of its token reaches it. Raises NotFound."""
+    worker = Worker.objects.select_related("token").filter(pk=worker_id, token_id=token_id).first()
+    if worker is None:
+        raise NotFound("this worker has not joined", code="worker_unknown", hint="join again")
+    return worker
+
+
+def log_end(run_id: uuid.UUID, attempt: int) -> int:
+    """The length of an attempt's log in characters."""
+    last = RunLogPiece.objects.filter(run_id=run_id, attempt=attempt).order_by("-offset").first()
+    return 0 if last is None else last.offset + len(last.text)
+
+
+class LogText(NamedTuple):
+    """Part of a log and where it ends."""
+
+    text: str
+    next_offset: int
+    at_end: bool
+
+
+def read_log(run_id: uuid.UUID, attempt: int, offset: int) -> LogText:
+    """The attempt's log from `offset` on, at most LOG_PAGE characters (rounded up to a piece)."""
+    pieces = RunLogPiece.objects.filter(run_id=run_id, attempt=attempt)
+    first = pieces.filter(offset__lte=offset).order_by("-offset").first()
+    texts: list[str] = []
+    end, size, at_end = offset, 0, True
+    for piece in pieces.filter(offset__gte=first.offset if first else 0).order_by("offset").iterator(chunk_size=50):
+        if size >= LOG_PAGE:
+            at_end = False
+            break
+        fresh = piece.text[max(0, offset - piece.offset) :]
+        texts.append(fresh)
+        size += len(fresh)
+        end = max(end, piece.offset + len(piece.text))
+    return LogText("".join(texts), end, at_end)

@@ -1,0 +1,26 @@
+"""Writes of the runs app. Every state moves through hub.runs.transitions."""
+
+from hub.runs.services.cancelling import request_cancel
+from hub.runs.services.creating import create_run
+from hub.runs.services.finishing import end_attempt, finish_run
+from hub.runs.services.leases import claim_run, heartbeat_run, start_run
+from hub.runs.services.logs import append_log
+from hub.runs.services.sweeping import cancel_overdue, expire_leases
+from hub.runs.services.workers import create_worker_token, join_worker, note_worker, revoke_worker_token
+
+__all__ = [
+    "append_log",
+    "cancel_overdue",
+    "claim_run",
+    "create_run",
+    "create_worker_token",
+    "end_attempt",
+    "expire_leases",
+    "finish_run",
+    "heartbeat_run",
+    "join_worker",
+    "note_worker",
+    "request_cancel",
+    "revoke_worker_token",
+    "start_run",
+]

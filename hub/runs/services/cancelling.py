@@ -1,0 +1,39 @@
+"""Asking for the end of a run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+from envhub.protocol.runs import RunState
+
+from hub.core.errors import Conflict
+from hub.runs.models import Run
+from hub.runs.services.finishing import CANCELLED, end_attempt
+from hub.runs.transitions import HELD
+
+
+def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
+    """A queued run ends at once; a held one learns of it by its heartbeat, and the sweeper ends it if it does not.
+
+    Cancelling again is a no-op. Raises Conflict `run_final` when it has ended otherwise.
+    """
+    now = now or timezone.now()
+    for _ in range(3):  # it may be claimed, or given back, between reading and writing
+        run = Run.objects.select_related("owner", "created_by", "worker").get(pk=run.pk)
+        if run.state == RunState.CANCELLED:
+            return run
+        if RunState(run.state).is_final:
+            raise Conflict(f"the run has already {run.state}", code="run_final")
+        if run.state == RunState.QUEUED:
+            try:
+                return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
+            except Conflict:
+                continue
+        if run.cancel_requested_at is not None:
+            return run
+        held = Run.objects.filter(pk=run.pk, state__in=HELD, attempt=run.attempt)
+        if held.update(cancel_requested_at=now) == 1:
+            run.cancel_requested_at = now
+            return run
+    raise Conflict("the run keeps moving; try again", code="run_moved")

@@ -1,0 +1,41 @@
+"""Queueing a run."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import transaction
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import RunKind
+
+from hub.accounts.models import Owner, User
+from hub.core.queue import send_on_commit
+from hub.runs.kinds import spec_of
+from hub.runs.models import Run
+
+
+def create_run(
+    *,
+    kind: RunKind,
+    owner: Owner,
+    created_by: User,
+    subject: str,
+    subject_url: str,
+    queue: str | None = None,
+    gpus: GpuNeed | None = None,
+) -> Run:
+    """Queue a run and hint at it on commit. Make the kind's own detail in the same transaction."""
+    spec, need = spec_of(kind), gpus or GpuNeed()
+    with transaction.atomic():
+        run = Run.objects.create(
+            kind=kind.value,
+            queue=queue or spec.queue,
+            owner=owner,
+            created_by=created_by,
+            subject=subject[:300],
+            subject_url=subject_url[:500],
+            max_attempts=settings.HUB.max_attempts,
+            gpus=need.count,
+            gpu_memory_mb=need.memory_mb,
+        )
+        send_on_commit(spec.task, queue=run.queue, run_id=str(run.pk))
+    return run

@@ -1,0 +1,111 @@
+"""How an attempt ends: success, failure, cancellation, or back to the queue with a bounded number of retries."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
+
+from hub.core.errors import Conflict, Invalid
+from hub.core.queue import send_on_commit
+from hub.runs.errors import StaleAttempt
+from hub.runs.kinds import spec_of
+from hub.runs.models import Run
+from hub.runs.services.logs import note_in_log
+from hub.runs.transitions import move
+
+MAX_BACK_OFF_S = 300.0
+MAX_RELEASES = 20  # attempts after which a worker's giving a run back counts as a failure
+
+CANCELLED = Failure(kind=FailureKind.CANCELLED, code="cancelled", message="the run was cancelled", hint="start it anew")
+RELEASED = Failure(
+    kind=FailureKind.INFRASTRUCTURE,
+    code="worker_stopped",
+    message="the worker stopped before the run was done",
+    hint="start it anew when a worker is online",
+)
+
+
+def back_off(attempt: int) -> timedelta:
+    """How long to wait after the failed attempt number `attempt` (from 1): doubling, at most five minutes."""
+    return timedelta(seconds=min(MAX_BACK_OFF_S, settings.HUB.retry_seconds * 2 ** (attempt - 1)))
+
+
+def end_attempt(*, run: Run, to: RunState, now: datetime, failure: Failure | None = None) -> Run:
+    """End the run for good. A failed run always has its failure, and its log says it too."""
+    if to is RunState.FAILED and failure is None:
+        raise Invalid("a failed run must say why", fields={"failure": "missing"})
+    with transaction.atomic():
+        ended = move(
+            run,
+            to,
+            finished_at=now,
+            lease_expires_at=None,
+            not_before=None,
+            failure=None if failure is None else failure.model_dump(mode="json"),
+        )
+        if failure is not None:
+            note_in_log(run=ended, text=f"{to.value}: {failure.message} [{failure.code}]")
+    return ended
+
+
+def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True) -> Run:
+    """Another attempt, after a back-off; past the bound the run fails with `failure`. A requested cancel wins."""
+    if run.cancel_requested_at is not None:
+        return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
+    if run.attempt >= run.max_attempts:
+        return end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
+    not_before = now + back_off(run.attempt) if wait else None
+    with transaction.atomic():
+        queued = move(
+            run,
+            RunState.QUEUED,
+            worker=None,
+            token_digest="",
+            lease_expires_at=None,
+            not_before=not_before,
+            progress=None,
+        )
+        note_in_log(run=queued, text=f"attempt {run.attempt} ended: {failure.message} [{failure.code}]; trying again")
+        if not wait:
+            send_on_commit(spec_of(run.kind).task, queue=run.queue, run_id=str(run.pk))
+    return queued
+
+
+def finish_run(*, run: Run, request: FinishRequest, now: datetime) -> Run:
+    """The worker's last word on its attempt. Said again it is a no-op; infrastructure failures go back to the queue."""
+    if RunState(run.state).is_final:
+        if run.state != request.state and request.state is not RunState.QUEUED:
+            raise StaleAttempt
+        return run
+    try:
+        if request.state is RunState.SUCCEEDED:
+            return end_attempt(run=run, to=RunState.SUCCEEDED, now=now)
+        if request.state is RunState.FAILED:
+            return _fail(run, request.failure, now)
+        if request.state in (RunState.CANCELLED, RunState.QUEUED):
+            return _give_back(run, now)
+    except Conflict as error:
+        if error.code == "run_moved":
+            raise StaleAttempt from error
+        raise
+    raise Invalid("an attempt ends as succeeded, failed, cancelled or queued", fields={"state": request.state.value})
+
+
+def _fail(run: Run, failure: Failure | None, now: datetime) -> Run:
+    if failure is None:
+        raise Invalid("a failed run must say why", fields={"failure": "missing"})
+    if failure.kind is FailureKind.INFRASTRUCTURE:
+        return requeue_run(run=run, failure=failure, now=now)
+    return end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
+
+
+def _give_back(run: Run, now: datetime) -> Run:
+    """The worker stops: it was asked to (the run is cancelled), or it shuts down (that costs no attempt)."""
+    if run.cancel_requested_at is None and run.attempt < MAX_RELEASES:
+        bound = max(run.max_attempts, run.attempt + 1)
+        Run.objects.filter(pk=run.pk, attempt=run.attempt).update(max_attempts=bound)
+        run.max_attempts = bound
+    return requeue_run(run=run, failure=RELEASED, now=now, wait=False)

@@ -1,0 +1,98 @@
+"""What a worker does with a run while it holds it: claim, start, heartbeat."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
+
+from hub.core.errors import Conflict, HubError, NotAllowed
+from hub.runs.errors import NotClaimable, StaleAttempt
+from hub.runs.gpus import need_of
+from hub.runs.kinds import spec_of
+from hub.runs.models import Run, Worker
+from hub.runs.queries import claimable_runs
+from hub.runs.services.finishing import end_attempt
+from hub.runs.tokens import new_run_token, token_digest
+from hub.runs.transitions import HELD, move
+
+logger = logging.getLogger(__name__)
+
+
+def lease_end(now: datetime) -> datetime:
+    """When a lease that is renewed now runs out."""
+    return now + timedelta(seconds=settings.HUB.lease_seconds)
+
+
+def claim_run(*, run_id: str, worker: Worker, now: datetime, gpus: Sequence[int] = ()) -> Claim:
+    """Lease a waiting run to `worker`, which has set aside GPUs with so much free memory (MB each).
+
+    Raises NotClaimable when another was faster, it may not have this run, or the run needs more than those GPUs.
+    """
+    run = claimable_runs(worker, worker.queues, now=now).filter(pk=run_id).first()
+    if run is None or not need_of(run).fits(gpus):
+        raise NotClaimable
+    token = new_run_token(run.pk, run.attempt + 1)
+    try:
+        run = move(
+            run,
+            RunState.LEASED,
+            attempt=run.attempt + 1,
+            worker=worker,
+            token_digest=token_digest(token),
+            lease_expires_at=lease_end(now),
+            not_before=None,
+            progress=None,
+        )
+    except Conflict as error:
+        raise NotClaimable from error
+    return Claim(
+        run_id=str(run.pk),
+        kind=RunKind(run.kind),
+        attempt=run.attempt,
+        token=token,
+        lease_seconds=settings.HUB.lease_seconds,
+        owner=run.owner.slug,
+        payload=_payload(run, now),
+    )
+
+
+def _payload(run: Run, now: datetime) -> dict[str, object]:
+    """The kind's payload. What cannot be made (its model was deleted, say) fails the run with the reason."""
+    try:
+        if not run.created_by.is_active:
+            raise NotAllowed("the user who started this is disabled", code="user_disabled", hint="start it anew")
+        return spec_of(run.kind).payload(run).model_dump(mode="json")
+    except HubError as error:
+        logger.info("run %s has no payload: %s", run.pk, error.message)
+        failure = Failure(
+            kind=FailureKind.ENVIRONMENT, code=error.code, message=error.message, hint=error.hint or "start it anew"
+        )
+        end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
+        raise NotClaimable from error
+
+
+def start_run(*, run: Run, now: datetime) -> Run:
+    """The worker begins. Again is a no-op, so that a lost answer can be asked for again."""
+    if run.state == RunState.RUNNING:
+        return run
+    try:
+        return move(run, RunState.RUNNING, started_at=now, lease_expires_at=lease_end(now))
+    except Conflict as error:
+        raise StaleAttempt from error
+
+
+def heartbeat_run(*, run: Run, progress: Progress | None, now: datetime) -> HeartbeatReply:
+    """Renew the lease and note the progress. Raises StaleAttempt when the lease has gone to somebody else."""
+    held = Run.objects.filter(pk=run.pk, attempt=run.attempt, state__in=HELD)
+    if progress is None:
+        changed = held.update(lease_expires_at=lease_end(now))
+    else:
+        changed = held.update(lease_expires_at=lease_end(now), progress=progress.model_dump(mode="json"))
+    if changed != 1:
+        raise StaleAttempt
+    cancel = Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists()
+    return HeartbeatReply(cancel=cancel, lease_seconds=settings.HUB.lease_seconds)

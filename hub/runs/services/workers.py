@@ -1,0 +1,65 @@
+"""Worker tokens, and workers that join with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from envhub.protocol.runs import JoinRequest
+
+from hub.accounts.models import Owner
+from hub.core.errors import NotAllowed
+from hub.runs.models import Worker, WorkerToken
+from hub.runs.tokens import new_worker_token, token_digest
+
+SEEN_IS_NOTED_EVERY = timedelta(seconds=5)
+
+
+def create_worker_token(
+    *, name: str, queues: Iterable[str] = (), owners: Iterable[Owner] = ()
+) -> tuple[str, WorkerToken]:
+    """A new worker token: its secret (never stored) and its row. No queues, no owners: all of them."""
+    secret = new_worker_token()
+    with transaction.atomic():
+        token = WorkerToken.objects.create(name=name, digest=token_digest(secret), queues=list(queues))
+        token.owners.set(owners)
+    return secret, token
+
+
+def revoke_worker_token(*, token: WorkerToken, now: datetime) -> WorkerToken:
+    """Cut off all workers of a token at once; what they hold returns to the queue when its lease runs out."""
+    if token.revoked_at is None:
+        token.revoked_at = now
+        token.save(update_fields=["revoked_at"])
+    return token
+
+
+def join_worker(*, token: WorkerToken, request: JoinRequest, now: datetime) -> Worker:
+    """The worker's row: one per token, name and host, so that joining again is safe. Raises NotAllowed."""
+    foreign = sorted(set(request.queues) - set(token.queues)) if token.queues else []
+    if foreign:
+        raise NotAllowed(
+            f"this worker token does not serve: {', '.join(foreign)}",
+            code="queue_not_allowed",
+            hint="make a token with these queues: manage.py create_worker_token",
+        )
+    worker, _ = Worker.objects.update_or_create(
+        token=token,
+        name=request.name[:100],
+        hostname=request.hostname[:255],
+        defaults={
+            "queues": list(request.queues),
+            "slots": request.slots,
+            "sandbox": request.sandbox[:16],
+            "facts": request.facts.model_dump(mode="json"),
+            "seen_at": now,
+        },
+    )
+    return worker
+
+
+def note_worker(*, worker: Worker, now: datetime) -> None:
+    """Write that the worker is there, at most every few seconds."""
+    if now - worker.seen_at >= SEEN_IS_NOTED_EVERY:
+        Worker.objects.filter(pk=worker.pk).update(seen_at=now)

@@ -1,0 +1,59 @@
+"""The sweeper: one process of all hubs on a database sweeps, the others stand by. Started by `manage.py sweep`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+
+from hub.accounts.services import forget_old_counts
+from hub.runs.services import cancel_overdue, expire_leases
+from hub.runs.sweep_lock import AdvisoryLock, RowLock, sweep_lock
+
+logger = logging.getLogger(__name__)
+EVERY_S = 1.0
+
+
+class Sweeper:
+    """One loop; `stop` ends it (from a signal handler or another thread)."""
+
+    def __init__(self, lock: AdvisoryLock | RowLock | None = None) -> None:
+        self._lock = lock or sweep_lock()
+        self._stopped = threading.Event()
+        self._began: datetime | None = None
+
+    def stop(self, *_: object) -> None:
+        """End `run`."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Sweep until stopped. A database that is away is waited for."""
+        while not self._stopped.is_set():
+            close_old_connections()
+            try:
+                self.sweep(timezone.now())
+            except DatabaseError as error:
+                logger.warning("the sweeper cannot use the database: %s", error)
+            self._stopped.wait(EVERY_S)
+        self._lock.give_back()
+
+    def sweep(self, now: datetime) -> int:
+        """One pass, if this process may sweep; how many runs it moved.
+
+        Leases are left alone for one lease after the start: had the whole hub been away, workers must get the chance
+        to renew what they could not.
+        """
+        if not self._lock.take(now):
+            self._began = None
+            return 0
+        if self._began is None:
+            self._began = now
+            forget_old_counts(now=now)
+        moved = cancel_overdue(now)
+        if now - self._began >= timedelta(seconds=settings.HUB.lease_seconds):
+            moved += expire_leases(now)
+        return moved

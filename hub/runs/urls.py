@@ -1,0 +1,28 @@
+"""Routes of the runs app."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from hub.runs import api, fleet_api, fleet_pages, pages, worker_api
+
+api_urls: list[URLPattern | URLResolver] = [
+    path("workers", fleet_api.workers),
+    path("workers/<uuid:worker_id>", fleet_api.worker_detail),
+    path("workers/join", worker_api.worker_join),
+    path("workers/<uuid:worker_id>/claimable", worker_api.worker_claimable),
+    path("runs", api.run_list),
+    path("runs/<uuid:run_id>", api.run_detail),
+    path("runs/<uuid:run_id>/log", api.run_log),
+    path("runs/<uuid:run_id>/cancel", api.run_cancel),
+    path("runs/<uuid:run_id>/claim", worker_api.run_claim),
+    path("runs/<uuid:run_id>/start", worker_api.run_start),
+    path("runs/<uuid:run_id>/heartbeat", worker_api.run_heartbeat),
+    path("runs/<uuid:run_id>/finish", worker_api.run_finish),
+]
+page_urls: list[URLPattern | URLResolver] = [
+    path("settings/workers", fleet_pages.worker_list, name="workers"),
+    path("settings/workers/<uuid:worker_id>/revoke", fleet_pages.worker_revoke, name="worker-revoke"),
+    path("runs", pages.run_list, name="runs"),
+    path("runs/<uuid:run_id>", pages.run_detail, name="run"),
+    path("runs/<uuid:run_id>/log", pages.run_log, name="run-log"),
+    path("runs/<uuid:run_id>/cancel", pages.run_cancel, name="run-cancel"),
+]

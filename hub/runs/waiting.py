@@ -1,0 +1,93 @@
+"""Why a queued run waits, in words: back-off, no worker, too few GPUs, runs ahead, or no free slot.
+
+Bounded queries for any page.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Sum
+from envhub.protocol.gpus import in_words
+from envhub.protocol.runs import RunState, WorkerFacts
+
+from hub.runs.gpus import need_of
+from hub.runs.models import Run, Worker
+from hub.runs.queries import silent_after
+from hub.runs.transitions import HELD
+
+MOST_COUNTED = 1000  # runs ahead
+
+
+def online_workers(now: datetime) -> list[Worker]:
+    """The workers that have been heard of lately, with their tokens and those tokens' owners."""
+    workers = Worker.objects.filter(seen_at__gt=now - silent_after(), token__revoked_at__isnull=True)
+    return list(workers.select_related("token").prefetch_related("token__owners").order_by("-seen_at")[:500])
+
+
+def serves(worker: Worker, run: Run) -> bool:
+    """Whether the worker could take this run: its queues, its token's queues and owners."""
+    token = worker.token
+    owners = {owner.pk for owner in token.owners.all()}
+    queue_fits = run.queue in worker.queues and (not token.queues or run.queue in token.queues)
+    return queue_fits and (not owners or run.owner_id in owners)
+
+
+def waiting_reasons(runs: Iterable[Run], *, now: datetime) -> dict[UUID, str]:
+    """The reason for each queued run among `runs`."""
+    queued = [run for run in runs if run.state == RunState.QUEUED]
+    if not queued:
+        return {}
+    workers = online_workers(now)
+    lines = {queue: _line(queue, now) for queue in sorted({run.queue for run in queued})}
+    held = _held_gpus() if any(run.gpus for run in queued) else {}
+    return {run.pk: _reason(run, workers, lines[run.queue], held, now) for run in queued}
+
+
+def _line(queue: str, now: datetime) -> list[UUID]:
+    """The first waiting runs of a queue, oldest first, without those that are backing off."""
+    waiting = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).exclude(not_before__gt=now)
+    return list(waiting.order_by("pk").values_list("pk", flat=True)[: MOST_COUNTED + 1])
+
+
+def _held_gpus() -> dict[UUID | None, int]:
+    """How many GPUs of each worker its runs hold."""
+    rows = Run.objects.filter(state__in=HELD, gpus__gt=0).order_by("worker_id").values_list("worker_id")
+    return dict(rows.annotate(Sum("gpus")))
+
+
+def _reason(
+    run: Run, workers: Sequence[Worker], line: list[UUID], held: Mapping[UUID | None, int], now: datetime
+) -> str:
+    if run.not_before is not None and run.not_before > now:
+        seconds = math.ceil((run.not_before - now).total_seconds())
+        return f"waiting {seconds} s before attempt {run.attempt + 1}"
+    serving = [worker for worker in workers if serves(worker, run)]
+    if not serving:
+        kind = "GPU" if run.queue == "gpu" else run.queue
+        return f"no {kind} worker is online"
+    ahead = bisect_left(line, run.pk)
+    if run.gpus:
+        sizes = {worker.pk: _gpus_of(worker) for worker in serving}
+        enough = [worker for worker in serving if need_of(run).fits(sizes[worker.pk])]
+        if not enough:
+            every = in_words(size for owned in sizes.values() for size in owned)
+            return f"needs {need_of(run).words()} on one worker; the online workers have {every}"
+        if all(len(sizes[worker.pk]) - held.get(worker.pk, 0) < run.gpus for worker in enough):
+            return f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}"
+    return _ahead(ahead) if ahead else "waiting for a free slot"
+
+
+def _gpus_of(worker: Worker) -> list[int]:
+    """Its GPUs' memory in MB."""
+    return [gpu.memory_mb for gpu in WorkerFacts.model_validate(worker.facts).gpus]
+
+
+def _ahead(number: int) -> str:
+    if number > MOST_COUNTED:
+        return f"more than {MOST_COUNTED} runs ahead"
+    return f"{number} {'run' if number == 1 else 'runs'} ahead"

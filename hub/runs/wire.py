@@ -1,0 +1,68 @@
+"""Runs as wire types, with the reasons why queued ones wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from envhub.protocol.runs import Failure, LogPage, Progress, RunKind, RunState, RunView, WorkerFacts, WorkerView
+
+from hub.runs.models import Run, Worker
+from hub.runs.queries import LogText, silent_after
+from hub.runs.waiting import waiting_reasons
+
+
+def run_view(run: Run, waiting_for: str | None) -> RunView:
+    """One run; its owner and created_by must have been selected with it."""
+    return RunView(
+        id=str(run.pk),
+        kind=RunKind(run.kind),
+        state=RunState(run.state),
+        owner=run.owner.slug,
+        created_by=run.created_by.username,
+        subject=run.subject,
+        subject_url=run.subject_url,
+        queue=run.queue,
+        attempt=run.attempt,
+        waiting_for=waiting_for,
+        progress=None if run.progress is None else Progress.model_validate(run.progress),
+        failure=None if run.failure is None else Failure.model_validate(run.failure),
+        cancel_requested=run.cancel_requested_at is not None,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+    )
+
+
+def run_views(runs: Sequence[Run], *, now: datetime) -> dict[UUID, RunView]:
+    """Each run's view by id, in the given order; two queries for all reasons together."""
+    reasons = waiting_reasons(runs, now=now)
+    return {run.pk: run_view(run, reasons.get(run.pk)) for run in runs}
+
+
+def worker_view(worker: Worker, *, now: datetime) -> WorkerView:
+    """A row of `queries.all_workers`."""
+    revoked = worker.token.revoked_at is not None
+    return WorkerView(
+        id=str(worker.pk),
+        name=worker.name,
+        hostname=worker.hostname,
+        online=not revoked and worker.seen_at > now - silent_after(),
+        revoked=revoked,
+        queues=tuple(worker.queues),
+        slots=worker.slots,
+        sandbox=worker.sandbox,
+        facts=WorkerFacts.model_validate(worker.facts),
+        token=worker.token.name,
+        owners=tuple(sorted(owner.slug for owner in worker.token.owners.all())),
+        running=worker.running,  # type: ignore[attr-defined]
+        joined_at=worker.joined_at,
+        seen_at=worker.seen_at,
+    )
+
+
+def log_page(run: Run, attempt: int, offset: int, log: LogText) -> LogPage:
+    """Part of an attempt's log; `done` when nothing will follow."""
+    over = RunState(run.state).is_final or attempt < run.attempt
+    return LogPage(attempt=attempt, offset=offset, next_offset=log.next_offset, text=log.text, done=over and log.at_end)

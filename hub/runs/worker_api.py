@@ -1,0 +1,150 @@
+"""What workers call: join, ask for runs, claim; and with a run token: start, heartbeat, log, finish."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from envhub.protocol.runs import (
+    Claim,
+    ClaimableReply,
+    ClaimRequest,
+    FinishRequest,
+    Heartbeat,
+    HeartbeatReply,
+    JoinReply,
+    JoinRequest,
+    LogAppend,
+    LogAppended,
+    RunView,
+)
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.core.errors import Invalid, NotFound
+from hub.core.http import answer, parse
+from hub.core.queue import broker_options
+from hub.runs.authentication import require_run, require_worker
+from hub.runs.gpus import need_of, offered_runs
+from hub.runs.queries import claimable_runs, get_worker
+from hub.runs.services import (
+    append_log,
+    claim_run,
+    finish_run,
+    heartbeat_run,
+    join_worker,
+    note_worker,
+    start_run,
+)
+from hub.runs.wire import run_view
+
+MOST_GPUS = 64  # of one worker
+
+
+@extend_schema(request=JoinRequest, responses=JoinReply)
+@api_view(["POST"])
+def worker_join(request: Request) -> HttpResponse:
+    """A worker announces itself; safe to repeat."""
+    token = require_worker(request)
+    worker = join_worker(token=token, request=parse(request, JoinRequest), now=timezone.now())
+    hub = settings.HUB
+    broker_url = hub.resolved_broker_url()
+    return answer(
+        JoinReply(
+            worker_id=str(worker.pk),
+            broker_url=broker_url,
+            broker_options=broker_options(hub.data, broker_url),
+            poll_seconds=hub.worker_poll_seconds,
+            index_url=f"{str(hub.base_url).rstrip('/')}/index",
+        )
+    )
+
+
+@extend_schema(
+    parameters=[
+        OpenApiParameter("queue", str, many=True),
+        OpenApiParameter("free", int, many=True, description="free MB of each GPU that no run of the worker holds"),
+        OpenApiParameter("busy", int, many=True, description="MB of each GPU that one holds"),
+    ],
+    responses=ClaimableReply,
+)
+@api_view(["GET"])
+def worker_claimable(request: Request, worker_id: UUID) -> HttpResponse:
+    """What the worker may claim now, oldest first; asking is also its sign of life."""
+    worker = get_worker(require_worker(request).pk, worker_id)
+    now = timezone.now()
+    note_worker(worker=worker, now=now)
+    queues = request.query_params.getlist("queue") or worker.queues
+    runs = offered_runs(
+        claimable_runs(worker, queues, now=now), free=_sizes(request, "free"), busy=_sizes(request, "busy")
+    )
+    needs = {str(run.pk): need_of(run) for run in runs if run.gpus}
+    return answer(ClaimableReply(run_ids=tuple(str(run.pk) for run in runs), gpus=needs))
+
+
+def _sizes(request: Request, name: str) -> list[int]:
+    """Megabytes by GPU, from the query."""
+    given = request.query_params.getlist(name)
+    if len(given) > MOST_GPUS or not all(text.isdecimal() and len(text) < 10 for text in given):
+        raise Invalid(f"{name} must be megabytes, at most {MOST_GPUS} times", fields={name: "not megabytes"})
+    return [int(text) for text in given]
+
+
+@extend_schema(request=ClaimRequest, responses=Claim)
+@api_view(["POST"])
+def run_claim(request: Request, run_id: UUID) -> HttpResponse:
+    """Lease a run; 409 `run_not_claimable` when another worker was faster."""
+    token = require_worker(request)
+    body = parse(request, ClaimRequest)
+    worker = get_worker(token.pk, _uuid(body.worker_id))
+    now = timezone.now()
+    note_worker(worker=worker, now=now)
+    return answer(claim_run(run_id=str(run_id), worker=worker, now=now, gpus=body.gpus))
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise NotFound("this worker has not joined", code="worker_unknown", hint="join again") from error
+
+
+@extend_schema(request=None, responses=RunView)
+@api_view(["POST"])
+def run_start(request: Request, run_id: UUID) -> HttpResponse:
+    """The worker begins its attempt."""
+    with transaction.atomic():
+        run = start_run(run=require_run(request, run_id), now=timezone.now())
+    return answer(run_view(run, None))
+
+
+@extend_schema(request=Heartbeat, responses=HeartbeatReply)
+@api_view(["POST"])
+def run_heartbeat(request: Request, run_id: UUID) -> HttpResponse:
+    """Renew the lease; the answer says whether to stop."""
+    body = parse(request, Heartbeat)
+    run = require_run(request, run_id)
+    return answer(heartbeat_run(run=run, progress=body.progress, now=timezone.now()))
+
+
+def append_piece(request: Request, run_id: UUID) -> HttpResponse:
+    """POST of the run's log, by its worker; a gap is 409 `log_gap` with the offset to go back to."""
+    body = parse(request, LogAppend)
+    with transaction.atomic():
+        run = require_run(request, run_id)
+        return answer(LogAppended(next_offset=append_log(run=run, offset=body.offset, text=body.text)))
+
+
+@extend_schema(request=FinishRequest, responses=RunView)
+@api_view(["POST"])
+def run_finish(request: Request, run_id: UUID) -> HttpResponse:
+    """The worker's last word; saying it again is safe."""
+    body = parse(request, FinishRequest)
+    with transaction.atomic():
+        run = require_run(request, run_id, ended_too=True)
+        run = finish_run(run=run, request=body, now=timezone.now())
+    return answer(run_view(run, None))

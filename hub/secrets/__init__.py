@@ -1,0 +1,1 @@
+"""Secrets of owners, encrypted at rest, granted to runs by their starter."""

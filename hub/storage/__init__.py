@@ -1,0 +1,1 @@
+"""Content-addressed blobs on files or S3, presigned transfers."""

@@ -1,0 +1,230 @@
+"""The S3 backend (production size): presigned requests bound to the SHA-256 checksum, so the store itself refuses
+other bytes. Works with anything that speaks S3 with checksums (AWS, MinIO, Ceph, Garage, moto)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, cast
+from uuid import UUID
+
+import boto3
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from envhub.protocol.base import Upload
+
+from hub.core.errors import Invalid, NotFound, Unavailable
+from hub.storage.backends.interface import Stored
+from hub.storage.disposition import attachment
+
+S3Client: TypeAlias = Any  # boto3's clients are made at run time
+CHUNK = 1024 * 1024
+GB = 1024**3
+ONE_COPY = TransferConfig(multipart_threshold=5 * GB, multipart_chunksize=GB)  # S3 copies up to 5 GB in one call
+_ABSENT = {"404", "NoSuchKey", "NotFound"}
+
+
+def checksum(sha256: str) -> str:
+    """A hexadecimal SHA-256 as S3 writes it: base64."""
+    return base64.b64encode(bytes.fromhex(sha256)).decode()
+
+
+def make_client(*, region: str, endpoint_url: str) -> S3Client:
+    """Credentials come from boto's own chain (environment, profile, instance role)."""
+    config = Config(
+        signature_version="s3v4",
+        s3={"addressing_style": "path" if endpoint_url else "auto"},
+        connect_timeout=5,
+        read_timeout=60,
+        retries={"max_attempts": 3, "mode": "standard"},
+        request_checksum_calculation="when_required",  # else boto binds a CRC32 of nothing to presigned PUTs
+    )
+    session = boto3.session.Session()  # the default one is shared and keeps its first credentials
+    return session.client("s3", region_name=region, endpoint_url=endpoint_url or None, config=config)
+
+
+class S3Backend:
+    """Implements `interface.Backend` on one bucket; keys are `blobs/ab/<sha256>`, inboxes `uploads/<holder>/`."""
+
+    def __init__(self, *, bucket: str, region: str, endpoint_url: str, public_endpoint_url: str) -> None:
+        self.bucket = bucket
+        self.client = make_client(region=region, endpoint_url=endpoint_url)
+        same = public_endpoint_url in ("", endpoint_url)
+        self.signer = self.client if same else make_client(region=region, endpoint_url=public_endpoint_url)
+
+    @staticmethod
+    def key(sha256: str) -> str:
+        """The object's key."""
+        return f"blobs/{sha256[:2]}/{sha256}"
+
+    def stat(self, sha256: str) -> Stored | None:
+        """See interface."""
+        with _answering():
+            try:
+                head = self.client.head_object(Bucket=self.bucket, Key=self.key(sha256))
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _ABSENT:
+                    return None
+                raise
+        return Stored(sha256, head["ContentLength"], head["LastModified"])
+
+    @staticmethod
+    def upload_key(sha256: str, holder: UUID) -> str:
+        """The place of `sha256` in an inbox."""
+        return f"uploads/{holder}/{sha256}"
+
+    def take_upload(self, sha256: str, holder: UUID) -> int | None:
+        """Copied by the store itself. Its own checksum is believed when it kept one, else all bytes are read once."""
+        key = self.upload_key(sha256, holder)
+        with _answering():
+            try:
+                head = self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _ABSENT:
+                    return None
+                raise
+            kept = head.get("ChecksumSHA256")
+            actual = base64.b64decode(kept).hex() if kept else self._read_hash(key)
+            if actual != sha256:
+                raise Invalid("the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": actual})
+            source = {"Bucket": self.bucket, "Key": key}
+            self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_COPY)
+        return int(head["ContentLength"])
+
+    def drop_upload(self, sha256: str, holder: UUID) -> None:
+        """See interface."""
+        with _answering():
+            self.client.delete_object(Bucket=self.bucket, Key=self.upload_key(sha256, holder))
+
+    def drop_old_uploads(self, before: datetime) -> None:
+        """See interface."""
+        with _answering():
+            for item in self._listed("uploads/"):
+                if item["LastModified"] < before:
+                    self.client.delete_object(Bucket=self.bucket, Key=item["Key"])
+
+    def _listed(self, prefix: str) -> Iterator[dict[str, Any]]:
+        for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+            yield from page.get("Contents", [])
+
+    def _read_hash(self, key: str) -> str:
+        digest = hashlib.sha256()
+        body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
+        for chunk in body.iter_chunks(CHUNK):
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def write(self, sha256: str, source: BinaryIO) -> int:
+        """Spooled and hashed first: S3 wants the checksum before the body."""
+        with tempfile.TemporaryFile() as spool:
+            digest = hashlib.sha256()
+            while chunk := source.read(CHUNK):
+                digest.update(chunk)
+                spool.write(chunk)
+            if digest.hexdigest() != sha256:
+                raise Invalid(
+                    "the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": digest.hexdigest()}
+                )
+            size = spool.tell()
+            spool.seek(0)
+            with _answering():
+                self.client.put_object(
+                    Bucket=self.bucket,
+                    Key=self.key(sha256),
+                    Body=spool,
+                    ContentLength=size,
+                    ContentType="application/octet-stream",
+                    ChecksumSHA256=checksum(sha256),
+                )
+        return size
+
+    def open(self, sha256: str) -> BinaryIO:
+        """See interface."""
+        with _answering():
+            body = self.client.get_object(Bucket=self.bucket, Key=self.key(sha256))["Body"]
+        return cast("BinaryIO", body)
+
+    @contextmanager
+    def local_path(self, sha256: str) -> Iterator[Path]:
+        """A temporary download."""
+        with tempfile.NamedTemporaryFile(prefix="hub-blob-") as file, self.open(sha256) as stream:
+            while chunk := stream.read(CHUNK):
+                file.write(chunk)
+            file.flush()
+            yield Path(file.name)
+
+    def delete(self, sha256: str) -> None:
+        """See interface."""
+        with _answering():
+            self.client.delete_object(Bucket=self.bucket, Key=self.key(sha256))
+
+    def every(self) -> Iterator[Stored]:
+        """See interface."""
+        with _answering():
+            for item in self._listed("blobs/"):
+                yield Stored(item["Key"].rpartition("/")[2], item["Size"], item["LastModified"])
+
+    def presign_put(self, sha256: str, size: int, *, holder: UUID, seconds: int) -> Upload:
+        """Checksum, length and type are signed: the store refuses any other bytes."""
+        headers = {
+            "x-amz-checksum-sha256": checksum(sha256),
+            "Content-Length": str(size),
+            "Content-Type": "application/octet-stream",
+        }
+        with _answering():
+            url = self.signer.generate_presigned_url(
+                "put_object",
+                Params={
+                    "Bucket": self.bucket,
+                    "Key": self.upload_key(sha256, holder),
+                    "ChecksumSHA256": headers["x-amz-checksum-sha256"],
+                    "ContentLength": size,
+                    "ContentType": headers["Content-Type"],
+                },
+                ExpiresIn=seconds,
+            )
+        return Upload(sha256=sha256, url=url, headers=headers)
+
+    def presign_get(self, sha256: str, *, filename: str, seconds: int) -> str:
+        """The answer's disposition and type are signed too: never shown inline."""
+        with _answering():
+            url = self.signer.generate_presigned_url(
+                "get_object",
+                Params={
+                    "Bucket": self.bucket,
+                    "Key": self.key(sha256),
+                    "ResponseContentDisposition": attachment(filename or sha256),
+                    "ResponseContentType": "application/octet-stream",
+                },
+                ExpiresIn=seconds,
+            )
+        return str(url)
+
+    def check(self) -> None:
+        """See interface."""
+        with _answering():
+            self.client.head_bucket(Bucket=self.bucket)
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turns boto's errors into the hub's."""
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in _ABSENT:
+            raise NotFound("the bytes are not there", code="blob_missing") from error
+        raise Unavailable(f"object storage refused: {code}") from error
+    except NoCredentialsError as error:
+        raise Unavailable(
+            "object storage has no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
+    except BotoCoreError as error:
+        raise Unavailable("object storage does not answer") from error

@@ -1,0 +1,100 @@
+"""Serving a stored file: ranges, streamed under ASGI and WSGI alike, as an attachment that no browser will render."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+
+from hub.core.errors import NotFound
+from hub.storage.disposition import attachment
+
+CHUNK = 512 * 1024
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+def read_range(header: str, size: int) -> tuple[int, int] | None:
+    """The half-open byte range that `header` asks for; None for all of it. Raises ValueError when unsatisfiable.
+
+    Several ranges at once, or something else than bytes, are answered with the whole (RFC 9110 allows it).
+    """
+    match = _RANGE.fullmatch(header.strip())
+    if not match or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if first == "":
+        start, stop = max(0, size - int(last)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+    if start >= stop:
+        raise ValueError(header)
+    return start, stop
+
+
+def _chunks(path: Path, start: int, stop: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < stop and (data := file.read(min(CHUNK, stop - start))):
+            start += len(data)
+            yield data
+
+
+async def _async_chunks(path: Path, start: int, stop: int) -> AsyncIterator[bytes]:
+    """Django collects a plain iterator in memory under ASGI; reading in a thread keeps it streaming."""
+    chunks = _chunks(path, start, stop)
+    read = sync_to_async(lambda: next(chunks, b""), thread_sensitive=False)
+    while data := await read():
+        yield data
+
+
+def serve_file(request: HttpRequest, path: Path, *, filename: str) -> HttpResponseBase:
+    """The bytes of an immutable file. Raises NotFound."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise NotFound("the bytes are not there", code="blob_missing") from error
+    try:
+        wanted = read_range(request.headers.get("Range", ""), size)
+    except ValueError:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    start, stop = wanted or (0, size)
+    headers = {
+        "Content-Disposition": attachment(filename),
+        "Content-Type": "application/octet-stream",
+        "Content-Length": str(stop - start),
+        "Accept-Ranges": "bytes",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=31536000, immutable",
+        "ETag": f'"{path.name}"',
+    }
+    if wanted:
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    status = 206 if wanted else 200
+    if request.method == "HEAD":
+        return HttpResponse(status=status, headers=headers)
+    stream = _async_chunks if isinstance(request, ASGIRequest) else _chunks
+    return StreamingHttpResponse(stream(path, start, stop), status=status, headers=headers)
+
+
+def stream_pieces(
+    request: HttpRequest, pieces: Iterator[bytes], *, content_type: str, filename: str
+) -> StreamingHttpResponse:
+    """What is made while it is sent, as a download."""
+    headers = {"Content-Disposition": attachment(filename), "X-Content-Type-Options": "nosniff"}
+    content = _in_thread(pieces) if isinstance(request, ASGIRequest) else pieces
+    return StreamingHttpResponse(content, content_type=content_type, headers=headers)
+
+
+async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Django collects a plain iterator in memory under ASGI; stepping it in a thread keeps it streaming."""
+    step = sync_to_async(_step)
+    while (piece := await step(pieces)) is not None:
+        yield piece
+
+
+def _step(pieces: Iterator[bytes]) -> bytes | None:
+    return next(pieces, None)

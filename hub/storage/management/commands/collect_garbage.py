@@ -1,0 +1,26 @@
+"""`manage.py collect_garbage`: deletes stored bytes that nothing refers to. Run it daily."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from hub.storage.services import collect_garbage
+
+
+class Command(BaseCommand):
+    """Safe at any time: what is in use is protected by the database, what is young is left alone."""
+
+    help = "Delete unreferenced blobs that are older than a day."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Arguments."""
+        parser.add_argument("--hours", type=float, default=24.0, help="keep what is younger")
+
+    def handle(self, *args: Any, hours: float, **options: Any) -> None:
+        """Run."""
+        blobs, size = collect_garbage(now=timezone.now(), older_than=timedelta(hours=hours))
+        self.stdout.write(f"{blobs} blobs deleted, {size} bytes")

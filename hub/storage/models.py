@@ -1,0 +1,47 @@
+"""Blobs: bytes by SHA-256. The bytes lie in object storage; the row says that they are there."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import models
+
+EVERYBODY = UUID(int=0)  # the holder of what anybody may refer to: wheels of the public index
+
+
+class Blob(models.Model):
+    """One immutable piece of content. Other apps refer to it with on_delete=PROTECT."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    size = models.BigIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
+class BlobHolder(models.Model):
+    """An owner that has shown the bytes, so that naming their hash is enough from then on; see storage.services.
+
+    `holder` is an owner's id or EVERYBODY. It keeps nothing alive: a collected blob is uploaded again.
+    """
+
+    blob = models.ForeignKey(Blob, on_delete=models.CASCADE, related_name="holders")
+    holder = models.UUIDField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["blob", "holder"], name="blob_holder_once")]
+
+    def __str__(self) -> str:
+        return f"{self.blob_id[:12]} of {self.holder}"
+
+
+class StorageUse(models.Model):
+    """Bytes of all blobs of one holder; see hub.storage.quota, which alone moves it."""
+
+    holder = models.UUIDField(primary_key=True)
+    size = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes of {self.holder}"

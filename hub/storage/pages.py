@@ -1,0 +1,28 @@
+"""The page that shows how much the user's owners have stored."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from hub.accounts.models import Role
+from hub.accounts.queries import member_owners
+from hub.core.pages import show
+from hub.storage.quota import quota, used_by
+
+
+@never_cache
+@login_required
+@require_safe
+def storage_use(request: HttpRequest) -> HttpResponse:
+    """Bytes of each owner that the user belongs to, against the limit."""
+    owners, limit = list(member_owners(request.user, Role.READER)), quota()
+    used = used_by(owner.pk for owner in owners)
+    rows = [(owner.slug, used[owner.pk], _percent(used[owner.pk], limit)) for owner in owners]
+    return show(request, "storage/storage_use.html", {"section": "settings", "rows": rows, "limit": limit})
+
+
+def _percent(used: int, limit: int | None) -> int:
+    return min(100, round(100 * used / limit)) if limit else 0

@@ -1,0 +1,166 @@
+"""Writes of the storage app: uploads in two steps (prepare, confirm), bytes that the hub stores, and the garbage.
+
+Every owner has an inbox of its own, where its uploads go; confirming takes them from there. So whoever refers to bytes
+has had them, whether or not somebody else stored the same before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import ProtectedError, QuerySet, RestrictedError
+from envhub.protocol.base import Upload
+
+from hub.core.errors import Invalid, TooLarge
+from hub.storage.models import EVERYBODY, Blob, BlobHolder
+from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get
+from hub.storage.quota import charge, check_room, release
+
+__all__ = [
+    "EVERYBODY",
+    "collect_garbage",
+    "confirm_blob",
+    "get_blob",
+    "held_sizes",
+    "local_or_temp_path",
+    "open_blob",
+    "prepare_uploads",
+    "presign_get",
+    "share_blobs",
+    "store_bytes",
+    "store_file",
+]
+
+MAX_BLOB = 16 * 1024**3  # checkpoints are the largest
+UPLOAD_SECONDS = 3600
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def prepare_uploads(blobs: Iterable[tuple[str, int]], *, holder: UUID) -> list[Upload]:
+    """Where to PUT each of these (sha256, size) that `holder` has not shown yet, in order.
+
+    Raises Invalid, TooLarge, QuotaExceeded.
+
+    What only others have shown counts as missing: a hash is no secret, so knowing it must not give access to bytes.
+    """
+    wanted = dict(blobs)
+    for sha256, size in wanted.items():
+        _check(sha256, size)
+    held, store = held_sizes(wanted, holder), backend()
+    missing = [(sha256, size) for sha256, size in wanted.items() if sha256 not in held]
+    check_room(holder=holder, size=sum(size for _, size in missing))
+    return [store.presign_put(sha256, size, holder=holder, seconds=UPLOAD_SECONDS) for sha256, size in missing]
+
+
+def _check(sha256: str, size: int) -> None:
+    if not _SHA256.fullmatch(sha256):
+        raise Invalid("a blob is named by 64 hexadecimal digits", fields={"sha256": sha256[:80]})
+    if size < 0:
+        raise Invalid("a size cannot be negative", fields={"size": str(size)})
+    if size > MAX_BLOB:
+        raise TooLarge(f"a blob may have {MAX_BLOB} bytes, not {size}")
+
+
+def confirm_blob(sha256: str, size: int | None = None, *, holder: UUID) -> Blob:
+    """The row for bytes that `holder` has uploaded, now or before. Raises Invalid when they did not come or have
+    another size, QuotaExceeded."""
+    _check(sha256, size or 0)
+    stored = held_sizes([sha256], holder).get(sha256)
+    fresh = stored is None
+    if fresh:
+        stored = backend().take_upload(sha256, holder)
+    if stored is None:  # another call may have taken it a moment ago
+        stored = held_sizes([sha256], holder).get(sha256)
+    if stored is None:
+        raise Invalid("the bytes have not been uploaded", code="blob_missing", fields={"sha256": sha256})
+    if size is not None and stored != size:
+        raise Invalid(f"the blob has {stored} bytes, not {size}", code="size_mismatch", fields={"size": str(size)})
+    blob = _keep(sha256, stored, holder if fresh else None)
+    if fresh:
+        transaction.on_commit(lambda: backend().drop_upload(sha256, holder))
+    return blob
+
+
+def share_blobs(sha256s: Iterable[str]) -> None:
+    """From now on anybody may refer to these stored blobs by their hash."""
+    sha256s = sorted(sha256s)
+    rows = [BlobHolder(blob_id=sha256, holder=EVERYBODY) for sha256 in sha256s]
+    with transaction.atomic():
+        BlobHolder.objects.bulk_create(rows, ignore_conflicts=True)
+        for blob in Blob.objects.select_for_update().filter(pk__in=sha256s).order_by("pk"):
+            _let_go(blob, BlobHolder.objects.filter(blob=blob).exclude(holder=EVERYBODY))
+
+
+def store_bytes(data: bytes, *, holder: UUID | None = None) -> Blob:
+    """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    if not Blob.objects.filter(pk=sha256).exists():
+        backend().write(sha256, io.BytesIO(data))
+    return _keep(sha256, len(data), holder)
+
+
+def store_file(path: Path) -> Blob:
+    """Keep the content of a local file, read twice: once for its hash, once to store it."""
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        known = Blob.objects.filter(pk=sha256).first()
+        if known is not None:
+            return known
+        file.seek(0)
+        size = backend().write(sha256, file)
+    return _keep(sha256, size, None)
+
+
+def _keep(sha256: str, size: int, holder: UUID | None) -> Blob:
+    with transaction.atomic():
+        blob = Blob.objects.get_or_create(pk=sha256, defaults={"size": size})[0]
+        if holder is not None and BlobHolder.objects.get_or_create(blob=blob, holder=holder)[1]:
+            charge(holder=holder, size=blob.size)
+    return blob
+
+
+def _let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:
+    """End these holdings of a locked blob, and what they are charged for it."""
+    released = list(holders.values_list("holder", flat=True))
+    holders.delete()
+    release(holders=released, size=blob.size)
+
+
+def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1)) -> tuple[int, int]:
+    """Delete what nothing refers to: rows first (PROTECT refuses those in use), then bytes without a row.
+
+    Young blobs are kept: an upload is confirmed before the thing that refers to it exists. Returns (blobs, bytes).
+    """
+    store, blobs, size, since = backend(), 0, 0, now - older_than
+    store.drop_old_uploads(since)
+    for found in store.every():
+        if found.modified_at > since:
+            continue
+        with transaction.atomic():
+            row = Blob.objects.select_for_update().filter(pk=found.sha256).first()
+            if row is not None and (_is_young(row, since) or not _delete_row(row)):
+                continue
+            store.delete(found.sha256)
+        blobs, size = blobs + 1, size + found.size
+    return blobs, size
+
+
+def _is_young(row: Blob, since: datetime) -> bool:
+    return row.created_at > since or BlobHolder.objects.filter(blob=row, created_at__gt=since).exists()
+
+
+def _delete_row(row: Blob) -> bool:
+    try:
+        with transaction.atomic():
+            _let_go(row, BlobHolder.objects.filter(blob=row))
+            row.delete()
+    except (ProtectedError, RestrictedError):
+        return False
+    return True

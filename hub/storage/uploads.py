@@ -1,0 +1,51 @@
+"""Reading an upload's body with its announced size as the limit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+from django.conf import settings
+
+from hub.core.errors import HubError, TooLarge
+from hub.storage.signatures import verify
+
+_UPLOAD = re.compile(r"/api/v1/blobs/([0-9a-f]{64})")
+
+
+def body_limit(scope: dict[str, Any]) -> int:
+    """How many bytes an ASGI request may send: what a signed upload announced, or what any other request may."""
+    ordinary: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    upload = _UPLOAD.fullmatch(scope["path"]) if scope["method"] == "PUT" else None
+    if upload is None:
+        return ordinary
+    signature = parse_qs(scope["query_string"].decode("latin-1")).get("signature", [""])[0]
+    try:
+        return verify(signature, verb="PUT", sha256=upload[1]).size or 0
+    except HubError:
+        return ordinary  # the view says what is wrong with it
+
+
+class Readable(Protocol):
+    """Anything with read(n): a request, a file."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+
+
+class LimitedReader:
+    """Passes reads on; raises TooLarge as soon as more than `limit` bytes have come."""
+
+    def __init__(self, source: Readable, limit: int) -> None:
+        self._source = source
+        self._left = limit
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes (one more than is left at most, to notice an excess)."""
+        wanted = self._left + 1 if size < 0 else min(size, self._left + 1)
+        data = self._source.read(wanted)
+        self._left -= len(data)
+        if self._left < 0:
+            raise TooLarge("more bytes than announced")
+        return data

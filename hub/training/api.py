@@ -1,0 +1,147 @@
+"""Training runs over HTTP, for people and scripts: /api/v1/training. Workers report in hub.training.worker_api."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpResponse, StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.training import TrainingRequest, TrainingRolloutRow, TrainingRunView
+from envhub.protocol.training_metrics import StepMetrics
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.models import User
+from hub.accounts.permissions import check_read, require_scope
+from hub.accounts.queries import get_owner
+from hub.core.http import answer, parse
+from hub.core.pagination import newest_first
+from hub.training.exports import export_response
+from hub.training.models import TrainingRun
+from hub.training.paging import page_after, whole_number
+from hub.training.queries import (
+    filter_rollouts,
+    get_rollout,
+    get_step,
+    get_training,
+    list_training,
+    metrics_of,
+    read_record,
+    steps_after,
+)
+from hub.training.services import create_training, delete_training, resume_training, stop_training
+from hub.training.wire import rollout_row, training_detail, training_views
+
+
+@extend_schema(methods=["GET"], responses=Page[TrainingRunView])
+@extend_schema(methods=["POST"], request=TrainingRequest, responses={201: TrainingRunView})
+@api_view(["GET", "POST"])
+def training_runs(request: Request) -> HttpResponse:
+    """Visible training runs, newest first (`owner`, `model` narrow); POST starts one (for `owner`)."""
+    if request.method == "POST":
+        user = require_scope(request, Scope.WRITE)
+        body = parse(request, TrainingRequest)
+        owner = get_owner(user, request.GET.get("owner") or user.username)
+        created = create_training(user=user, owner=owner, request=body)
+        return _detail(user, created.pk, status=201)
+    check_read(request)
+    narrowed = {key: request.GET.get(key, "") for key in ("owner", "model")}
+    rows, following = newest_first(list_training(request.user, **narrowed), request)
+    return answer(Page[TrainingRunView](items=tuple(training_views(rows, now=timezone.now())), next=following))
+
+
+@extend_schema(methods=["GET"], responses=TrainingRunView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["GET", "DELETE"])
+def training_run(request: Request, training_id: UUID) -> HttpResponse:
+    """One run with its newest metrics, evaluations, health and adapters."""
+    if request.method == "DELETE":
+        user = require_scope(request, Scope.WRITE)
+        delete_training(user=user, training=get_training(user, training_id))
+        return HttpResponse(status=204)
+    row = readable(request, training_id)
+    return answer(training_detail(row, now=timezone.now()))
+
+
+@extend_schema(request=None, responses=TrainingRunView)
+@api_view(["POST"])
+def training_stop(request: Request, training_id: UUID) -> HttpResponse:
+    """Ask for an end; checkpoints and adapters that are there are kept."""
+    user = require_scope(request, Scope.WRITE)
+    stop_training(user=user, training=get_training(user, training_id))
+    return _detail(user, training_id)
+
+
+@extend_schema(request=None, responses=TrainingRunView)
+@api_view(["POST"])
+def training_resume(request: Request, training_id: UUID) -> HttpResponse:
+    """Go on from the newest checkpoint."""
+    user = require_scope(request, Scope.WRITE)
+    resume_training(user=user, training=get_training(user, training_id))
+    return _detail(user, training_id)
+
+
+@extend_schema(parameters=[OpenApiParameter("after_step", int)], responses=Page[StepMetrics])
+@api_view(["GET"])
+def training_metrics(request: Request, training_id: UUID) -> HttpResponse:
+    """Steps in order, those after `after_step`, each with the evaluations that followed it."""
+    row = readable(request, training_id)
+    plain = request._request
+    after = whole_number(plain, "after_step") or 0
+    steps, following = page_after(steps_after(row, after), plain, "after_step", lambda step: step.step)
+    return answer(Page[StepMetrics](items=tuple(metrics_of(row, steps)), next=following))
+
+
+@extend_schema(
+    parameters=[OpenApiParameter(name, str) for name in ("step", "environment", "outcome", "after")],
+    responses=Page[TrainingRolloutRow],
+)
+@api_view(["GET"])
+def training_rollouts(request: Request, training_id: UUID) -> HttpResponse:
+    """Slim rows of one step (default: the newest) in their order, narrowed by `environment` (label) and `outcome`."""
+    row = readable(request, training_id)
+    plain = request._request
+    after = whole_number(plain, "after")
+    step = get_step(row, whole_number(plain, "step"))
+    found = filter_rollouts(
+        step,
+        environment=request.GET.get("environment", ""),
+        outcome=request.GET.get("outcome", ""),
+        after=-1 if after is None else after,
+    )
+    number = step.step if step else 0
+    rows, following = page_after(found, plain, "after", lambda one: one.index, step=number)
+    return answer(Page[TrainingRolloutRow](items=tuple(rollout_row(one, number) for one in rows), next=following))
+
+
+@extend_schema(responses=RolloutRecord)
+@api_view(["GET"])
+def training_rollout(request: Request, training_id: UUID, step: int, index: int) -> HttpResponse:
+    """One whole rollout; its extras hold the token view."""
+    return answer(read_record(get_rollout(readable(request, training_id), step, index)))
+
+
+@extend_schema(
+    parameters=[OpenApiParameter("format", str)],
+    responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+)
+@api_view(["GET"])
+def training_export(request: Request, training_id: UUID) -> StreamingHttpResponse:
+    """Metrics as `format` jsonl or tensorboard, rollouts as parquet."""
+    row = readable(request, training_id)
+    return export_response(request._request, row, format=request.GET.get("format", "jsonl"))
+
+
+def readable(request: Request, training_id: UUID) -> TrainingRun:
+    """The run, if the caller may see it. Raises NotFound, NotAllowed."""
+    check_read(request)
+    return get_training(request.user, training_id)
+
+
+def _detail(user: User, training_id: UUID, status: int = 200) -> HttpResponse:
+    return answer(training_detail(get_training(user, training_id), now=timezone.now()), status=status)

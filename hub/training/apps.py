@@ -1,0 +1,19 @@
+"""App configuration: registers the train kind of run and the field that key rotation must know."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+from hub.secrets.encrypted_fields import register_encrypted_field
+
+
+class TrainingAppConfig(AppConfig):
+    """Registers the app under its short label."""
+
+    name = "hub.training"
+    label = "training"
+
+    def ready(self) -> None:
+        """Called once every app's models are loaded."""
+        register_encrypted_field(self.get_model("TrainingRun"), "encrypted_env")
+        import_module("hub.training.run_kind")

@@ -1,0 +1,75 @@
+"""Exports: metrics as JSON lines or as a TensorBoard file, rollouts as one Parquet file; streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import pyarrow as pa
+from django.http import HttpRequest, StreamingHttpResponse
+from envhub.packaging.segments import SCHEMA, read_row_groups
+from envhub.packaging.tensorboard import event_file
+from envhub.protocol.training_metrics import StepMetrics
+
+from hub.core.errors import Invalid
+from hub.evals.exports import parquet_pieces
+from hub.storage.downloads import stream_pieces
+from hub.storage.queries import local_or_temp_path
+from hub.training.models import StepSegment, TrainingRun
+from hub.training.queries import metrics_of, steps_after
+
+STEPS_AT_ONCE = 200
+COLUMNS = SCHEMA.append(pa.field("step", pa.int64()))
+
+
+class ExportFormat(StrEnum):
+    """What an export may look like."""
+
+    JSONL = "jsonl"
+    TENSORBOARD = "tensorboard"
+    PARQUET = "parquet"
+
+
+_TYPES = {
+    ExportFormat.JSONL: ("application/x-ndjson", "jsonl"),
+    ExportFormat.TENSORBOARD: ("application/octet-stream", "tfevents"),
+    ExportFormat.PARQUET: ("application/vnd.apache.parquet", "parquet"),
+}
+
+
+def export_response(request: HttpRequest, training: TrainingRun, *, format: str) -> StreamingHttpResponse:
+    """The export as a download. Raises Invalid for an unknown format."""
+    try:
+        chosen = ExportFormat(format)
+    except ValueError as error:
+        raise Invalid(f"format is one of {', '.join(ExportFormat)}", fields={"format": format[:100]}) from error
+    content_type, ending = _TYPES[chosen]
+    pieces = export_pieces(training, chosen)
+    return stream_pieces(request, pieces, content_type=content_type, filename=f"training-{training.pk}.{ending}")
+
+
+def export_pieces(training: TrainingRun, format: ExportFormat) -> Iterator[bytes]:
+    """The file in pieces."""
+    if format is ExportFormat.JSONL:
+        return (step.model_dump_json().encode() + b"\n" for step in _all_steps(training))
+    if format is ExportFormat.TENSORBOARD:
+        return event_file(_all_steps(training), started=training.created_at)
+    return parquet_pieces(_tables(training), COLUMNS)
+
+
+def _all_steps(training: TrainingRun) -> Iterator[StepMetrics]:
+    """Every step, some hundred in memory at a time."""
+    last = 0
+    while page := metrics_of(training, steps_after(training, last)[:STEPS_AT_ONCE]):
+        yield from page
+        last = page[-1].step
+
+
+def _tables(training: TrainingRun) -> Iterator[pa.Table]:
+    """Every row group of every step's segments, with its step."""
+    rows = StepSegment.objects.filter(step__training=training).select_related("step").order_by("step__step", "pk")
+    for segment in rows.iterator():
+        with local_or_temp_path(segment.blob_id) as path:
+            for table in read_row_groups(path):
+                steps = pa.array([segment.step.step] * table.num_rows, pa.int64())
+                yield table.append_column("step", steps)

@@ -1,0 +1,224 @@
+"""Training runs, one JSON row of metrics a step, the slim index over a step's rollouts, checkpoints, adapters."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from envhub.protocol.packages import Visibility
+from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import RunState
+from envhub.protocol.training_trainer import TrainingMode
+
+from hub.accounts.models import Owner
+from hub.catalog.models import Model
+from hub.core.ids import new_id
+from hub.registry.models import Version
+from hub.runs.models import Run
+from hub.storage.models import Blob
+
+
+class TrainingRun(models.Model):
+    """One model in training. `state` follows its run (hub.training.services.lifecycle)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="training_runs")
+    run = models.OneToOneField(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="training")
+    name = models.CharField(max_length=100, blank=True)
+    adapter_name = models.CharField(max_length=100)  # of what it puts into the catalog
+    model_name = models.CharField(max_length=255)  # as the configuration names it
+    model = models.ForeignKey(Model, null=True, blank=True, on_delete=models.PROTECT, related_name="training_runs")
+    repository = models.CharField(max_length=200, blank=True)  # of the Hugging Face cache, when there is no `model`
+    revision = models.CharField(max_length=40, blank=True)
+    parameters = models.BigIntegerField(null=True, blank=True)  # of the model
+    engine = models.CharField(max_length=8)  # that serves it, unless the configuration says otherwise
+    mode = models.CharField(max_length=4, choices=[(item.value, item.value) for item in TrainingMode])
+    warm_start = models.ForeignKey(
+        "Checkpoint", null=True, blank=True, on_delete=models.PROTECT, related_name="successors"
+    )
+    state = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunState])
+    visibility = models.CharField(
+        max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PRIVATE.value
+    )
+    config = models.JSONField()  # envhub.protocol.training_config.TrainingConfig
+    toml = models.TextField(blank=True)
+    encrypted_env = models.TextField(blank=True)  # of a JSON object: the secrets of the submission
+    max_steps = models.PositiveIntegerField()
+    step = models.PositiveIntegerField(default=0)  # the last reported
+    latest = models.JSONField(null=True, blank=True)  # its StepMetrics
+    best_reward = models.FloatField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "adapter_name"], name="training_adapter_name_once")]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="training_by_owner"),
+            models.Index(fields=["model_name", "-id"], name="training_by_model"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or str(self.pk)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more will be added, unless it is resumed."""
+        return RunState(self.state).is_final
+
+
+class Use(models.TextChoices):
+    """What a run does with an environment."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+class TrainingVersion(models.Model):
+    """An environment version of a run, pinned when it was submitted; `position` is that of its table in the TOML."""
+
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="versions")
+    use = models.CharField(max_length=5, choices=Use)
+    position = models.PositiveSmallIntegerField()
+    label = models.CharField(max_length=200)
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["training", "-use", "position"]
+        constraints = [models.UniqueConstraint(fields=["training", "use", "position"], name="training_version_once")]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class Step(models.Model):
+    """The metrics of one step, as the attempt that reported it last has them."""
+
+    id = models.BigAutoField(primary_key=True)
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    step = models.PositiveIntegerField()
+    metrics = models.JSONField()  # envhub.protocol.training_metrics.StepMetrics
+    run_id = models.UUIDField()  # who reported it
+    attempt = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["training", "step"], name="training_step_once")]
+
+    def __str__(self) -> str:
+        return str(self.step)
+
+
+class StepSegment(models.Model):
+    """One Parquet file of a step's rollouts (envhub.packaging.segments)."""
+
+    id = models.BigAutoField(primary_key=True)
+    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="segments")
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class TrainingRollout(models.Model):
+    """The slim row of one rollout of a step."""
+
+    id = models.BigAutoField(primary_key=True)
+    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="rollouts", db_index=False)
+    index = models.PositiveIntegerField()
+    environment = models.CharField(max_length=200)  # label
+    example = models.PositiveIntegerField()
+    group = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Outcome])
+    failure_kind = models.CharField(max_length=16, blank=True)
+    failure_message = models.CharField(max_length=300, blank=True)
+    reward = models.FloatField(null=True, blank=True)
+    advantage = models.FloatField(null=True, blank=True)
+    metrics = models.JSONField(default=dict)
+    admitted = models.BooleanField(default=True)
+    dropped = models.CharField(max_length=32, blank=True)
+    turns = models.PositiveIntegerField(default=0)
+    completion_tokens = models.BigIntegerField(default=0)
+    version_min = models.IntegerField(null=True, blank=True)
+    version_max = models.IntegerField(null=True, blank=True)
+    segment = models.ForeignKey(StepSegment, on_delete=models.CASCADE, related_name="rows")
+    row_group = models.PositiveSmallIntegerField()
+    row = models.PositiveSmallIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["step", "index"], name="training_rollout_once")]
+
+    def __str__(self) -> str:
+        return str(self.index)
+
+
+class TrainingEvaluation(models.Model):
+    """An evaluation of the policy during training."""
+
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="evaluations", db_index=False)
+    step = models.PositiveIntegerField()
+    label = models.CharField(max_length=200)
+    point = models.JSONField()  # envhub.protocol.training_metrics.EvaluationPoint
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["training", "step", "label"], name="training_evaluation_once")]
+
+    def __str__(self) -> str:
+        return f"{self.label} at {self.step}"
+
+
+class Checkpoint(models.Model):
+    """The whole state of a run after a step."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    step = models.PositiveIntegerField()
+    size = models.BigIntegerField(default=0)
+    file_count = models.PositiveIntegerField(default=0)
+    final = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["training", "step"], name="training_checkpoint_once")]
+
+    def __str__(self) -> str:
+        return f"step {self.step}"
+
+
+class CheckpointFile(models.Model):
+    """One file of a checkpoint."""
+
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, related_name="files", db_index=False)
+    path = models.CharField(max_length=255)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["checkpoint", "path"]
+        constraints = [models.UniqueConstraint(fields=["checkpoint", "path"], name="checkpoint_file_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Adapter(models.Model):
+    """What a run has put into the catalog: a LoRA adapter, or a whole model. It outlives its run."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    training = models.ForeignKey(
+        TrainingRun, null=True, blank=True, on_delete=models.SET_NULL, related_name="adapters", db_index=False
+    )
+    model = models.OneToOneField(Model, on_delete=models.CASCADE, related_name="adapter")
+    step = models.PositiveIntegerField()
+    mode = models.CharField(max_length=4, choices=[(item.value, item.value) for item in TrainingMode])
+    base_name = models.CharField(max_length=255)  # the model that it was trained from
+    rank = models.PositiveIntegerField(null=True, blank=True)
+    alpha = models.FloatField(null=True, blank=True)
+    size = models.BigIntegerField(default=0)
+    reward_mean = models.FloatField(null=True, blank=True)
+    final = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["training", "step"], name="training_adapter_once")]
+
+    def __str__(self) -> str:
+        return f"step {self.step}"

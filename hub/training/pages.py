@@ -1,0 +1,136 @@
+"""Pages of training runs together: the list, an environment's tab, starting, stopping and resuming one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from envhub.protocol.runs import RunState
+from envhub.protocol.training import TrainingRequest
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import get_owner, member_owners
+from hub.catalog.queries import visible_models
+from hub.core.errors import HubError
+from hub.core.http import validate
+from hub.core.pages import page, show
+from hub.core.pagination import newest_first
+from hub.registry.pages import environment_context
+from hub.registry.queries import search_environments
+from hub.training.charts import sparkline
+from hub.training.history import last_rewards
+from hub.training.models import TrainingRun, TrainingVersion
+from hub.training.queries import get_training, list_training, visible_training
+from hub.training.services import create_training, resume_training, stop_training
+from hub.training.wire import training_views
+
+PAGE = 30
+OFFERED = 200  # environments and models in the form's suggestions
+
+
+@page
+@require_safe
+def training_list(request: HttpRequest) -> HttpResponseBase:
+    """Visible runs, newest first, by model, owner and state."""
+    narrowed = {key: request.GET.get(key, "").strip() for key in ("model", "owner", "state")}
+    rows = list_training(request.user, owner=narrowed["owner"], model=narrowed["model"])
+    if narrowed["state"] in set(RunState):
+        rows = rows.filter(state=narrowed["state"])
+    found, following = newest_first(rows, request, default=PAGE)
+    context = {
+        "section": "training",
+        "narrowed": narrowed,
+        "states": [state.value for state in RunState],
+        "rows": listed(found),
+        "next": following,
+        "moving": any(not row.is_final for row in found) and "before" not in request.GET,
+    }
+    return show(request, "training/training_list.html", context)
+
+
+def listed(rows: list[TrainingRun]) -> list[dict[str, Any]]:
+    """Runs for training/_training_items.html."""
+    rewards = last_rewards(rows)
+    views = training_views(rows, now=timezone.now())
+    return [
+        {
+            "row": row,
+            "view": view,
+            "spark": sparkline(rewards.get(row.pk, [])),
+            "percent": round(100 * min(1.0, row.step / max(1, row.max_steps)), 1),
+        }
+        for row, view in zip(rows, views, strict=True)
+    ]
+
+
+@page
+@require_safe
+def environment_training(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """The Training tab of an environment: the runs that it was trained or evaluated in."""
+    context = environment_context(request, owner, name, tab="training")
+    uses = TrainingVersion.objects.filter(training=OuterRef("pk"), version__environment=context["environment"])
+    found, following = newest_first(visible_training(request.user).filter(Exists(uses)), request, default=PAGE)
+    return show(request, "training/environment_training.html", context | {"rows": listed(found), "next": following})
+
+
+@page
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def training_new(request: HttpRequest) -> HttpResponseBase:
+    """A configuration to fill in and submit; the same as a command. POST starts the run."""
+    user = cast("User", request.user)
+    form = {name: request.POST.get(name, request.GET.get(name, "")).strip() for name in ("environment", "model")}
+    context: dict[str, Any] = {
+        "section": "training",
+        "form": form,
+        "owners": member_owners(user, Role.MEMBER)[:100],
+        "owner": request.POST.get("owner", user.username),
+        "environments": search_environments(user).order_by("-pk")[:OFFERED],
+        "models": visible_models(user).filter(trainable=True)[:OFFERED],
+        "hub_url": str(settings.HUB.base_url).rstrip("/"),
+    }
+    if request.method != "POST":
+        toml = render_to_string("training/_new.toml", form)
+        return show(request, "training/training_new.html", context | {"toml": toml})
+    text = request.POST.get("toml", "").replace("\r\n", "\n")
+    try:
+        owner = get_owner(user, context["owner"])
+        created = create_training(user=user, owner=owner, request=validate(TrainingRequest, {"toml": text}))
+    except HubError as error:
+        context |= {"toml": text, "error": error}
+        return show(request, "training/training_new.html", context, status=error.status)
+    messages.success(request, "Queued. The charts fill as steps end.")
+    return redirect("training-run", created.pk)
+
+
+@page
+@login_required
+@require_POST
+def training_stop(request: HttpRequest, training_id: UUID) -> HttpResponse:
+    """End the run after its current step."""
+    return _changed(request, training_id, stop_training, "Asked to stop. Checkpoints and adapters that are there stay.")
+
+
+@page
+@login_required
+@require_POST
+def training_resume(request: HttpRequest, training_id: UUID) -> HttpResponse:
+    """Go on from the newest checkpoint."""
+    return _changed(request, training_id, resume_training, "Queued again: it goes on from its newest checkpoint.")
+
+
+def _changed(request: HttpRequest, training_id: UUID, change: Callable[..., object], said: str) -> HttpResponse:
+    user = cast("User", request.user)
+    change(user=user, training=get_training(user, training_id))
+    messages.success(request, said)
+    return redirect("training-run", training_id)

@@ -1,0 +1,145 @@
+"""The page of one model: an adapter with its base, its training run, what both score, and how to call it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from envhub.protocol.evals import EvaluationView
+from envhub.protocol.models import ModelSource
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.queries import Caller
+from hub.catalog.capacity import capacity_now
+from hub.catalog.models import Model
+from hub.catalog.queries import visible_models
+from hub.catalog.wire import model_view
+from hub.core.errors import NotFound
+from hub.core.pages import page, show
+from hub.evals.queries import visible_evaluations
+from hub.evals.wire import evaluation_view
+from hub.runs.models import Run
+from hub.training.models import Adapter, TrainingRun
+from hub.training.queries import visible_training
+from hub.training.wire import adapter_view
+
+MOST_COMPARED = 100  # evaluations that are looked at, newest first
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The newest evaluation of the model on an environment version, beside the base's; one of them may be missing."""
+
+    environment: str
+    version: str
+    own: EvaluationView | None
+    base: EvaluationView | None
+
+    @property
+    def difference(self) -> float | None:
+        """Own minus base."""
+        own, base = (view.summary.reward if view else None for view in (self.own, self.base))
+        return own.mean - base.mean if own and base else None
+
+
+@page
+@require_safe
+def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """One model that the user may call."""
+    row = _found(request.user, owner, name)
+    reference = f"{row.owner.slug}/{row.name}"
+    adapter: Adapter | None = getattr(row, "adapter", None)
+    training = _training(request.user, adapter)
+    base = base_of(row, adapter)
+    context = {
+        "section": "models",
+        "model": model_view(row, capacity_now(timezone.now())),
+        "reference": reference,
+        "adapter": adapter_view(adapter) if adapter else None,
+        "training": training,
+        "environments": environments_of(training),
+        "base": base,
+        "base_row": row.base,
+        "measured": measured(request.user, reference, base),
+        "deployment": deployment_of(row) if row.source == ModelSource.LOCAL.value else None,
+    }
+    context |= calls(str(settings.HUB.base_url).rstrip("/"), reference)
+    return show(request, "training/model_detail.html", context)
+
+
+def _found(user: Caller, owner: str, name: str) -> Model:
+    """The model with its adapter in one query. Raises NotFound."""
+    rows = visible_models(user).select_related("owner", "base__owner", "adapter")
+    found = rows.filter(owner__slug=owner, name=name).first()
+    if found is None:
+        raise NotFound(f"no model {owner}/{name}", code="model_not_found")
+    return found
+
+
+def _training(user: Caller, adapter: Adapter | None) -> TrainingRun | None:
+    """The run that made it, if the user may see that."""
+    if adapter is None or adapter.training_id is None:
+        return None
+    return visible_training(user).filter(pk=adapter.training_id).first()
+
+
+def base_of(row: Model, adapter: Adapter | None) -> str:
+    """What it was trained from, as evaluations name it; "" for a model that was not trained here."""
+    if row.base is not None:
+        return f"{row.base.owner.slug}/{row.base.name}"
+    named = adapter.base_name if adapter else ""
+    return named if not named or "/" in named else f"{row.owner.slug}/{named}"
+
+
+def environments_of(training: TrainingRun | None) -> list[str]:
+    """owner/name of what it was trained on."""
+    rows = training.versions.all() if training else ()
+    found = (f"{item.version.environment.owner.slug}/{item.version.environment.name}" for item in rows)
+    return list(dict.fromkeys(found))
+
+
+def measured(user: Caller, reference: str, base: str) -> list[Measured]:
+    """One row an environment version, the newest first."""
+    names = [name for name in (reference, base) if name]
+    rows = visible_evaluations(user).filter(model_name__in=names)[:MOST_COMPARED]
+    views = [evaluation_view(row) for row in rows]
+    places: dict[tuple[str, str], dict[str, EvaluationView]] = {}
+    for view in views:
+        if view.summary.reward is not None:
+            places.setdefault((view.environment, view.version or ""), {}).setdefault(view.model, view)
+    return [
+        Measured(environment, version, found.get(reference), found.get(base) if base else None)
+        for (environment, version), found in places.items()
+    ]
+
+
+def deployment_of(row: Model) -> dict[str, Any] | None:
+    """The newest run that serves the model; None when it was never served."""
+    runs = Run.objects.filter(owner=row.owner, kind=RunKind.SERVE.value, subject=f"{row.owner.slug}/{row.name}")
+    run = runs.order_by("-pk").first()
+    if run is None:
+        return None
+    return {"run": run, "state": RunState(run.state)}
+
+
+def calls(hub_url: str, reference: str) -> dict[str, str]:
+    """How to call it, by curl and with OpenAI's SDK."""
+    body = json.dumps({"model": reference, "messages": [{"role": "user", "content": "Hello"}]})
+    curl = f"""curl {hub_url}/inference/v1/chat/completions \\
+  -H "Authorization: Bearer $HUB_TOKEN" -H "Content-Type: application/json" \\
+  -d '{body}'"""
+    python = f"""import os
+from openai import OpenAI
+
+client = OpenAI(base_url="{hub_url}/inference/v1", api_key=os.environ["HUB_TOKEN"])
+reply = client.chat.completions.create(
+    model="{reference}",
+    messages=[{{"role": "user", "content": "Hello"}}],
+)
+print(reply.choices[0].message.content)"""
+    return {"curl": curl, "python": python}

@@ -1,0 +1,36 @@
+"""Keyset pages by step and by index: the cursor is a query parameter that a reader could have written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import models
+from django.http import HttpRequest
+
+from hub.core.errors import Invalid
+from hub.core.pagination import MAX_LIMIT, read_limit
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+def whole_number(request: HttpRequest, name: str) -> int | None:
+    """A query parameter, None when it is absent. Raises Invalid."""
+    raw = request.GET.get(name, "")
+    if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
+        raise Invalid(f"{name} must be a whole number", fields={name: raw[:100]})
+    return int(raw) if raw else None
+
+
+def page_after(
+    rows: models.QuerySet[Row], request: HttpRequest, cursor: str, position: Callable[[Row], int], **fixed: int
+) -> tuple[list[Row], str | None]:
+    """One page of rows that begin after the cursor, and the next page's URL; `fixed` parameters are kept in it."""
+    limit = read_limit(request, MAX_LIMIT)
+    page = list(rows[: limit + 1])
+    if len(page) <= limit:
+        return page, None
+    query = request.GET.copy()
+    for name, value in {**fixed, cursor: position(page[limit - 1])}.items():
+        query[name] = str(value)
+    return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")

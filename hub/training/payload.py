@@ -1,0 +1,138 @@
+"""The payload of a training run: what its worker is given at each claim, as things are then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.conf import settings
+from envhub.protocol.base import BlobRef
+from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.training import (
+    EvalTarget,
+    PolicyTarget,
+    ResumeState,
+    StoredFiles,
+    TrainPayload,
+    TrainTarget,
+)
+from envhub.protocol.training_config import TRAINER_SECRETS, TrainingConfig
+from envhub.protocol.training_environment import EnvironmentTable
+
+from hub.catalog.queries import get_model
+from hub.catalog.targets import outbound_policy
+from hub.catalog.wire import files_target, target_for
+from hub.core.errors import NotFound
+from hub.evals.services.creating import require_ready
+from hub.registry.models import Version
+from hub.registry.wire import lock_for_payload
+from hub.runs.models import Run
+from hub.secrets.services import decrypt, reveal_for_run
+from hub.storage.queries import presign_get
+from hub.training.models import Checkpoint, TrainingRun, Use
+from hub.training.queries import newest_checkpoint
+from hub.training.services.creating import reference_of, tables
+
+WEIGHTS = "weights/"  # of a checkpoint's files: what a warm start needs
+
+
+def train_payload(run: Run) -> TrainPayload:
+    """`RunKindSpec.payload`. Raises HubError when a judge, a secret or an environment has gone since the start."""
+    rows = TrainingRun.objects.select_related("owner", "model__owner", "model__base__owner", "warm_start")
+    training = rows.filter(run=run).first()
+    if training is None:
+        raise NotFound("the training run is gone", hint="start a new one")
+    config = TrainingConfig.model_validate(training.config)
+    granted = granted_secrets(training, config)
+    pinned = {(row.use, row.position): row.version for row in _pinned(training)}
+    targets: dict[Use, list[dict[str, Any]]] = {Use.TRAIN: [], Use.EVAL: []}
+    for use, place, table in tables(config):
+        targets[use].append(_target(run, config, table, pinned[use.value, place], granted))
+    newest = newest_checkpoint(training)
+    warm = training.warm_start if newest is None else None
+    return TrainPayload(
+        training_id=str(training.pk),
+        config=config,
+        model=policy_target(training),
+        environments=tuple(TrainTarget(**fields) for fields in targets[Use.TRAIN]),
+        evaluations=tuple(EvalTarget(**fields) for fields in targets[Use.EVAL]),
+        secrets={name: value for name, value in granted.items() if name in TRAINER_SECRETS},
+        resume=resume_state(newest) if newest else None,
+        warm_start=StoredFiles(files=stored_files(warm, only=WEIGHTS)) if warm else None,
+        reported_steps=training.step,
+        data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",
+        outbound=outbound_policy(),
+    )
+
+
+def granted_secrets(training: TrainingRun, config: TrainingConfig) -> dict[str, str]:
+    """Every secret of the run: stored ones by name, over them those that were sent with it. Raises Invalid."""
+    sent: dict[str, str] = json.loads(decrypt(training.encrypted_env)) if training.encrypted_env else {}
+    names = {*config.secrets, *(name for _, _, table in tables(config) for name in table.secrets)}
+    return reveal_for_run(training.owner, names - sent.keys()) | sent
+
+
+def box_secrets(training_env: Iterable[str], config: TrainingConfig, table: EnvironmentTable) -> set[str]:
+    """Names of what enters an environment's box: granted to it or to the run, and what was sent with the run."""
+    return {*config.secrets_of(table), *training_env} - TRAINER_SECRETS
+
+
+def policy_target(training: TrainingRun) -> PolicyTarget:
+    """Where the worker gets the model."""
+    model = training.model
+    if model is None:
+        return PolicyTarget(
+            reference=training.model_name,
+            repository=training.repository,
+            revision=training.revision,
+            engine=training.engine,
+        )
+    return PolicyTarget(
+        reference=training.model_name,
+        base=files_target(model.base or model),
+        adapter=files_target(model) if model.base else None,
+        engine=training.engine,
+    )
+
+
+def resume_state(checkpoint: Checkpoint) -> ResumeState:
+    """A checkpoint with presigned URLs."""
+    return ResumeState(checkpoint_id=str(checkpoint.pk), step=checkpoint.step, files=stored_files(checkpoint))
+
+
+def stored_files(checkpoint: Checkpoint, *, only: str = "") -> dict[str, BlobRef]:
+    """The files whose path begins with `only`, with presigned URLs."""
+    rows = checkpoint.files.select_related("blob").filter(path__startswith=only)
+    return {
+        row.path: BlobRef(
+            sha256=row.blob_id,
+            size=row.blob.size,
+            url=presign_get(row.blob_id, filename=row.path.rpartition("/")[2]),
+        )
+        for row in rows
+    }
+
+
+def _pinned(training: TrainingRun) -> Any:
+    return training.versions.select_related("version__environment__owner")
+
+
+def _target(
+    run: Run, config: TrainingConfig, table: EnvironmentTable, version: Version, granted: Mapping[str, str]
+) -> dict[str, Any]:
+    require_ready(version)
+    named = {*config.secrets, *(name for _, _, every in tables(config) for name in every.secrets)}
+    sent = granted.keys() - named
+    inside = box_secrets(sent, config, table)
+    return {
+        "label": table.label,
+        "environment": reference_of(version),
+        "env_id": version.environment.name,
+        "module": version.module,
+        "evidence": GenerationEvidence.model_validate(version.evidence),
+        "lock": lock_for_payload(version),
+        "secrets": {name: granted[name] for name in sorted(inside)},
+        "judges": {asked: target_for(get_model(run.created_by, given)) for asked, given in table.judges.items()},
+        "config": table,
+    }

@@ -1,0 +1,177 @@
+"""Reads of training runs. Every list has an index for its order; a page's cost does not grow with the run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
+from envhub.packaging.segments import BadSegment, read_rollout
+from envhub.protocol.packages import Visibility
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runs import FailureKind
+from envhub.protocol.training_health import WINDOW
+from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+
+from hub.accounts.models import User
+from hub.accounts.queries import Caller, visible_owner_ids
+from hub.core.errors import HubError, Invalid, NotFound
+from hub.registry.models import HEAVY_VERSION_FIELDS
+from hub.storage.queries import local_or_temp_path
+from hub.training.models import (
+    Adapter,
+    Checkpoint,
+    Step,
+    TrainingEvaluation,
+    TrainingRollout,
+    TrainingRun,
+    TrainingVersion,
+)
+
+
+def visible_training(user: Caller) -> QuerySet[TrainingRun]:
+    """The user's owners' runs, and public ones whose environments are all public."""
+    rows = TrainingRun.objects.select_related("owner", "created_by", "run").order_by("-pk")
+    rows = rows.defer("toml", "encrypted_env").prefetch_related(Prefetch("versions", pinned_versions()))
+    if isinstance(user, User) and user.is_administrator:
+        return rows
+    private = TrainingVersion.objects.filter(
+        training=OuterRef("pk"), version__environment__visibility=Visibility.PRIVATE.value
+    )
+    public = Q(visibility=Visibility.PUBLIC.value) & ~Exists(private)
+    # ids instead of a subquery: the planner then knows how few owners there are and walks the list's own index
+    return rows.filter(public | Q(owner_id__in=list(visible_owner_ids(user))))
+
+
+def pinned_versions() -> QuerySet[TrainingVersion]:
+    """With the names of their environments, without what is heavy."""
+    rows = TrainingVersion.objects.select_related("version__environment__owner")
+    return rows.defer(*(f"version__{name}" for name in HEAVY_VERSION_FIELDS)).order_by("-use", "position")
+
+
+def list_training(user: Caller, *, owner: str = "", model: str = "") -> QuerySet[TrainingRun]:
+    """Visible runs, narrowed."""
+    rows = visible_training(user)
+    if owner:
+        rows = rows.filter(owner__slug=owner)
+    return rows.filter(model_name=model) if model else rows
+
+
+def get_training(user: Caller, training_id: str | uuid.UUID) -> TrainingRun:
+    """One run. Raises NotFound when absent or not visible."""
+    found = visible_training(user).filter(pk=training_id).first()
+    if found is None:
+        raise NotFound("there is no such training run", hint="`hub train list` shows yours")
+    return found
+
+
+def steps_after(training: TrainingRun, step: int) -> QuerySet[Step]:
+    """Steps in order."""
+    return Step.objects.filter(training=training, step__gt=step).order_by("step")
+
+
+def metrics_of(training: TrainingRun, rows: Iterable[Step]) -> list[StepMetrics]:
+    """The metrics of consecutive steps with the evaluations that were made after each of them."""
+    steps = list(rows)
+    points = evaluation_points(training, first=steps[0].step, last=steps[-1].step) if steps else ()
+    by_step: dict[int, list[EvaluationPoint]] = {}
+    for point in points:
+        by_step.setdefault(point.step, []).append(point)
+    found = [StepMetrics.model_validate(row.metrics) for row in steps]
+    return [one.model_copy(update={"evaluations": tuple(by_step.get(one.step, ()))}) for one in found]
+
+
+def all_metrics(training: TrainingRun) -> list[StepMetrics]:
+    """Every step of a run: for its charts."""
+    return metrics_of(training, steps_after(training, 0))
+
+
+def recent_metrics(training: TrainingRun) -> list[StepMetrics]:
+    """The newest steps, oldest first: what the health badges look at."""
+    rows = Step.objects.filter(training=training).order_by("-step")[:WINDOW]
+    return [StepMetrics.model_validate(row.metrics) for row in reversed(rows)]
+
+
+def evaluation_points(training: TrainingRun, *, first: int = 0, last: int | None = None) -> tuple[EvaluationPoint, ...]:
+    """The evaluations after these steps, by step and label."""
+    rows = TrainingEvaluation.objects.filter(training=training, step__gte=first).order_by("step", "label")
+    if last is not None:
+        rows = rows.filter(step__lte=last)
+    return tuple(EvaluationPoint.model_validate(row.point) for row in rows)
+
+
+def get_step(training: TrainingRun, step: int | None) -> Step | None:
+    """A step, the newest for None; None when there is none yet. Raises NotFound for a number that is not there."""
+    rows = Step.objects.filter(training=training)
+    if step is None:
+        return rows.order_by("-step").first()
+    found = rows.filter(step=step).first()
+    if found is None:
+        raise NotFound(f"the run has no step {step}")
+    return found
+
+
+def filter_rollouts(
+    step: Step | None, *, environment: str = "", outcome: str = "", after: int = -1
+) -> QuerySet[TrainingRollout]:
+    """A step's rollouts in their order. `outcome` is one of Outcome or a FailureKind. Raises Invalid for another."""
+    rows = TrainingRollout.objects.filter(step=step, index__gt=after) if step else TrainingRollout.objects.none()
+    if environment:
+        rows = rows.filter(environment=environment)
+    if outcome in set(Outcome):
+        rows = rows.filter(outcome=outcome)
+    elif outcome in set(FailureKind):
+        rows = rows.filter(failure_kind=outcome)
+    elif outcome:
+        known = ", ".join([*Outcome, *FailureKind])
+        raise Invalid(f"outcome is one of {known}", fields={"outcome": outcome[:100]})
+    return rows.order_by("index")
+
+
+def get_rollout(training: TrainingRun, step: int, index: int) -> TrainingRollout:
+    """The slim row of one rollout, with its segment. Raises NotFound."""
+    rows = TrainingRollout.objects.filter(step__training=training, step__step=step, index=index)
+    found = rows.select_related("segment").first()
+    if found is None:
+        raise NotFound(f"step {step} has no rollout {index}")
+    return found
+
+
+def read_record(row: TrainingRollout) -> RolloutRecord:
+    """The whole record, from its segment alone. Raises HubError (`bad_segment`) when the file is not what was said."""
+    try:
+        with local_or_temp_path(row.segment.blob_id) as path:
+            record = read_rollout(path, row.row_group, row.row)
+    except BadSegment as error:
+        raise HubError(f"the stored rollout cannot be read: {error.message}", code=error.code) from error
+    if record.example != row.example:
+        raise HubError("the stored segment holds another rollout at this place", code="bad_segment")
+    return record
+
+
+def checkpoints_of(training: TrainingRun) -> QuerySet[Checkpoint]:
+    """Newest first."""
+    return Checkpoint.objects.filter(training=training).order_by("-step")
+
+
+def newest_checkpoint(training: TrainingRun) -> Checkpoint | None:
+    """Where the run goes on."""
+    return Checkpoint.objects.filter(training=training).order_by("-step").first()
+
+
+def get_checkpoint(user: Caller, checkpoint_id: str) -> Checkpoint:
+    """A checkpoint of a visible run. Raises NotFound."""
+    try:
+        wanted = uuid.UUID(checkpoint_id)
+    except ValueError:
+        wanted = None
+    rows = Checkpoint.objects.filter(training__in=visible_training(user).order_by().values("pk"), pk=wanted)
+    found = rows.select_related("training").first() if wanted else None
+    if found is None:
+        raise NotFound(f"there is no checkpoint {checkpoint_id[:100]}", hint="`hub train checkpoints RUN` lists them")
+    return found
+
+
+def adapters_of(training: TrainingRun) -> QuerySet[Adapter]:
+    """What the run has put into the catalog, newest first."""
+    return Adapter.objects.filter(training=training).select_related("model__owner").order_by("-step")

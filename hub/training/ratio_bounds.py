@@ -1,0 +1,66 @@
+"""What a run's loss does with a token whose probability has moved since it was sampled: its bounds, said and applied.
+
+The formulas are those of workers.training.learner.losses; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from envhub.protocol.training_trainer import Loss, TrainerTable
+
+CLIPPED = frozenset({Loss.GRPO, Loss.DAPO, Loss.DR_GRPO})
+
+
+@dataclass(frozen=True)
+class RatioBounds:
+    """Of one run."""
+
+    loss: Loss
+    parameters: Mapping[str, float]
+
+    @classmethod
+    def of(cls, trainer: TrainerTable) -> RatioBounds:
+        """From the run's configuration."""
+        return cls(trainer.loss, trainer.loss_parameters)
+
+    @property
+    def text(self) -> str:
+        """For the legend."""
+        known = {name: f"{value:g}" for name, value in self.parameters.items()}
+        match self.loss:
+            case Loss.CISPO:
+                return f"cispo caps the ratio at {known['clip_high']}"
+            case Loss.DPPO_KL:
+                bounds = f"{known['mask_high']} up or {known['mask_low']} down"
+                return f"dppo_kl cuts off a token whose probability its advantage has moved by over {bounds}"
+            case Loss.GSPO:
+                return f"gspo clips the ratio of whole samples, to {self.low:g} and {self.high:g}"
+            case Loss.REINFORCE:
+                return "reinforce has no bounds"
+            case _:
+                return f"{self.loss.value} clips at {self.low:g} and {self.high:g}"
+
+    @property
+    def low(self) -> float:
+        """The smallest ratio that a clipping loss follows."""
+        return 1 - self.parameters["clip_low"]
+
+    @property
+    def high(self) -> float:
+        """The largest one."""
+        return 1 + self.parameters["clip_high"]
+
+    def cut(self, learner: float, sampler: float, advantage: float) -> bool:
+        """Whether a token's own bound has cut it off (cispo: capped it). gspo's bound is not a token's."""
+        ratio = math.exp(min(50.0, learner - sampler))
+        if self.loss in CLIPPED:
+            return ratio > self.high if advantage > 0 else ratio < self.low and advantage < 0
+        if self.loss is Loss.CISPO:
+            return ratio > self.parameters["clip_high"]
+        if self.loss is Loss.DPPO_KL:
+            moved = math.exp(min(0.0, learner)) - math.exp(min(0.0, sampler))
+            return moved > self.parameters["mask_high"] if advantage > 0 else moved < -self.parameters["mask_low"]
+        return False

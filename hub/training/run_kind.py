@@ -1,0 +1,19 @@
+"""Makes training runs known to hub.runs; imported once, when the apps are ready. Large models wait for `gpu`."""
+
+from datetime import timedelta
+
+from envhub.protocol.runs import RunKind
+
+from hub.runs.kinds import RunKindSpec, register
+from hub.training.payload import train_payload
+from hub.training.services.lifecycle import follow_run
+
+register(
+    RunKindSpec(
+        kind=RunKind.TRAIN,
+        queue="train",
+        payload=train_payload,
+        on_transition=follow_run,
+        farewell=timedelta(minutes=15),  # a stopped run finishes its step and uploads a last checkpoint
+    )
+)

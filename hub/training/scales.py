@@ -1,0 +1,65 @@
+"""Axes and short numbers of the training charts. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+MINUS = "\u2212"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A range of values with round ends; `ticks` lie at equal distances, the highest first."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def y(self, value: float) -> float:
+        """From 100 (low) to 0 (high)."""
+        return round(100 - 100 * (value - self.low) / (self.high - self.low), 2)
+
+
+def scale_of(values: Iterable[float], *, from_zero: bool = False, unit_range: bool = False) -> Scale:
+    """Round ends around the values; `unit_range`: 0 to 1 when all lie in there."""
+    known = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(known), max(known)
+    if unit_range and low >= 0 and high <= 1:
+        return Scale(0.0, 1.0, (1.0, 0.5, 0.0))
+    if from_zero:
+        low, high = min(0.0, low), max(0.0, high)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        around = abs(high) * 0.5 or 1.0
+        low, high = (0.0, high + around) if from_zero and high >= 0 else (low - around, high + around)
+    step = round_step((high - low) / 2)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(round(step * place, 12) for place in range(last, first - 1, -1))
+    return Scale(ticks[-1], ticks[0], ticks)
+
+
+def round_step(wanted: float) -> float:
+    """1, 2 or 5 times a power of ten, at least `wanted`."""
+    power: float = 10.0 ** math.floor(math.log10(wanted))
+    return next(power * part for part in (1, 2, 5, 10) if power * part >= wanted * (1 - 1e-9))
+
+
+def short(value: float | None, unit: str = "") -> str:
+    """A number for a chart: three digits; unit "share" is written in percent, "B" in bytes, "k" in thousands."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit == "share":
+        text = f"{100 * value:.3g}\u202f%"
+    elif unit in {"B", "k"}:
+        text = _with_prefix(value, unit.removesuffix("k"))
+    else:
+        text = f"{value:.3g}" + (f"\u202f{unit}" if unit else "")
+    return text.replace("-", MINUS) if value < 0 else text
+
+
+def _with_prefix(value: float, unit: str) -> str:
+    size, prefix = next(((size, prefix) for size, prefix in PREFIXES if abs(value) >= size), (1.0, ""))
+    text = f"{value / size:.0f}" if abs(value / size) >= 100 else f"{value / size:.3g}"
+    return f"{text}\u202f{prefix}{unit}".rstrip("\u202f")

@@ -1,0 +1,178 @@
+"""Submitting a training run: everything that can be refused is refused here, before a worker is occupied."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from django.db import transaction
+from django.utils import timezone
+from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.packages import Visibility
+from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_environment import EnvironmentTable
+from envhub.protocol.training_toml import TrainingConfigError, read_training_request
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import require_role
+from hub.catalog.capacity import GPU, capacity_now, is_small
+from hub.catalog.models import Model
+from hub.catalog.queries import get_model
+from hub.core.errors import Invalid
+from hub.core.ids import new_id
+from hub.core.storable import storable, storable_text
+from hub.evals.services.creating import check_hosts, require_ready
+from hub.registry.models import Version
+from hub.registry.queries import get_version
+from hub.runs.models import Run
+from hub.runs.services import create_run
+from hub.secrets.services import encrypt, reveal_for_run
+from hub.training.models import Checkpoint, TrainingRun, TrainingVersion, Use
+from hub.training.queries import get_checkpoint
+from hub.training.services.exporting import check_exporters
+from hub.training.services.policy_models import find_policy_model, policy_shape
+
+MAX_ENV_BYTES = 262_144
+
+
+def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> TrainingRun:
+    """Queue a training run for `owner`.
+
+    Raises Invalid (the configuration, with `fields` by TOML path; a missing secret; a refused host), NotFound
+    (environment, version, model or checkpoint absent or invisible), Conflict (a version is not ready), NotAllowed.
+    """
+    require_role(user, owner, Role.MEMBER)
+    config = read_config(request)
+    versions = [(use, place, table, _version(user, owner, table)) for use, place, table in tables(config)]
+    _check_grants(user, owner, config, request)
+    named = {name for _, _, table in tables(config) for name in table.secrets}
+    check_exporters(config, granted={*config.secrets, *named, *request.env})
+    trainer = config.trainer
+    policy = find_policy_model(user=user, owner=owner, reference=config.model, mode=trainer.mode, rank=trainer.rank)
+    warm_start = _warm_start(user, config)
+    with transaction.atomic():
+        training = TrainingRun(
+            id=new_id(),
+            owner=owner,
+            name=storable_text(config.name),
+            adapter_name=_adapter_name(owner, config),
+            model_name=config.model,
+            mode=trainer.mode.value,
+            warm_start=warm_start,
+            state=RunState.QUEUED.value,
+            visibility=(request.visibility or Visibility.PRIVATE).value,
+            config=storable(config.model_dump(mode="json")),
+            toml=storable_text(request.toml),
+            encrypted_env=encrypt(json.dumps(request.env)) if request.env else "",
+            max_steps=config.max_steps,
+            created_by=user,
+            **policy.fields(),
+        )
+        names = [reference_of(version) for use, _, _, version in versions if use is Use.TRAIN]
+        training.run = queue_run(training, user, config, names)
+        training.save(force_insert=True)
+        TrainingVersion.objects.bulk_create(
+            TrainingVersion(training=training, use=use, position=place, label=table.label[:200], version=version)
+            for use, place, table, version in versions
+        )
+    return training
+
+
+def read_config(request: TrainingRequest) -> TrainingConfig:
+    """The configuration of a request. Raises Invalid."""
+    if sum(len(value) for value in request.env.values()) > MAX_ENV_BYTES:
+        raise Invalid(f"the secrets of a run may have {MAX_ENV_BYTES} characters", fields={"env": "too large"})
+    try:
+        return read_training_request(request).config
+    except TrainingConfigError as error:
+        raise Invalid(error.message, fields=error.fields, hint="`hub train check FILE` shows the same") from error
+
+
+def tables(config: TrainingConfig) -> Iterator[tuple[Use, int, EnvironmentTable]]:
+    """(use, position, table) of every environment of a run."""
+    for place, table in enumerate(config.env):
+        yield Use.TRAIN, place, table
+    for place, evaluated in enumerate(config.eval.env if config.eval else ()):
+        yield Use.EVAL, place, evaluated
+
+
+def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environments: list[str]) -> Run:
+    """A new run that works on the training run. Raises Invalid for GPUs that cannot be had that way."""
+    queue, gpus = place_of(training, config)
+    return create_run(
+        kind=RunKind.TRAIN,
+        owner=training.owner,
+        created_by=user,
+        subject=f"{training.model_name} on {', '.join(environments)}",
+        subject_url=f"/training/{training.pk}",
+        queue=queue,
+        gpus=gpus,
+    )
+
+
+def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNeed]:
+    """`gpu` with what it needs there, or `train`; small models need no GPU, and take one only if they are told to."""
+    wished = bool(config.trainer.train_gpus or config.trainer.engine_gpus)
+    if not wished and is_small(training.parameters):
+        return capacity_now(timezone.now()).training_queue(training.parameters), GpuNeed()
+    try:
+        return GPU, gpu_need(config, policy_shape(training), engine_of(config.trainer, training.engine))
+    except BadWish as error:
+        raise Invalid(str(error), fields={error.field: str(error)}) from error
+
+
+def reference_of(version: Version) -> str:
+    """owner/name@version."""
+    return f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
+
+
+def own_reference(owner: Owner, reference: str) -> str:
+    """A bare name is the run owner's own environment."""
+    return reference if "/" in reference.partition("@")[0] else f"{owner.slug}/{reference}"
+
+
+def _version(user: User, owner: Owner, table: EnvironmentTable) -> Version:
+    version = get_version(user, own_reference(owner, table.reference))
+    require_ready(version)
+    return version
+
+
+def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest) -> None:
+    every = [table for _, _, table in tables(config)]
+    names = {*config.secrets, *(name for table in every for name in table.secrets)}
+    reveal_for_run(owner, names - request.env.keys())  # raises Invalid naming those that do not exist
+    check_hosts([*config.allow_hosts, *(host for table in every for host in table.allow_hosts)])
+    for table in every:
+        for reference in table.judges.values():
+            get_model(user, reference)
+
+
+def _warm_start(user: User, config: TrainingConfig) -> Checkpoint | None:
+    if config.checkpoint_id is None:
+        return None
+    found = get_checkpoint(user, config.checkpoint_id)
+    if found.training.mode != config.trainer.mode.value or found.training.model_name != config.model:
+        raise Invalid(
+            f"the checkpoint is of {found.training.model_name} trained with mode {found.training.mode}",
+            hint="give the same model and [trainer] mode",
+            fields={"checkpoint_id": config.checkpoint_id},
+        )
+    return found
+
+
+def _adapter_name(owner: Owner, config: TrainingConfig) -> str:
+    """A free name in the catalog and among the owner's runs: that of the run, or its model's and environment's."""
+    wanted = config.name or f"{config.model.rpartition('/')[2]}-{config.env[0].label}"
+    plain = re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-._")[:80].strip("-._") or "adapter"
+    taken = {
+        *TrainingRun.objects.filter(owner=owner, adapter_name__startswith=plain).values_list("adapter_name", flat=True),
+        *Model.objects.filter(owner=owner, name__startswith=plain).values_list("name", flat=True),
+    }
+    number = 1
+    while (name := plain if number == 1 else f"{plain}-{number}") in taken:
+        number += 1
+    return name

@@ -1,0 +1,33 @@
+"""What an export needs, asked before a run is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from django.utils import timezone
+from envhub.protocol.training_config import TrainingConfig
+
+from hub.catalog.capacity import GPU, TRAIN
+from hub.core.errors import Invalid
+from hub.runs.waiting import online_workers
+
+KEY, MODE = "WANDB_API_KEY", "WANDB_MODE"
+
+
+def check_exporters(config: TrainingConfig, *, granted: Set[str]) -> None:
+    """`granted` are names of the run's secrets. Raises Invalid: no key, or no worker has the package."""
+    if config.weights_and_biases is None:
+        return
+    if not granted & {KEY, MODE}:
+        raise Invalid(
+            f"[wandb] needs the secret {KEY}",
+            hint=f'put it into a file of env_files, or `hub secret set {KEY}` and secrets = ["{KEY}"]',
+            fields={"wandb": f"{KEY} is missing"},
+        )
+    trainers = [worker for worker in online_workers(timezone.now()) if {TRAIN, GPU} & set(worker.queues)]
+    if trainers and not any(worker.facts.get("wandb") for worker in trainers):
+        raise Invalid(
+            "no training worker that is online has the package wandb",
+            hint="pip install wandb on the worker (or set WORKER_WANDB_PYTHON) and restart it; or remove [wandb]",
+            fields={"wandb": "no worker has wandb"},
+        )

@@ -1,0 +1,75 @@
+"""What happens to a training run after its start: following its run, stopping, resuming, deleting."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+from envhub.protocol.runs import RunState
+from envhub.protocol.training_config import TrainingConfig
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import require_role
+from hub.core.errors import Conflict
+from hub.evals.services.creating import require_ready
+from hub.runs.models import Run
+from hub.runs.services import request_cancel
+from hub.training.models import TrainingRun, Use
+from hub.training.services.creating import queue_run, reference_of
+
+
+def follow_run(run: Run, old: RunState, new: RunState) -> None:
+    """`RunKindSpec.on_transition`: the training run has its current run's state."""
+    rows = TrainingRun.objects.filter(run=run)
+    rows.update(state=new.value, finished_at=timezone.now() if new.is_final else None)
+    if new is RunState.RUNNING:
+        rows.filter(started_at=None).update(started_at=run.started_at)
+
+
+def stop_training(*, user: User, training: TrainingRun) -> None:
+    """Ask for an end; what is stored stays. Again is a no-op. Raises NotAllowed, Conflict when it has ended."""
+    require_role(user, training.owner, Role.MEMBER)
+    if training.run is None:
+        raise Conflict("this training run is not running", code="not_running")
+    request_cancel(run=training.run)
+
+
+def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
+    """A new run that goes on from the newest checkpoint (or begins anew). Raises NotAllowed, Conflict."""
+    require_role(user, training.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(training)
+        if not row.is_final:
+            raise Conflict("the training run is still going on", code="still_running", hint="stop it first, or wait")
+        if row.state == RunState.SUCCEEDED.value:
+            raise Conflict(
+                "every step is done", code="complete", hint="start another with checkpoint_id, or train its adapter"
+            )
+        pinned = list(row.versions.select_related("version__environment__owner"))
+        for item in pinned:
+            require_ready(item.version)
+        names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
+        row.run = queue_run(row, user, TrainingConfig.model_validate(row.config), names)
+        row.state, row.finished_at = RunState.QUEUED.value, None
+        row.save(update_fields=["run", "state", "finished_at"])
+    return row
+
+
+def delete_training(*, user: User, training: TrainingRun) -> None:
+    """Delete a run with its metrics, rollouts and checkpoints; what it put into the catalog stays.
+
+    Raises NotAllowed, Conflict while it goes on or while another run began from one of its checkpoints.
+    """
+    require_role(user, training.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(training)
+        if not row.is_final:
+            raise Conflict("the training run is still going on", code="still_running", hint="stop it first")
+        if TrainingRun.objects.filter(warm_start__training=row).exclude(pk=row.pk).exists():
+            raise Conflict("another training run began from one of its checkpoints", code="in_use")
+        row.delete()
+
+
+def locked(training: TrainingRun) -> TrainingRun:
+    """The run as it is now, locked until the transaction ends."""
+    rows = TrainingRun.objects.select_for_update(of=("self",)).select_related("owner", "model__base", "run")
+    return rows.get(pk=training.pk)

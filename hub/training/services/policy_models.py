@@ -1,0 +1,143 @@
+"""Which model a configuration means: of the catalog, or of the Hugging Face cache at a pinned revision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from envhub.protocol.packages import Visibility
+from envhub.protocol.training_estimate import SMALL
+from envhub.protocol.training_shapes import ModelShape, shape_of_config
+from envhub.protocol.training_trainer import TrainingMode
+
+from hub.accounts.models import Owner, User
+from hub.catalog.contents import CONFIG, WEIGHTS, read_config
+from hub.catalog.models import Model
+from hub.catalog.queries import visible_models
+from hub.catalog.services import register_local
+from hub.core.errors import Conflict, HubError, Invalid, NotFound
+from hub.data.models import RepositoryKind, Snapshot
+from hub.data.queries import files_below, find
+from hub.data.services import blob_of, resolve
+from hub.training.models import Adapter, TrainingRun
+
+
+@dataclass(frozen=True)
+class PolicyModel:
+    """What is trained: `model` of the catalog, or a repository."""
+
+    engine: str
+    parameters: int | None
+    model: Model | None = None
+    repository: str = ""
+    revision: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Columns of a TrainingRun."""
+        return {
+            "engine": self.engine,
+            "parameters": self.parameters,
+            "model": self.model,
+            "repository": self.repository,
+            "revision": self.revision,
+        }
+
+
+def find_policy_model(*, user: User, owner: Owner, reference: str, mode: TrainingMode, rank: int) -> PolicyModel:
+    """The model that "owner/name" (or "name" of the run's owner) or a Hugging Face id names.
+
+    Raises NotFound, Invalid (it cannot be trained), Unavailable (the Hugging Face endpoint is away).
+    """
+    owner_slug, slash, name = reference.partition("/")
+    wanted = {"owner__slug": owner_slug, "name": name} if slash else {"owner": owner, "name": reference}
+    model = visible_models(user).filter(**wanted).first()
+    if model is None:
+        return _of_repository(reference)
+    if not model.trainable:
+        raise Invalid(
+            f"{reference} cannot be trained: it is no model directory with config.json and safetensors",
+            code="not_trainable",
+            hint="`hub model list` says what can be trained; `hub model import-dir` brings a directory",
+            fields={"model": reference},
+        )
+    if model.base is not None:
+        _check_adapter(model, reference, mode, rank)
+    return PolicyModel(engine=model.engine, parameters=model.parameters, model=model)
+
+
+def policy_shape(training: TrainingRun) -> ModelShape | None:
+    """The shape of the whole model that the run trains, for its GPUs; None when its config.json does not say."""
+    if training.model is not None:
+        base = training.model.base or training.model
+        config = base.files.select_related("blob").filter(path=CONFIG).first()
+        return None if config is None else shape_of_config(read_config(config.blob))
+    snapshot = find(RepositoryKind.MODEL.value, training.repository, training.revision)
+    return None if snapshot is None else shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
+
+
+def _check_adapter(model: Model, reference: str, mode: TrainingMode, rank: int) -> None:
+    if mode is TrainingMode.FULL:
+        raise Invalid(
+            f"{reference} is an adapter: every weight can be trained of a whole model only",
+            code="not_trainable",
+            hint='use [trainer] mode = "lora", or name the base model',
+            fields={"trainer.mode": "full"},
+        )
+    made = Adapter.objects.filter(model=model).first()
+    if made is not None and made.rank not in {None, rank}:
+        raise Invalid(
+            f"{reference} has rank {made.rank}, and the run would train rank {rank}",
+            hint=f"set [trainer] rank = {made.rank}",
+            fields={"trainer.rank": str(rank)},
+        )
+
+
+def _of_repository(reference: str) -> PolicyModel:
+    try:
+        snapshot = resolve(kind=RepositoryKind.MODEL.value, repository=reference, revision="main")
+    except (NotFound, Invalid) as error:
+        raise NotFound(
+            f"no model {reference}, neither in the catalog nor in this hub's Hugging Face cache",
+            code="model_not_found",
+            hint=f"`hub model list` shows what can be trained here. {error.hint}".strip(),
+            fields={"model": reference[:200]},
+        ) from error
+    paths = set(files_below(snapshot, "").values_list("path", flat=True))
+    if CONFIG not in paths or not any(path.endswith(WEIGHTS) and "/" not in path for path in paths):
+        raise Invalid(
+            f"{reference} cannot be trained: it has no {CONFIG} with safetensors beside it",
+            code="not_trainable",
+            fields={"model": reference},
+        )
+    shape = shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
+    parameters = shape.parameters if shape else None
+    return PolicyModel(
+        engine="torch" if parameters is not None and parameters < SMALL else "vllm",
+        parameters=parameters,
+        repository=snapshot.repository,
+        revision=snapshot.revision,
+    )
+
+
+def base_of(training: TrainingRun, system: Owner) -> Model:
+    """The catalog model that the run's adapters belong to; a repository's is made from what its worker has fetched.
+
+    Raises Conflict when the repository has been removed meanwhile.
+    """
+    if training.model is not None:
+        return training.model.base or training.model
+    snapshot = find(RepositoryKind.MODEL.value, training.repository, training.revision)
+    if snapshot is None:
+        raise Conflict(f"{training.repository} is no longer in this hub", code="model_gone")
+    name = f"{training.repository.replace('/', '--').lower()}-{training.revision[:8]}"[:128]
+    known = Model.objects.filter(owner=system, name=name).first()
+    return known or _keep_base(snapshot, system, name, training.engine)
+
+
+def _keep_base(snapshot: Snapshot, system: Owner, name: str, engine: str) -> Model:
+    files = {
+        file.path: str(file.blob_id) for file in files_below(snapshot, "") if file.blob_id and "/" not in file.path
+    }
+    if not any(path.endswith(WEIGHTS) for path in files):
+        raise HubError(f"the weights of {snapshot.repository} are not in this hub", code="model_gone")
+    return register_local(owner=system, name=name, engine=engine, files=files, visibility=Visibility.PUBLIC)

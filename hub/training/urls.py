@@ -1,0 +1,37 @@
+"""Routes of the training app."""
+
+from django.urls import URLPattern, URLResolver, path
+
+from hub.training import api, pages, pages_model, pages_rollouts, pages_run, worker_api
+
+_RUN = "training/<uuid:training_id>"
+
+api_urls: list[URLPattern | URLResolver] = [
+    path("training", api.training_runs),
+    path("training/<uuid:training_id>", api.training_run),
+    path("training/<uuid:training_id>/stop", api.training_stop),
+    path("training/<uuid:training_id>/resume", api.training_resume),
+    path("training/<uuid:training_id>/metrics", api.training_metrics),
+    path("training/<uuid:training_id>/rollouts", api.training_rollouts),
+    path("training/<uuid:training_id>/rollouts/<int:step>/<int:index>", api.training_rollout),
+    path("training/<uuid:training_id>/export", api.training_export),
+    path("training/<uuid:training_id>/steps", worker_api.training_steps),
+    path("training/<uuid:training_id>/evaluations", worker_api.training_evaluations),
+    path("training/<uuid:training_id>/checkpoints", worker_api.training_checkpoints),
+    path("training/<uuid:training_id>/adapters", worker_api.training_adapters),
+]
+page_urls: list[URLPattern | URLResolver] = [
+    path("training", pages.training_list, name="training"),
+    path("training/new", pages.training_new, name="training-new"),
+    path(_RUN, pages_run.training_run, name="training-run"),
+    path(f"{_RUN}/numbers", pages_run.training_numbers, name="training-numbers"),
+    path(f"{_RUN}/rollouts", pages_rollouts.training_rollouts, name="training-rollouts"),
+    path(f"{_RUN}/rollouts/<int:step>/<int:index>", pages_rollouts.training_rollout, name="training-rollout"),
+    path(f"{_RUN}/weights", pages_run.training_weights, name="training-weights"),
+    path(f"{_RUN}/configuration", pages_run.training_configuration, name="training-configuration"),
+    path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
+    path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
+    path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),
+    path("environments/<str:owner>/<str:name>/training", pages.environment_training, name="environment-training"),
+    path("models/<slug:owner>/<str:name>", pages_model.model_detail, name="model"),
+]

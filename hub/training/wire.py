@@ -1,0 +1,125 @@
+"""Training rows as wire types."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from envhub.protocol.packages import Visibility
+from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import Failure, FailureKind, RunState
+from envhub.protocol.training import (
+    AdapterView,
+    CheckpointView,
+    TrainingRolloutRow,
+    TrainingRunView,
+)
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_health import health
+from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training_trainer import TrainingMode
+
+from hub.runs.waiting import waiting_reasons
+from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, Use
+from hub.training.queries import adapters_of, evaluation_points, recent_metrics
+from hub.training.services.creating import reference_of
+
+
+def training_views(rows: list[TrainingRun], *, now: datetime) -> list[TrainingRunView]:
+    """Runs of hub.training.queries for a list, with the reasons why queued ones wait (three queries for all)."""
+    reasons = waiting_reasons([row.run for row in rows if row.run is not None], now=now)
+    return [training_view(row, reasons) for row in rows]
+
+
+def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView:
+    """One run as lists show it."""
+    run = row.run
+    return TrainingRunView(
+        id=str(row.pk),
+        owner=row.owner.slug,
+        name=row.name,
+        state=RunState(row.state),
+        run_id=str(row.run_id) if row.run_id else None,
+        model=row.model_name,
+        mode=TrainingMode(row.mode),
+        environments=tuple(reference_of(item.version) for item in row.versions.all() if item.use == Use.TRAIN),
+        step=row.step,
+        max_steps=row.max_steps,
+        config=TrainingConfig.model_validate(row.config),
+        latest=StepMetrics.model_validate(row.latest) if row.latest else None,
+        best_reward=row.best_reward,
+        waiting_for=reasons.get(run.pk) if run else None,
+        failure=Failure.model_validate(run.failure) if run and run.failure else None,
+        visibility=Visibility(row.visibility),
+        created_by=row.created_by.username,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def training_detail(row: TrainingRun, *, now: datetime) -> TrainingRunView:
+    """One run with its text, evaluations, health and adapters."""
+    (view,) = training_views([row], now=now)
+    more = {
+        "toml": row.toml,
+        "evaluations": evaluation_points(row),
+        "health": health(recent_metrics(row)),
+        "adapters": tuple(adapter_view(adapter) for adapter in adapters_of(row)),
+    }
+    return view.model_copy(update=more)
+
+
+def rollout_row(row: TrainingRollout, step: int) -> TrainingRolloutRow:
+    """One rollout in a list."""
+    return TrainingRolloutRow(
+        step=step,
+        index=row.index,
+        environment=row.environment,
+        example=row.example,
+        group=row.group,
+        outcome=Outcome(row.outcome),
+        reward=row.reward,
+        advantage=row.advantage,
+        metrics=row.metrics,
+        admitted=row.admitted,
+        dropped=row.dropped,
+        failure_kind=FailureKind(row.failure_kind) if row.failure_kind else None,
+        failure_message=row.failure_message,
+        turns=row.turns,
+        completion_tokens=row.completion_tokens,
+        version_min=row.version_min,
+        version_max=row.version_max,
+    )
+
+
+def checkpoint_view(row: Checkpoint) -> CheckpointView:
+    """A checkpoint."""
+    return CheckpointView(
+        id=str(row.pk),
+        training_id=str(row.training_id),
+        step=row.step,
+        size=row.size,
+        files=row.file_count,
+        final=row.final,
+        created_at=row.created_at,
+    )
+
+
+def adapter_view(row: Adapter) -> AdapterView:
+    """What a run has put into the catalog; expects `model__owner` to be loaded."""
+    return AdapterView(
+        id=str(row.pk),
+        owner=row.model.owner.slug,
+        name=row.model.name,
+        training_id=str(row.training_id) if row.training_id else None,
+        step=row.step,
+        mode=TrainingMode(row.mode),
+        base=row.base_name,
+        rank=row.rank,
+        size=row.size,
+        reward_mean=row.reward_mean,
+        final=row.final,
+        visibility=Visibility(row.model.visibility),
+        created_at=row.created_at,
+    )

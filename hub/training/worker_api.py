@@ -1,0 +1,93 @@
+"""What a run makes, read by people and reported by its worker with the run token: all of it is idempotent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.base import Page
+from envhub.protocol.training import (
+    AdapterReport,
+    AdapterView,
+    CheckpointReport,
+    CheckpointView,
+    EvaluationReport,
+    StepReply,
+    StepReport,
+)
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.core.errors import NotFound
+from hub.core.http import answer, parse
+from hub.runs.authentication import require_run
+from hub.runs.models import Run
+from hub.training.api import readable
+from hub.training.models import TrainingRun
+from hub.training.paging import page_after, whole_number
+from hub.training.queries import adapters_of, checkpoints_of
+from hub.training.services import report_adapter, report_checkpoint, report_evaluation, report_step
+from hub.training.wire import adapter_view, checkpoint_view
+
+
+@extend_schema(request=StepReport, responses=StepReply)
+@api_view(["POST"])
+def training_steps(request: Request, training_id: UUID) -> HttpResponse:
+    """A finished step with the rollouts of its batch."""
+    body = parse(request, StepReport)
+    training, guard = _reporting(request, training_id)
+    return answer(StepReply(stored=report_step(training=training, report=body, guard=guard)))
+
+
+@extend_schema(request=EvaluationReport, responses=StepReply)
+@api_view(["POST"])
+def training_evaluations(request: Request, training_id: UUID) -> HttpResponse:
+    """An evaluation of the policy that has ended."""
+    body = parse(request, EvaluationReport)
+    training, guard = _reporting(request, training_id)
+    return answer(StepReply(stored=report_evaluation(training=training, report=body, guard=guard)))
+
+
+@extend_schema(methods=["GET"], responses=Page[CheckpointView])
+@extend_schema(methods=["POST"], request=CheckpointReport, responses=CheckpointView)
+@api_view(["GET", "POST"])
+def training_checkpoints(request: Request, training_id: UUID) -> HttpResponse:
+    """Kept checkpoints, newest first; POST stores one whose files are uploaded."""
+    if request.method == "POST":
+        body = parse(request, CheckpointReport)
+        training, guard = _reporting(request, training_id)
+        return answer(checkpoint_view(report_checkpoint(training=training, report=body, guard=guard)))
+    rows = checkpoints_of(readable(request, training_id))
+    if (before := whole_number(request._request, "before")) is not None:
+        rows = rows.filter(step__lt=before)
+    page, following = page_after(rows, request._request, "before", lambda row: row.step)
+    return answer(Page[CheckpointView](items=tuple(checkpoint_view(row) for row in page), next=following))
+
+
+@extend_schema(methods=["GET"], responses=Page[AdapterView])
+@extend_schema(methods=["POST"], request=AdapterReport, responses=AdapterView)
+@api_view(["GET", "POST"])
+def training_adapters(request: Request, training_id: UUID) -> HttpResponse:
+    """What the run has put into the catalog, newest first; POST adds weights whose files are uploaded."""
+    if request.method == "POST":
+        body = parse(request, AdapterReport)
+        training, guard = _reporting(request, training_id)
+        return answer(adapter_view(report_adapter(training=training, report=body, guard=guard)))
+    rows = adapters_of(readable(request, training_id))
+    if (before := whole_number(request._request, "before")) is not None:
+        rows = rows.filter(step__lt=before)
+    page, following = page_after(rows, request._request, "before", lambda row: row.step)
+    return answer(Page[AdapterView](items=tuple(adapter_view(row) for row in page), next=following))
+
+
+def _reporting(request: Request, training_id: UUID) -> tuple[TrainingRun, Callable[[], Run]]:
+    """The run, and what makes sure inside a transaction that the caller's attempt lives. Raises NotFound,
+    NotAuthenticated, StaleAttempt."""
+    found = TrainingRun.objects.filter(pk=training_id).first()
+    if found is None or found.run_id is None:
+        raise NotFound("there is no such training run")
+    run_id = found.run_id
+    require_run(request, run_id)
+    return found, lambda: require_run(request, run_id)

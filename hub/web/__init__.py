@@ -1,0 +1,1 @@
+"""Site-wide pages: base layout, home, sign-in, error pages."""

@@ -1,0 +1,30 @@
+"""`manage.py sandbox_doctor`: proves with hostile actions that this host contains them.
+
+The hub never imports the worker, so this starts the worker's own command in a process of its own.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+COMMAND = [sys.executable, "-m", "workers.sandbox", "doctor"]
+
+
+class Command(BaseCommand):
+    """The exit status is the doctor's: 0 contained, 1 an escape, 125 no sandbox on this host."""
+
+    help = "Runs hostile actions in sandboxes on this host; status 1 when one escapes."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--no-controls", action="store_true", help="only the attacks, no negative control")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        command = [*COMMAND, "--no-controls"] if options["no_controls"] else COMMAND
+        status = subprocess.run(command, cwd=REPOSITORY, check=False).returncode
+        if status:
+            sys.exit(status)

@@ -1,0 +1,110 @@
+"""`manage.py serve`: the embedded hub: migrates, then keeps web server, sweeper and a worker running until a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+from envhub.packaging.private_file import write_private
+
+from hub.accounts.models import User
+from hub.accounts.services import create_login_link, ensure_user, system_owner
+from hub.runs.models import WorkerToken
+from hub.runs.services import create_worker_token
+from hub.runs.tokens import token_digest
+from hub.web.supervisor import Child, Supervisor
+
+WORKER_TOKEN_FILE = "worker_token"
+PRIVATE_UMASK = 0o077
+WORKER_UMASK = 0o022  # its boxes have uids of their own, and read the environments that it makes
+
+
+class Command(BaseCommand):
+    """Everything under HUB_DATA; `make run` calls this."""
+
+    help = "Run the embedded hub: web server, sweeper and one worker."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Where to listen, and whether to work."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=settings.HUB.base_url.port or 8000)
+        parser.add_argument("--no-worker", action="store_true", help="run no embedded worker")
+
+    def handle(self, *args: Any, host: str, port: int, no_worker: bool, **options: Any) -> None:
+        """Prepare the database, say where to go, supervise."""
+        close_data(settings.HUB.data)
+        call_command("migrate", interactive=False, verbosity=0)
+        system_owner()
+        self.welcome()
+        url = str(settings.HUB.base_url).rstrip("/")
+        children = [
+            Child("web server", web_command(host, port), os.environ),
+            Child("sweeper", [sys.executable, "manage.py", "sweep"], os.environ),
+        ]
+        if not no_worker:
+            command = [sys.executable, "-m", "workers"]
+            children.append(Child("worker", command, worker_environment(host, port), umask=WORKER_UMASK))
+        supervisor = Supervisor(children)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, supervisor.stop)
+        self.stdout.write(f"Environments Hub: {url}  (Ctrl-C stops it; its state is in {settings.HUB.data.absolute()})")
+        supervisor.run()
+
+    def welcome(self) -> None:
+        """At the first start, print the one-time link that signs in the administrator."""
+        if User.objects.exists():
+            return
+        admin = ensure_user(username="admin", is_superuser=True)
+        self.stdout.write(f"First start. Sign in as the administrator, once, with:\n  {create_login_link(user=admin)}")
+        self.stdout.write("Lost it? `python manage.py login_link admin` prints another one.")
+
+
+def close_data(data: Path) -> None:
+    """The database and the blobs are for this user alone, also what an earlier start has left open."""
+    os.umask(PRIVATE_UMASK)
+    blobs = data / "blobs"
+    blobs.mkdir(exist_ok=True)
+    blobs.chmod(0o700)
+    for path in data.glob("hub.sqlite3*"):
+        path.chmod(0o600)
+
+
+def web_command(host: str, port: int) -> list[str]:
+    """uvicorn over the ASGI application."""
+    return [
+        *(sys.executable, "-m", "uvicorn", "hub.config.asgi:application"),
+        *("--host", host, "--port", str(port), "--lifespan", "off", "--no-access-log", "--log-level", "warning"),
+        *("--timeout-graceful-shutdown", "5"),
+    ]
+
+
+def worker_environment(host: str, port: int) -> dict[str, str]:
+    """The embedded worker's settings; WORKER_* variables that are set already win."""
+    reachable = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    defaults = {
+        "WORKER_HUB_URL": f"http://{reachable}:{port}",
+        "WORKER_TOKEN": embedded_worker_token(settings.HUB.data),
+        "WORKER_DATA": str(settings.HUB.data / "worker"),
+        "WORKER_NAME": "embedded",
+        "WORKER_PACKAGE_INDEX_URL": settings.HUB.package_index_url,
+    }
+    hidden = {"HUB_SECRET_KEY", "HUB_DATABASE_URL", "HUB_SECRETS_KEYS"}
+    return {**defaults, **{name: value for name, value in os.environ.items() if name not in hidden}}
+
+
+def embedded_worker_token(data: Path) -> str:
+    """The embedded worker's token, made once and kept in a file that only this user reads."""
+    path = data / WORKER_TOKEN_FILE
+    if path.exists():
+        token = path.read_text().strip()
+        if WorkerToken.objects.filter(digest=token_digest(token), revoked_at__isnull=True).exists():
+            return token
+    token, _ = create_worker_token(name="embedded worker")
+    write_private(path, token.encode())
+    return token

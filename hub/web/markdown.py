@@ -1,0 +1,119 @@
+"""Untrusted Markdown (READMEs) to sanitised HTML that the CSP has no objection to.
+
+No raw HTML and no scripts. A picture from elsewhere becomes a link to it: showing it would tell its server who reads
+here, and air-gapped hubs could not. Column alignment is an attribute, since the CSP forbids styles. A text that is too
+long, or takes too long (nested brackets cost the square of their number), is shown as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+
+import nh3
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+LONGEST = 256 * 1024
+LONGEST_SHOWN = 512 * 1024
+CPU_SECONDS = 2.0
+KEPT = 32  # rendered texts a process
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "code": {"class"},
+    "th": {"align"},
+    "td": {"align"},
+}
+_TAGS = nh3.ALLOWED_TAGS - {"style", "math", "svg", "map", "area", "img"}
+_ALIGNMENT = "text-align:"
+
+
+def _picture(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """The alternative text, linked to the picture; the text alone inside of another link."""
+    token = tokens[index]
+    text = renderer.renderInlineAsText(token.children or [], options, env) or "picture"
+    words = nh3.clean_text(text)
+    return words if env.get("links") else f'<a href="{nh3.clean_text(str(token.attrGet("src")))}">{words}</a>'
+
+
+def _link(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """Counts the open links, for `_picture`: looking back at every picture would cost the square of their number."""
+    env["links"] = env.get("links", 0) + tokens[index].nesting
+    return renderer.renderToken(tokens, index, options, env)
+
+
+def _cell(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """A table cell with its alignment as an attribute."""
+    token = tokens[index]
+    style = token.attrs.pop("style", "")
+    if isinstance(style, str) and style.startswith(_ALIGNMENT):
+        token.attrSet("align", style.removeprefix(_ALIGNMENT))
+    return renderer.renderToken(tokens, index, options, env)
+
+
+def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """One level down: the page itself has the only heading of the first level."""
+    tokens[index].tag = f"h{min(6, int(tokens[index].tag[1:]) + 1)}"
+    return renderer.renderToken(tokens, index, options, env)
+
+
+class _TooSlow(Exception):
+    """The time is over."""
+
+
+def _check_time(env: EnvType) -> None:
+    """Every parser rule begins with this; the thread's own time counts, so that a busy host changes nothing."""
+    if time.thread_time() > env["until"]:
+        raise _TooSlow
+
+
+def _inline_clock(state: StateInline, silent: bool) -> bool:
+    _check_time(state.env)
+    return False
+
+
+def _block_clock(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    _check_time(state.env)
+    return False
+
+
+_markdown = MarkdownIt("gfm-like", {"html": False, "linkify": True})
+_markdown.add_render_rule("image", _picture)
+_markdown.add_render_rule("link_open", _link)
+_markdown.add_render_rule("link_close", _link)
+_markdown.add_render_rule("heading_open", _heading)
+_markdown.add_render_rule("heading_close", _heading)
+_markdown.add_render_rule("th_open", _cell)
+_markdown.add_render_rule("td_open", _cell)
+_markdown.inline.ruler.before("text", "clock", _inline_clock)
+_markdown.block.ruler.before("table", "clock", _block_clock)
+
+
+@lru_cache(maxsize=KEPT)
+def render(text: str) -> SafeString:
+    """HTML that is safe to show: links are nofollow, nothing is active, nothing is fetched."""
+    if len(text) > LONGEST:
+        return _plain(text)
+    try:
+        html = _markdown.render(text, {"until": time.thread_time() + CPU_SECONDS})
+    except _TooSlow:
+        return _plain(text)
+    clean = nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        url_schemes={"https", "http", "mailto"},
+        link_rel="nofollow noopener noreferrer",
+    )
+    return mark_safe(clean)  # noqa: S308  nh3 cleaned it
+
+
+def _plain(text: str) -> SafeString:
+    return mark_safe(f"<pre>{escape(text[:LONGEST_SHOWN])}</pre>")  # noqa: S308  escaped

@@ -1,0 +1,55 @@
+"""Pages that belong to no single app: the start, and the data sets that the hub keeps."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponseBase
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from hub.accounts.models import User
+from hub.core.pages import page, show
+from hub.data.queries import listed
+from hub.evals.queries import visible_evaluations
+from hub.evals.wire import evaluation_view
+from hub.registry.queries import environments_of, search_environments
+from hub.runs.queries import unfinished_runs
+from hub.runs.wire import run_views
+
+SHOWN = 6
+MOST_DATA = 500
+
+
+@page
+@require_safe
+def home(request: HttpRequest) -> HttpResponseBase:
+    """For a visitor: what this is and how to begin. For a user: what is yours and what is going on."""
+    user = request.user
+    hub_url = str(settings.HUB.base_url).rstrip("/")
+    if not isinstance(user, User):
+        public = search_environments(user).order_by("-pk")[:SHOWN]
+        return show(request, "web/welcome.html", {"environments": public, "hub_url": hub_url})
+    runs = list(unfinished_runs(user)[:SHOWN])
+    views = run_views(runs, now=timezone.now())
+    context = {
+        "environments": environments_of(user).order_by("-updated_at", "-pk")[:SHOWN],
+        "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
+        "runs": [(run, views[run.pk]) for run in runs],
+        "hub_url": hub_url,
+    }
+    return show(request, "web/home.html", context)
+
+
+@page
+@login_required
+@require_safe
+def data_list(request: HttpRequest) -> HttpResponseBase:
+    """The data sets and models that environments find without a network."""
+    context = {
+        "section": "data",
+        "snapshots": listed()[:MOST_DATA],
+        "upstream": settings.HUB.huggingface_url,
+        "repositories": settings.HUB.huggingface_repositories,
+    }
+    return show(request, "web/data_list.html", context)

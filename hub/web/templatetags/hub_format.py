@@ -1,0 +1,130 @@
+"""How numbers, sizes, times and states are written on pages."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from hub.web.markdown import render
+
+register = template.Library()
+
+STATE_BADGES = {
+    "queued": "info",
+    "leased": "info",
+    "running": "live",
+    "building": "live",
+    "succeeded": "good",
+    "ready": "good",
+    "ok": "good",
+    "failed": "bad",
+    "invalid": "bad",
+    "truncated": "warn",
+    "cancelled": "warn",
+    "yanked": "warn",
+}
+SPANS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min"))
+
+
+@register.filter
+def ago(moment: datetime | None) -> str:
+    """How long ago: "3 min ago"."""
+    if moment is None:
+        return "never"
+    seconds = (timezone.now() - moment).total_seconds()
+    for span, unit in SPANS:
+        if seconds >= span:
+            return f"{int(seconds // span)} {unit} ago"
+    return "just now"
+
+
+@register.filter
+def when(moment: datetime | None) -> SafeString | str:
+    """How long ago, with the moment itself when pointed at."""
+    if moment is None:
+        return "never"
+    utc = moment.astimezone(UTC)
+    exact, shown = f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', exact, shown, ago(moment))
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """A duration: "0.42 s", "3 min 5 s", "2 h 10 min"."""
+    if value is None:
+        return "–"
+    if value < 10:
+        return f"{value:.2f} s"
+    if value < 90:
+        return f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+@register.filter
+def size(value: int | None) -> str:
+    """Bytes: "98 B", "1.2 MB"."""
+    if value is None:
+        return "–"
+    if value < 1000:
+        return f"{value} B"
+    power = min(int(math.log(value, 1000)), 4)
+    return f"{value / 1000**power:.1f} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+@register.filter
+def score(value: float | None) -> str:
+    """A reward or metric with three digits; a dash when there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+@register.filter
+def signed(value: float | None) -> str:
+    """A difference with its sign: "+0.120", "−0.031"."""
+    if value is None:
+        return "–"
+    return f"{value:+.3f}".replace("-", "\u2212") if round(value, 3) else "0.000"
+
+
+@register.filter
+def whole(value: int | None) -> str:
+    """A count with thin separators: "12 345"."""
+    return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+@register.filter
+def state_badge(state: str) -> str:
+    """The badge class of a state or outcome."""
+    kind = STATE_BADGES.get(state, "")
+    if kind == "live":
+        return "badge badge--info badge--live"
+    return f"badge badge--{kind}" if kind else "badge"
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """A README as sanitised HTML."""
+    return render(text)
+
+
+@register.filter
+def numbered_lines(text: str) -> SafeString:
+    """A file's text, escaped, one element a line: the stylesheet counts them."""
+    return format_html_join("\n", '<span class="line">{}</span>', ((line,) for line in text.splitlines()))
+
+
+@register.filter
+def metric(value: float | None) -> str:
+    """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e+06"."""
+    return "–" if value is None else f"{value:.4g}"
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    """A share: 0.256 -> "26 %"."""
+    return "–" if value is None else f"{100 * value:.0f}\u202f%"
