@@ -1,0 +1,1 @@
+"""The worker: a client of the hub that runs builds, evaluations and training in sandboxes. No database, no Django."""

@@ -1,0 +1,62 @@
+"""`python -m workers`: start a worker. Everything is configured by WORKER_* variables (workers.settings)."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import signal
+import sys
+from typing import IO
+
+from workers.runs.hub import HubClient
+from workers.settings import BadSettings, WorkerEnvironment, load
+from workers.tasks.supervisor import Supervisor
+
+POLL_PATIENCE_S = 0.0
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT."""
+    try:
+        settings = load()
+    except BadSettings as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    if not settings.token.get_secret_value():
+        sys.stderr.write("WORKER_TOKEN is not set. Make one with: python manage.py create_worker_token\n")
+        return 2
+    lock = claim_data(settings)
+    if lock is None:
+        sys.stderr.write(f"WORKER_DATA: another worker already uses {settings.data.absolute()}\n")
+        return 2
+    with lock:
+        asyncio.run(work(settings))
+    return 0
+
+
+async def work(settings: WorkerEnvironment) -> None:
+    """Supervise until a signal comes."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with HubClient(settings.hub, settings.token.get_secret_value(), patience_s=POLL_PATIENCE_S) as hub:
+        await Supervisor(settings, hub).run(stop)
+
+
+def claim_data(settings: WorkerEnvironment) -> IO[str] | None:
+    """Lock the data directory for this process's life: the start-up sweep must not meet a living worker's children."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    lock = (settings.data / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+if __name__ == "__main__":
+    sys.exit(main())

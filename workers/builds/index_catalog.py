@@ -1,0 +1,146 @@
+"""What a build may take from which index, as pages for uv.
+
+- The operator's index wins for every name, except the names that the package (or an owner's package that it needs)
+  asks for directly and that the owner has pushed: those come from the owner alone, so that nobody can slip a public
+  package under a private name. What a generation pins (verifiers, ...) is never the owner's.
+- Build requirements see the operator's index only.
+- A project, or in the second try a version, for which the index has no usable wheel is shown as a wheel that will be
+  made from its source when uv asks for its metadata.
+- The second try also sees the wheels of earlier locks, which the hub keeps: what the operator's index has deleted or
+  yanked since can still be locked. They count as the operator's, never as an owner's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from packaging.tags import Tag
+from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+from packaging.version import Version
+
+from workers.builds.index_client import IndexClient
+from workers.builds.index_pages import IndexFile
+from workers.builds.index_tokens import FileAddresses
+from workers.venvs.interpreters import Interpreter
+
+_SDISTS = (".tar.gz", ".zip")  # best first
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The view of one build. `claimed` are the names that come from the owner."""
+
+    operator: IndexClient
+    owner: IndexClient | None
+    claimed: frozenset[str]
+    interpreter: Interpreter
+    addresses: FileAddresses
+    kept: IndexClient | None = None  # the hub's wheels of earlier locks
+    second_try: bool = False  # offer also sources beside usable wheels of other versions, and what is kept
+
+    async def operator_page(self, project: str) -> Page | None:
+        """The project as the operator's index has it; None for names that are the owner's."""
+        if project in self.claimed:
+            return None
+        files = await self.operator.files(project)
+        if self.kept is not None and self.second_try:
+            files = with_kept(files, await self.kept.files(project))
+        return None if files is None else await asyncio.to_thread(self._page, project, files, owned=False)
+
+    async def owner_page(self, project: str) -> Page | None:
+        """The project as the owner's index has it: wheels only, his sources are not built."""
+        files = await self.owner.files(project) if self.owner is not None else None
+        return None if files is None else await asyncio.to_thread(self._page, project, files, owned=True)
+
+    def client(self, file: IndexFile, *, owned: bool) -> IndexClient:
+        """Who may fetch this file."""
+        if self.kept is not None and self.kept.serves(file.url) and not owned:
+            return self.kept
+        found = self.owner if owned else self.operator
+        assert found is not None
+        return found
+
+    def _page(self, project: str, files: Iterable[IndexFile], *, owned: bool) -> Page:
+        accepted = frozenset(self.interpreter.tags())
+        entries = [self._wheel(file, owned=owned) for file in files if file.wheel_tags & accepted]
+        if not owned:
+            entries += [self._source(file) for file in self._sources(files, accepted)]
+        return Page(meta={"api-version": "1.1"}, name=project, files=entries)
+
+    def _sources(self, files: Iterable[IndexFile], accepted: Set[Tag]) -> list[IndexFile]:
+        """The sdists to offer as wheels: one a version."""
+        fitting = [file for file in files if file.version and file.allows_python(self.interpreter.full)]
+        wheels = {file.version for file in fitting if file.wheel_tags & accepted}
+        if wheels and not self.second_try:
+            return []
+        best: dict[Version, IndexFile] = {}
+        for suffix in _SDISTS:
+            for file in fitting:
+                if file.filename.endswith(suffix) and file.sha256 and file.version and file.version not in wheels:
+                    best.setdefault(file.version, file)
+        return list(best.values())
+
+    def _wheel(self, file: IndexFile, *, owned: bool) -> Entry:
+        return _entry(file, file.filename, self.addresses.address(file, kind="wheel", owned=owned), file.metadata)
+
+    def _source(self, file: IndexFile) -> Entry:
+        filename = placeholder_name(file)
+        address = self.addresses.address(file, kind="source", owned=False, filename=filename)
+        return _entry(file, filename, address, True)
+
+
+Entry = TypedDict(
+    "Entry",
+    {
+        "filename": str,
+        "url": str,
+        "hashes": dict[str, str],
+        "requires-python": str | None,
+        "yanked": str | bool,
+        "core-metadata": bool,
+        "size": int,
+    },
+    total=False,
+)
+
+
+class Page(TypedDict):
+    """A PEP 691 project page."""
+
+    meta: dict[str, str]
+    name: str
+    files: list[Entry]
+
+
+def with_kept(
+    upstream: tuple[IndexFile, ...] | None, kept: tuple[IndexFile, ...] | None
+) -> tuple[IndexFile, ...] | None:
+    """Upstream's files, and the kept ones that it has no more. What is kept is not yanked: a lock had it."""
+    if upstream is None or kept is None:
+        return upstream or kept
+    names = {file.filename for file in kept}
+    still_there = {file.filename for file in upstream}
+    offered = (replace(file, yanked=False) if file.filename in names else file for file in upstream)
+    return (*offered, *(file for file in kept if file.filename not in still_there))
+
+
+def placeholder_name(source: IndexFile) -> str:
+    """The wheel's name that stands for a source until it is built. Its real tags may be narrower."""
+    try:
+        name, version = parse_sdist_filename(source.filename)
+    except InvalidSdistFilename as error:
+        raise ValueError(f"{source.filename} is no sdist") from error
+    return f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+
+
+def _entry(file: IndexFile, filename: str, address: str, metadata: bool) -> Entry:
+    entry: Entry = {"filename": filename, "url": address, "hashes": {}, "core-metadata": metadata}
+    entry["hashes"] = {"sha256": file.sha256} if file.sha256 else {}
+    entry["requires-python"] = file.requires_python or None
+    entry["yanked"] = file.yanked
+    if file.size is not None and filename == file.filename:
+        entry["size"] = file.size
+    return entry

@@ -1,0 +1,104 @@
+"""Reads the operator's and an owner's package index with the worker's own credentials; uv itself never has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import httpx
+from packaging.utils import canonicalize_name
+
+from workers.builds.errors import index_away
+from workers.builds.index_pages import ACCEPT, MAX_PAGE, IndexFile, parse_page
+
+TIMEOUT = httpx.Timeout(60.0, connect=30.0)
+LIMITS = httpx.Limits(max_connections=24, max_keepalive_connections=24)
+ATTEMPTS = 3
+
+
+def connect() -> httpx.AsyncClient:
+    """The connections of one build to its indexes; proxies and certificates as the operator's environment says."""
+    return httpx.AsyncClient(timeout=TIMEOUT, limits=LIMITS)
+
+
+class IndexClient:
+    """Pages are remembered as long as the client lives: one build. Several roots are one index, their files united."""
+
+    def __init__(self, http: httpx.AsyncClient, roots: Sequence[str]) -> None:
+        self._http = http
+        self._roots = tuple(roots)
+        self._pages: dict[str, asyncio.Task[tuple[IndexFile, ...] | None]] = {}
+
+    async def files(self, project: str) -> tuple[IndexFile, ...] | None:
+        """All files of a project, or None when no root has it. Raises RunFailed when a root does not answer."""
+        name = canonicalize_name(project)
+        if name not in self._pages:
+            self._pages[name] = asyncio.create_task(self._read(name))
+        return await asyncio.shield(self._pages[name])
+
+    def serves(self, url: str) -> bool:
+        """Whether a file's address is this index's own: beside the pages of one of its roots."""
+        return any(url.startswith(_without_credentials(root).removesuffix("simple/")) for root in self._roots)
+
+    def open(
+        self, url: str, headers: Mapping[str, str], method: str = "GET"
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Stream one file, with the credentials of the root that it lies under."""
+        return self._http.stream(method, url, headers=dict(headers), auth=self._credentials(url), follow_redirects=True)
+
+    async def _read(self, name: str) -> tuple[IndexFile, ...] | None:
+        found = await asyncio.gather(*(self._page(f"{root}{name}/") for root in self._roots))
+        pages = [page for page in found if page is not None]
+        if not pages:
+            return None
+        first: dict[str, IndexFile] = {}
+        for page in pages:
+            for file in page:
+                first.setdefault(file.filename, file)
+        return tuple(first.values())
+
+    async def _page(self, url: str) -> tuple[IndexFile, ...] | None:
+        if url.startswith("file://"):
+            return await asyncio.to_thread(_page_on_disk, url)
+        plain = _without_credentials(url)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                reply = await self._http.get(
+                    plain, headers={"Accept": ACCEPT}, auth=self._credentials(plain), follow_redirects=True
+                )
+                if reply.status_code in {404, 410}:
+                    return None
+                reply.raise_for_status()
+                if len(reply.content) > MAX_PAGE:
+                    raise index_away(f"the page {plain} is larger than {MAX_PAGE} bytes")
+                kind = reply.headers.get("content-type", "")
+                return await asyncio.to_thread(parse_page, reply.content, kind, str(reply.url))
+            except (httpx.HTTPError, ValueError, KeyError) as error:
+                if attempt == ATTEMPTS:
+                    raise index_away(f"the package index does not answer for {plain}: {error!r}") from error
+                await asyncio.sleep(0.3 * attempt)
+        return None
+
+    def _credentials(self, url: str) -> httpx.BasicAuth | None:
+        wanted = urlsplit(url)
+        for root in self._roots:
+            own = urlsplit(root)
+            if own.username and (own.scheme, own.hostname, own.port) == (wanted.scheme, wanted.hostname, wanted.port):
+                return httpx.BasicAuth(unquote(own.username), unquote(own.password or ""))
+        return None
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _page_on_disk(url: str) -> tuple[IndexFile, ...] | None:
+    page = Path(unquote(urlsplit(url).path)) / "index.html"
+    try:
+        return parse_page(page.read_bytes(), "text/html", url + "index.html")
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,118 @@
+"""Reads a project's page of a package index: PEP 691 JSON where the index speaks it, PEP 503 HTML where it does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import Version
+
+ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
+JSON_TYPE = "application/vnd.pypi.simple.v1+json"
+MAX_PAGE = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """One file of a project. `sha256` is "" and `size` None where the index does not say."""
+
+    filename: str
+    url: str
+    sha256: str = ""
+    size: int | None = None
+    requires_python: str = ""
+    yanked: str | bool = False
+    metadata: bool = False  # whether url + ".metadata" exists (PEP 658)
+
+    @property
+    def wheel_tags(self) -> frozenset[Tag]:
+        """Empty for anything but a wheel."""
+        try:
+            return parse_wheel_filename(self.filename)[3]
+        except InvalidWheelFilename:
+            return frozenset()
+
+    @property
+    def version(self) -> Version | None:
+        """The version in the file name; None when it is neither a wheel nor an sdist."""
+        try:
+            return parse_wheel_filename(self.filename)[1]
+        except InvalidWheelFilename:
+            pass
+        try:
+            return parse_sdist_filename(self.filename)[1]
+        except InvalidSdistFilename:
+            return None
+
+    def allows_python(self, version: str) -> bool:
+        """Whether requires-python lets this version in; a broken specifier lets all in, as installers do."""
+        try:
+            return SpecifierSet(self.requires_python).contains(version, prereleases=True)
+        except InvalidSpecifier:
+            return True
+
+
+def parse_page(body: bytes, content_type: str, url: str) -> tuple[IndexFile, ...]:
+    """The files on the page at `url`. Raises ValueError when JSON was promised and not kept."""
+    if "json" in content_type:
+        return tuple(_json_files(json.loads(body), url))
+    parser = _Links()
+    parser.feed(body.decode("utf-8", "replace"))
+    return tuple(_html_file(attributes, parser.base or url) for attributes in parser.links if attributes.get("href"))
+
+
+def _json_files(page: object, url: str) -> Iterable[IndexFile]:
+    if not isinstance(page, dict):
+        raise ValueError("an index page must be a JSON object")
+    for entry in page.get("files", []):
+        metadata = entry.get("core-metadata", entry.get("dist-info-metadata", False))
+        yield IndexFile(
+            filename=entry["filename"],
+            url=urljoin(url, entry["url"]),
+            sha256=entry.get("hashes", {}).get("sha256", ""),
+            size=entry.get("size"),
+            requires_python=entry.get("requires-python") or "",
+            yanked=entry.get("yanked", False),
+            metadata=bool(metadata),
+        )
+
+
+class _Links(HTMLParser):
+    """Collects the attributes of every link, and <base href>."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[dict[str, str]] = []
+        self.base = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a":
+            self.links.append(attributes)
+        elif tag == "base" and not self.base:
+            self.base = attributes.get("href", "")
+
+
+def _html_file(attributes: dict[str, str], base: str) -> IndexFile:
+    url, fragment = urldefrag(urljoin(base, attributes["href"]))
+    algorithm, _, digest = fragment.partition("=")
+    found = IndexFile(
+        filename=unquote(urlsplit(url).path.rsplit("/", 1)[-1]),
+        url=url,
+        sha256=digest if algorithm == "sha256" else "",
+        requires_python=attributes.get("data-requires-python", ""),
+        metadata=attributes.get("data-core-metadata", attributes.get("data-dist-info-metadata", "false")) != "false",
+    )
+    yanked = attributes.get("data-yanked")
+    return found if yanked is None else replace(found, yanked=yanked or True)

@@ -1,0 +1,186 @@
+"""From a package to its lock: resolve, turn what is chosen into wheels on this disk, name them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from envhub.packaging import constraints
+from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
+
+from workers.builds.claims import claimed_names, names_of, requires_dist
+from workers.builds.errors import BuildFailed
+from workers.builds.index_catalog import Catalog
+from workers.builds.index_client import IndexClient, connect
+from workers.builds.index_settings import operator_indexes
+from workers.builds.index_tokens import FileAddresses
+from workers.builds.resolve import Chosen, Question, check_requirements, resolve
+from workers.builds.sources import Sources
+from workers.builds.wheel_exchange import HubExchange
+from workers.builds.wheel_files import WheelFiles
+from workers.runs.execution import Job
+from workers.sandbox import Sandbox
+from workers.venvs import interpreters
+from workers.venvs.wheel_checks import CheckedWheel, check_wheel
+
+CONCURRENT_DOWNLOADS = 12
+KEPT = "-"  # no owner's: the hub's index of the wheels of earlier locks
+
+
+@dataclass
+class Workshop:
+    """What the stages of one build share."""
+
+    payload: BuildPayload
+    package: CheckedWheel
+    catalog: Catalog
+    files: WheelFiles
+    sources: Sources
+    uv_cache: Path
+    fetch_url: Callable[[str, str], Awaitable[Path]]  # (url, SHA-256) of a wheel in the hub's store
+    paths: dict[str, Path] = field(default_factory=dict)  # SHA-256 -> wheel file of everything that was locked
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """The package's own dependencies, from its wheel's metadata."""
+        return tuple(requires_dist(self.package.metadata))
+
+    async def fetch(self, wheel: LockedWheel) -> Path:
+        """For ensure_environment: everything was downloaded when it was locked."""
+        return self.paths[wheel.sha256]
+
+
+@asynccontextmanager
+async def open_workshop(job: Job, payload: BuildPayload, sandbox: Sandbox) -> AsyncIterator[Workshop]:
+    """Fetch and check the package, choose its Python, connect to the indexes. Raises BuildFailed, VenvError."""
+    settings = job.settings
+    path = await job.artifacts.fetch_blob(payload.wheel)
+    package = await asyncio.to_thread(check_wheel, path, payload.wheel_filename)
+    interpreter = interpreters.choose(payload.requires_python)
+    files = WheelFiles(settings.folder("blobs"))
+    addresses = FileAddresses(settings.folder("uv").parent / "index-key")
+    roots = operator_indexes(settings.package_index_url).urls
+    async with connect() as http:
+        operator, owner = IndexClient(http, roots), IndexClient(http, [hub_index(job, payload.owner)])
+        reserved = names_of(line for entry in constraints.load().values() for line in (*entry.pins, "verifiers"))
+        requirements = requires_dist(package.metadata)
+        check_requirements(requirements)
+        claimed = await claimed_names(owner, requirements, reserved=reserved, files=files)
+        kept = IndexClient(http, [hub_index(job, KEPT)])
+        catalog = Catalog(operator, owner, claimed, interpreter, addresses, kept)
+        exchange = HubExchange(job.run, job.artifacts)
+        folder = settings.folder
+        sources = Sources(
+            catalog, files, exchange, sandbox, folder("venvs"), folder("sources"), folder("uv"), job.lease.log
+        )
+        yield Workshop(payload, package, catalog, files, sources, folder("uv"), job.artifacts.fetch)
+
+
+def hub_index(job: Job, owner: str) -> str:
+    """An index of the hub at the address by which this worker reaches it, with the run's token as password."""
+    parts = urlsplit(f"{job.run.hub_url.rstrip('/')}/index/{owner}/simple/")
+    return parts._replace(netloc=f"run:{quote(job.claim.token, safe='')}@{parts.netloc}").geturl()
+
+
+async def lock_package(workshop: Workshop, release: str | None) -> EnvironmentLock:
+    """The package and all that it needs, under `release` of verifiers ("" or None: what its set allows).
+
+    A version that was locked before and that the index can no longer satisfy keeps its lock: the hub has the wheels.
+    Raises BuildFailed and RunFailed.
+    """
+    try:
+        return await _resolved(workshop, release)
+    except BuildFailed as conflict:
+        previous = workshop.payload.previous
+        fits = previous is not None and previous.python == workshop.catalog.interpreter.short
+        if not fits or previous is None or conflict.code != "dependency_conflict":
+            raise
+        if release and previous.verifiers not in {"", release}:
+            raise
+        workshop.sources.log("the index no longer has what this version was locked with: using the hub's own wheels")
+        return await _kept(workshop, previous)
+
+
+async def _kept(workshop: Workshop, lock: EnvironmentLock) -> EnvironmentLock:
+    for wheel in lock.wheels:
+        found = workshop.files.find(wheel.sha256)
+        workshop.paths[wheel.sha256] = found or await workshop.fetch_url(wheel.url or "", wheel.sha256)
+    return lock.model_copy(update={"wheels": tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)})
+
+
+async def _resolved(workshop: Workshop, release: str | None) -> EnvironmentLock:
+    evidence, requirements = workshop.payload.evidence, workshop.requirements
+    question = Question(
+        requirements,
+        constraints=tuple(constraints.lines_for(evidence, requirements, release)),
+        overrides=tuple(constraints.overrides_for(evidence, requirements)),
+        owner=workshop.payload.owner,
+    )
+    chosen = await resolve(question, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
+    if any(one.name == workshop.package.name for one in chosen):
+        raise BuildFailed("dependency_conflict", f"the package depends on a project of its own name, {chosen[0].name}")
+    wheels = [_own(workshop), *await _wheels(workshop, chosen)]
+    for tool in dict.fromkeys(workshop.payload.tool_programs):
+        wheels += await _tool_wheels(workshop, tool)
+    verifiers = next((one.version for one in chosen if one.name == "verifiers"), "")
+    return EnvironmentLock(
+        python=workshop.catalog.interpreter.short,
+        platform=interpreters.host_platform(),
+        verifiers=verifiers,
+        wheels=tuple(wheels),
+    )
+
+
+def _own(workshop: Workshop) -> LockedWheel:
+    payload = workshop.payload
+    workshop.paths[payload.wheel.sha256] = workshop.package.path
+    return LockedWheel(
+        name=workshop.package.name,
+        version=workshop.package.version,
+        filename=payload.wheel_filename,
+        sha256=payload.wheel.sha256,
+        size=payload.wheel.size,
+        owned=True,
+    )
+
+
+async def _tool_wheels(workshop: Workshop, tool: str) -> list[LockedWheel]:
+    """A tool that the package starts with `uvx` gets an environment of its own, beside the package's."""
+    try:
+        question = Question((tool,), owner=workshop.payload.owner)
+        chosen = await resolve(question, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
+    except BuildFailed as error:
+        raise BuildFailed(
+            error.code, f"the tool {tool!r}, started by uvx: {error}", hint=error.failure.hint, detail=error.detail
+        ) from error
+    return [wheel.model_copy(update={"tool": tool}) for wheel in await _wheels(workshop, chosen)]
+
+
+async def _wheels(workshop: Workshop, chosen: Sequence[Chosen]) -> list[LockedWheel]:
+    limit = asyncio.Semaphore(CONCURRENT_DOWNLOADS)
+
+    async def one(entry: Chosen) -> LockedWheel:
+        async with limit:
+            wheel, path = await _wheel(workshop, entry)
+            workshop.paths[wheel.sha256] = path
+            return wheel
+
+    return list(await asyncio.gather(*(one(entry) for entry in chosen)))
+
+
+async def _wheel(workshop: Workshop, entry: Chosen) -> tuple[LockedWheel, Path]:
+    if entry.source:
+        wheel, path = await workshop.sources.wheel(entry.file)
+        return wheel.model_copy(update={"url": None}), path
+    client = workshop.catalog.client(entry.file, owned=entry.owned)
+    path, sha256 = await workshop.files.fetch(client, entry.file)
+    size = path.stat().st_size
+    filename = entry.file.filename
+    wheel = LockedWheel(
+        name=entry.name, version=entry.version, filename=filename, sha256=sha256, size=size, owned=entry.owned
+    )
+    return wheel, path

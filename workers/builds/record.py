@@ -1,0 +1,51 @@
+"""What a build found so far: checks in order, seconds of each stage, what the report will say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from envhub.protocol.packages import Check
+
+from workers.builds.errors import BuildFailed
+from workers.runs.lease import Lease
+from workers.venvs.errors import ToolFailed, VenvError
+
+STAGES = ("package", "resolve", "install", "load", "describe", "scripted-rollout", "upload")
+DETAIL_LIMIT = 20_000
+
+
+@dataclass
+class Record:
+    """Filled while the build runs; a stage that fails leaves a failed check and lets the failure pass."""
+
+    lease: Lease
+    checks: list[Check] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage and show it as the run's progress."""
+        done = STAGES.index(name) if name in STAGES else 0
+        self.lease.progress(done, len(STAGES), "stages", name)
+        started = time.monotonic()
+        try:
+            yield
+        except BuildFailed as error:
+            self.add(name, False, error.failure.message, error.detail)
+            raise
+        except ToolFailed:  # the worker's own trouble
+            raise
+        except VenvError as error:
+            self.add(name, False, error.message)
+            raise BuildFailed(error.code, error.message, hint=error.hint) from error
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)
+
+    def add(self, name: str, passed: bool, summary: str, detail: str = "") -> None:
+        """Write a check down, in place of an earlier one of that name (a retry under an older release)."""
+        check = Check(name=name, passed=passed, summary=summary[:2000], detail=detail[-DETAIL_LIMIT:])
+        self.checks = [one for one in self.checks if one.name != name] + [check]
+        self.lease.log(f"{'ok' if passed else 'FAILED'}  {name}: {check.summary}")

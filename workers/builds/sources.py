@@ -1,0 +1,188 @@
+"""Sources become wheels: once for a source, its locked build requirements, Python and platform, then for everyone.
+
+Build requirements come from the operator's index alone, as wheels; the build runs in a box without network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import ArchiveError
+from envhub.packaging.archives import read_members
+from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+
+from workers.builds.errors import BuildFailed
+from workers.builds.index_catalog import Catalog
+from workers.builds.index_pages import IndexFile
+from workers.builds.resolve import Question, resolve
+from workers.builds.source_box import SourceBox
+from workers.builds.wheel_exchange import WheelExchange
+from workers.builds.wheel_files import WheelFiles
+from workers.sandbox import Sandbox
+from workers.venvs.environment import ensure_environment
+from workers.venvs.interpreters import host_platform
+from workers.venvs.wheel_checks import CheckedWheel, check_wheel
+
+LEGACY_REQUIRES = ["setuptools>=40.8.0", "wheel"]
+MAX_PYPROJECT = 1024 * 1024
+
+
+@dataclass
+class Sources:
+    """Builds on demand, each source once at a time. `catalog` is the build's; its owner's part is never used here."""
+
+    catalog: Catalog
+    files: WheelFiles
+    exchange: WheelExchange
+    sandbox: Sandbox
+    venvs: Path
+    records: Path  # directory: which wheel a source became here
+    uv_cache: Path
+    log: Callable[[str], None]
+    built: list[str] = field(default_factory=list)  # file names of the sources that were built or found, for the report
+    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+    async def metadata(self, source: IndexFile) -> str:
+        """METADATA of the source's wheel. Raises BuildFailed."""
+        wheel, path = await self.wheel(source)
+        return (await asyncio.to_thread(check_wheel, path, wheel.filename)).metadata
+
+    async def wheel(self, source: IndexFile) -> tuple[LockedWheel, Path]:
+        """The source's wheel: remembered, found at the hub, or built now. Raises BuildFailed, RunFailed."""
+        async with self._locks.setdefault(source.sha256, asyncio.Lock()):
+            known = self._remembered(source)
+            if known is None:
+                known = await self._made(source)
+                self._remember(source, known[0])
+            if source.filename not in self.built:
+                self.built.append(source.filename)
+            return known
+
+    async def _made(self, source: IndexFile) -> tuple[LockedWheel, Path]:
+        archive, _ = await self.files.fetch(self.catalog.operator, source)
+        settings = await asyncio.to_thread(build_settings, archive, source.filename)
+        requires = settings.get("requires", LEGACY_REQUIRES)
+        lock = await self._lock(source, requires)
+        box = await self._box(source, archive, settings, lock)
+        if more := await box.requires():
+            lock = await self._lock(source, [*requires, *more])
+            box = await self._box(source, archive, settings, lock)
+        key = source_key(source.sha256, lock)
+        found = await self.exchange.find(key)
+        if found is not None:
+            return found
+        self.log(f"building {source.filename} in a box without network")
+        filename, content = await box.wheel()
+        wheel, path = await asyncio.to_thread(self._checked, source, filename, content)
+        return await self.exchange.share(key, wheel, path)
+
+    async def _box(
+        self, source: IndexFile, archive: Path, settings: dict[str, Any], lock: EnvironmentLock
+    ) -> SourceBox:
+        environment = await ensure_environment(lock, root=self.venvs, fetch=self._fetch)
+        return SourceBox(self.sandbox, environment, self.catalog.interpreter, archive, source.filename, settings)
+
+    async def _lock(self, source: IndexFile, requires: list[str]) -> EnvironmentLock:
+        """The build requirements, from the operator's index only."""
+        catalog = replace(self.catalog, owner=None, claimed=frozenset())
+
+        async def refuse(needed: IndexFile) -> str:
+            raise BuildFailed(
+                "source_does_not_build",
+                f"{source.filename} does not build: it needs {needed.filename} to build, which has no wheel either",
+            )
+
+        try:
+            chosen = await resolve(Question(tuple(requires)), catalog, refuse, cache=self.uv_cache)
+        except BuildFailed as error:
+            if error.code == "source_does_not_build":
+                raise
+            message = f"{source.filename} does not build: its build requirements cannot be had: {error}"
+            raise BuildFailed("source_does_not_build", message, detail=error.detail) from error
+        wheels = []
+        for one in chosen:
+            path, sha256 = await self.files.fetch(catalog.client(one.file, owned=False), one.file)
+            size = path.stat().st_size
+            filename = one.file.filename
+            wheels.append(LockedWheel(name=one.name, version=one.version, filename=filename, sha256=sha256, size=size))
+        python = self.catalog.interpreter.short
+        return EnvironmentLock(python=python, platform=host_platform(), verifiers="", wheels=tuple(wheels))
+
+    async def _fetch(self, wheel: LockedWheel) -> Path:
+        path = self.files.find(wheel.sha256)
+        if path is None:
+            raise BuildFailed("bad_wheel", f"{wheel.filename} has left the cache meanwhile; build again")
+        return path
+
+    def _checked(self, source: IndexFile, filename: str, content: bytes) -> tuple[LockedWheel, Path]:
+        wanted = parse_sdist_filename(source.filename)
+        try:
+            name, version, _, tags = parse_wheel_filename(filename)
+        except InvalidWheelFilename as error:
+            message = f"{source.filename} does not build: its backend made {filename!r}, which is no wheel"
+            raise BuildFailed("source_does_not_build", message) from error
+        if (name, version) != wanted or not tags & frozenset(self.catalog.interpreter.tags()):
+            message = f"{source.filename} does not build: its backend made {filename}, which is something else"
+            raise BuildFailed("source_does_not_build", message)
+        path, sha256 = self.files.add(content)
+        checked: CheckedWheel = check_wheel(path, filename)
+        return (
+            LockedWheel(
+                name=checked.name,
+                version=str(version),
+                filename=filename,
+                sha256=sha256,
+                size=len(content),
+                built_from_source=True,
+            ),
+            path,
+        )
+
+    def _record(self, source: IndexFile) -> Path:
+        return self.records / f"{source.sha256}-{self.catalog.interpreter.cache_tag}-{host_platform()}.json"
+
+    def _remembered(self, source: IndexFile) -> tuple[LockedWheel, Path] | None:
+        try:
+            wheel = LockedWheel.model_validate_json(self._record(source).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        path = self.files.find(wheel.sha256)
+        return None if path is None else (wheel, path)
+
+    def _remember(self, source: IndexFile, wheel: LockedWheel) -> None:
+        self.records.mkdir(parents=True, exist_ok=True)
+        self._record(source).write_text(wheel.model_copy(update={"url": None}).model_dump_json())
+
+
+def source_key(sha256: str, requirements: EnvironmentLock) -> str:
+    """SHA-256(source, locked build requirements, python, platform): the hub's name for what the source becomes."""
+    wheels = sorted((wheel.name, wheel.version, wheel.sha256) for wheel in requirements.wheels)
+    content = json.dumps([sha256, wheels, requirements.python, requirements.platform])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def build_settings(archive: Path, filename: str) -> dict[str, Any]:
+    """The [build-system] table of a source, {} when it has none. Read only, never run. Raises BuildFailed."""
+    name = canonicalize_name(filename.split("-")[0])
+
+    def is_pyproject(path: str) -> bool:
+        return path.count("/") == 1 and path.endswith("/pyproject.toml")
+
+    try:
+        found = read_members(archive, lambda member: is_pyproject(member.path), limit=MAX_PYPROJECT)
+        table = tomllib.loads(next(iter(found.values())).decode()).get("build-system", {}) if found else {}
+    except (ArchiveError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BuildFailed("source_does_not_build", f"{filename} cannot be read: {error}") from error
+    requires = table.get("requires", LEGACY_REQUIRES)
+    if not isinstance(requires, list) or not all(isinstance(line, str) for line in requires):
+        raise BuildFailed("source_does_not_build", f"{filename}: [build-system] requires of {name} is no list of names")
+    kept = {key: table[key] for key in ("build-backend", "backend-path") if key in table}
+    return {**kept, "requires": requires}

@@ -1,0 +1,1 @@
+"""Evaluations: the plan, the rollouts, their records, the summary's raw material."""

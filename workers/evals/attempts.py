@@ -1,0 +1,43 @@
+"""One unit of an evaluation as the runner is asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runner import Group, Policy
+
+from workers.rollouts.groups import POLICY_URL, GroupRunner
+from workers.rollouts.schedule import Unit
+
+
+@dataclass
+class Attempts:
+    """Runs units of one evaluation."""
+
+    config: EvaluationConfig
+    runner: GroupRunner
+    model: str
+    _serial: count[int] = field(default_factory=lambda: count(1))
+
+    async def run(self, unit: Unit) -> list[RolloutRecord]:
+        """The unit's records, one for each rollout, whatever happened. Raises RunnerFatal."""
+        return await self.runner.run(lambda: self._group(unit))
+
+    def _group(self, unit: Unit) -> Group:
+        config = self.config
+        return Group(
+            id=f"e{unit.example}-{unit.first}-{next(self._serial)}",
+            example=unit.example,
+            split="train" if config.split == "train" else "eval",
+            first_index=unit.first,
+            n=unit.n,
+            policy=Policy(base_url=POLICY_URL, model=self.model),
+            sampling=config.sampling,
+            seed=config.seed,
+            deadline_s=config.timeout_s,
+            state_columns=config.state_columns,
+            example_hash=unit.example_hash,
+        )

@@ -1,0 +1,55 @@
+"""Which rollouts an evaluation still has to run: pure, lazy, in index order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envhub.protocol.evals import DoneExample, EvaluationConfig
+from envhub.protocol.runner import Described
+from envhub.protocol.runs import FailureKind
+
+from workers.rollouts.schedule import Unit
+from workers.runs.errors import RunFailed
+
+
+def count_examples(config: EvaluationConfig, described: Described) -> int:
+    """How many examples to evaluate. Raises RunFailed when there are none, or when nobody knows how many "all" are."""
+    info = described.splits.get(config.split) or described.splits.get("train")
+    size = info.size if info is not None else None
+    if size == 0:
+        raise RunFailed.because(
+            FailureKind.ENVIRONMENT,
+            "no_examples",
+            f"The environment has no examples in its split {config.split!r} with these arguments.",
+            "Look at the arguments and the [eval.taskset] table: one of them leaves the data set empty.",
+        )
+    if config.num_examples >= 0:
+        return config.num_examples if size is None else min(config.num_examples, size)
+    if size is None:
+        raise RunFailed.because(
+            FailureKind.ENVIRONMENT,
+            "unknown_size",
+            "All examples were asked for, but the environment's data set does not say how many it has.",
+            "Give a number of examples with -n.",
+        )
+    return size
+
+
+def units(examples: int, rollouts: int, done: Sequence[DoneExample], *, as_groups: bool) -> Iterator[Unit]:
+    """What is missing. `as_groups`: an example's rollouts are scored together, so they run again together."""
+    stored = {item.example: item for item in done}
+    for example in range(examples):
+        before = stored.get(example)
+        have = set(before.rollouts) if before else set()
+        missing = [index for index in range(rollouts) if index not in have]
+        known_hash = (before.example_hash or None) if before else None
+        if missing and as_groups:
+            yield Unit(example, 0, rollouts, known_hash)
+        elif not as_groups:
+            for index in missing:
+                yield Unit(example, index, 1, known_hash)
+
+
+def count_done(examples: int, rollouts: int, done: Sequence[DoneExample]) -> int:
+    """How many of the planned rollouts an earlier attempt has stored."""
+    return sum(len({index for index in item.rollouts if index < rollouts}) for item in done if item.example < examples)

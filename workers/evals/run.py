@@ -1,0 +1,137 @@
+"""The body of an evaluation run: environment, model, box, rollouts, segments. Called by workers.tasks.slot."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from envhub.protocol.builds import LockedWheel
+from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
+from envhub.protocol.runner import Load
+
+from workers.evals.attempts import Attempts
+from workers.evals.plan import count_done, count_examples, units
+from workers.evals.streak import Streak
+from workers.rollouts.collector import Collector
+from workers.rollouts.environment import InstalledEnvironment
+from workers.rollouts.failures import typed_failures
+from workers.rollouts.groups import GroupRunner
+from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.recorder import Caps
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.pool import RunnerPool, processes_for
+from workers.rollouts.schedule import Unit, run_all
+from workers.rollouts.target import open_target
+from workers.runs.execution import Job
+from workers.sandbox import Sandbox, backend
+from workers.venvs.environment import ensure_environment
+
+
+async def run_evaluation(job: Job) -> None:
+    """Raises RunFailed; cancelled from outside when the user or the hub wants it."""
+    payload = EvalPayload.model_validate(job.claim.payload)
+    job.lease.mask(*payload.secrets.values())
+    with typed_failures(job):
+        async with AsyncExitStack() as stack:
+            evaluation = await prepare(job, payload, stack)
+            await evaluate(job, payload, evaluation, stack)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` works with."""
+
+    interceptor: Interceptor
+    model: str
+    venv: Path
+    sandbox: Sandbox
+
+
+async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Evaluation:
+    """The frozen environment, the model and its judges, the interceptor."""
+    settings = job.settings
+
+    async def fetch(wheel: LockedWheel) -> Path:
+        return await job.artifacts.fetch(wheel.url or "", wheel.sha256)
+
+    job.lease.progress(0, 0, "rollouts", "preparing the environment")
+    venv = await ensure_environment(payload.lock, root=settings.folder("venvs"), fetch=fetch)
+    job.lease.progress(0, 0, "rollouts", "preparing the model")
+    policy = await stack.enter_async_context(open_target(job, payload.target))
+    judges = {
+        name: await stack.enter_async_context(open_target(job, target, wants_tokens=False))
+        for name, target in payload.judges.items()
+    }
+    data = None
+    if payload.data_url:
+        http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+        data = DataSource(job.run.absolute(payload.data_url), job.run.authorization(), http)
+    caps = Caps(calls=settings.call_limit, tokens=settings.token_limit)
+    interceptor = Interceptor(policy, judges=judges, caps=caps, data=data)
+    sandbox = backend(
+        settings.sandbox, settings.folder("boxes"), accept_no_isolation=settings.sandbox_accept_no_isolation
+    )
+    return Evaluation(interceptor, policy.model, venv, sandbox)
+
+
+async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack: AsyncExitStack) -> None:
+    """Run what is missing and store it."""
+    config, lease = payload.config, job.lease
+    installed = InstalledEnvironment(
+        venv=evaluation.venv,
+        python=payload.lock.python,
+        sandbox=evaluation.sandbox,
+        settings=job.settings,
+        interceptor=evaluation.interceptor,
+        log=lease.log,
+        allow=config.allow_hosts,
+        secrets=payload.secrets,
+    )
+    pool = RunnerPool(installed.open, load_of(payload), log=lease.log)
+    lease.progress(0, 0, "rollouts", "loading the environment")
+    await stack.enter_async_context(pool)
+    described = await pool.describe()
+    examples = count_examples(config, described)
+    total = examples * config.rollouts_per_example
+    finished = count_done(examples, config.rollouts_per_example, payload.done)
+    lease.log(f"{payload.environment}: {examples} examples x {config.rollouts_per_example}, {finished} already stored")
+    in_flight = min(config.concurrency, max(1, total - finished))
+    await pool.grow(processes_for(in_flight, job.settings.runner_processes, job.settings.cpus))
+    attempts = Attempts(config, GroupRunner(pool, evaluation.interceptor, config.max_retries), evaluation.model)
+    streak = Streak(config.concurrency)
+    path = f"/evaluations/{payload.evaluation_id}/segments"
+
+    async def post(request: SegmentRequest) -> SegmentReply:
+        return await job.run.post(path, request, SegmentReply)
+
+    async with Collector(job.artifacts.upload_bytes, post) as collector:
+        collector.total = total
+        lease.progress(finished, total, "rollouts")
+
+        async def run(unit: Unit) -> None:
+            nonlocal finished
+            records = await attempts.run(unit)
+            await collector.add(streak.pass_on(records))
+            finished += unit.n
+            lease.progress(min(finished, total), total, "rollouts")
+
+        wanted = units(examples, config.rollouts_per_example, payload.done, as_groups=pool.hello.requires_group)
+        await run_all(wanted, config.concurrency, run)
+        await collector.add(streak.release())
+    used = evaluation.interceptor.judge_usage
+    if used.prompt_tokens or used.completion_tokens:
+        lease.log(f"judges used {used.prompt_tokens} prompt and {used.completion_tokens} completion tokens")
+
+
+def load_of(payload: EvalPayload) -> Load:
+    """The runner's first command."""
+    return Load(
+        env_id=payload.env_id,
+        module=payload.module,
+        env_args=payload.config.env_args,
+        taskset=payload.config.taskset,
+        harness=payload.config.harness,
+        judge_base_url="{gateway}/judge/v1",
+    )

@@ -1,0 +1,85 @@
+"""Runs borrow engines here: `async with acquire(...) as base_url`. The host's EngineManager owns the processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from envhub.protocol.models import LocalTarget
+from pydantic import ValidationError
+
+from workers.inference.requests import SOCKET, EngineReply, EngineRequest
+
+Fetch = Callable[[str, str], Awaitable[Path]]  # (url, sha256) -> verified file
+
+
+class EngineFailed(Exception):
+    """The model cannot be served here; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+async def fetch_model(target: LocalTarget, models: Path, fetch: Fetch) -> Path:
+    """The model's directory under `models`, fetched whole or not at all. Raises EngineFailed for a bad file name."""
+    directory = models / target.fingerprint
+    with suppress(FileNotFoundError):
+        os.utime(directory)  # in use: housekeeping leaves it alone
+        return directory
+    unfinished = models / f".{target.fingerprint}.{os.getpid()}"
+    for name, sha256 in target.files.items():
+        pure = PurePosixPath(name)
+        if pure.is_absolute() or ".." in pure.parts:
+            raise EngineFailed(f"the model has a file named {name!r}")
+        path = unfinished / pure
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = await fetch(target.urls[name], sha256)
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.link(source, path)
+        if not path.exists():
+            await asyncio.to_thread(shutil.copyfile, source, path)
+    try:
+        unfinished.rename(directory)
+    except OSError:  # another run was faster
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return directory
+
+
+@asynccontextmanager
+async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -> AsyncIterator[str]:
+    """Base URL of an engine that serves `target` as `name`, for as long as the block lasts. Raises EngineFailed.
+
+    The first use of a model starts its engine: seconds for `torch`, about a minute for `vllm`.
+    """
+    models = data.absolute() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    directory = await fetch_model(target, models, fetch)
+    adapter = await fetch_model(target.adapter, models, fetch) if target.adapter else None
+    try:
+        request = EngineRequest(
+            fingerprint=target.fingerprint, engine=target.engine, directory=directory, name=name, adapter=adapter
+        )
+    except ValidationError as error:
+        raise EngineFailed(f"unknown engine {target.engine!r}", "use torch or vllm") from error
+    try:
+        reader, writer = await asyncio.open_unix_connection(str(data.absolute() / SOCKET))
+    except OSError as error:
+        raise EngineFailed(f"this worker's engine manager is not running: {error}") from error
+    try:
+        writer.write(request.model_dump_json().encode() + b"\n")
+        await writer.drain()
+        line = await reader.readline()
+        if not line:
+            raise EngineFailed("the engine manager went away while the model was being started")
+        reply = EngineReply.model_validate_json(line)
+        if reply.error:
+            raise EngineFailed(reply.error, reply.hint)
+        yield reply.base_url
+    finally:
+        writer.close()

@@ -1,0 +1,187 @@
+"""The engines of one host: started when the first run needs one, shared by all, ended when idle.
+
+Part of `python -m workers`. Evaluations and serve runs hold references (open connections) and start no process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envhub.protocol.gpus import Gpu, GpuNeed
+from pydantic import ValidationError
+
+from workers.inference.process import (
+    EngineDied,
+    EngineProcess,
+    free_port,
+    torch_command,
+    visible_devices,
+    vllm_command,
+)
+from workers.inference.requests import SOCKET, EngineReply, EngineRequest
+from workers.runs.children import Children
+from workers.runs.gpu_pool import GpuPool
+
+logger = logging.getLogger(__name__)
+START_SECONDS = {"torch": 120.0, "vllm": 900.0}
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How engines are started on this host."""
+
+    data: Path
+    vllm_python: str = ""  # an interpreter that has vLLM; empty: the engine `vllm` is refused
+    vllm_arguments: Sequence[str] = ()
+    idle_seconds: float = 300.0
+    threads: int = 1
+
+
+@dataclass
+class Engine:
+    """One entry: `lock` is held while the process is being started."""
+
+    request: EngineRequest
+    references: int = 0
+    process: EngineProcess | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    idle: asyncio.TimerHandle | None = None
+    gpus: tuple[Gpu, ...] = ()  # one for vLLM, on a worker that has any
+
+
+class EngineManager:
+    """An async context manager: serves requests on `<data>/engines.sock` while it is open; ends all engines after."""
+
+    def __init__(self, settings: EngineSettings, children: Children, gpus: GpuPool | None = None) -> None:
+        self._gpus = gpus or GpuPool("none")
+        self._settings = settings
+        self._children = children
+        self._engines: dict[tuple[str, str, str, str], Engine] = {}
+        self._server: asyncio.Server | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> EngineManager:
+        path = self._settings.data.absolute() / SOCKET
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._serve, path=str(path))
+        path.chmod(0o600)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        await asyncio.gather(*(e.process.stop() for e in self._engines.values() if e.process is not None))
+        await asyncio.gather(*self._ending)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: answer its request, then hold the reference until it closes or the engine ends."""
+        try:
+            request = EngineRequest.model_validate_json(await reader.readline())
+        except ValidationError as error:
+            logger.warning("bad engine request: %s", error)
+            writer.close()
+            return
+        engine = self._take(request)
+        try:
+            reply = await self._ready(engine)
+            writer.write(reply.model_dump_json().encode() + b"\n")
+            await writer.drain()
+            if engine.process is not None and not reply.error:
+                await self._hold(reader, engine.process)
+        except ConnectionError:
+            pass  # the asker is gone
+        finally:
+            self._release(engine)
+            writer.close()
+
+    async def _hold(self, reader: asyncio.StreamReader, process: EngineProcess) -> None:
+        closed, ended = asyncio.create_task(reader.read(1)), asyncio.create_task(process.wait())
+        await asyncio.wait([closed, ended], return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and not closed.done():
+            logger.warning("%s", await process.death())
+        for task in (closed, ended):
+            task.cancel()
+            with suppress(asyncio.CancelledError, ConnectionError):
+                await task
+
+    async def _ready(self, engine: Engine) -> EngineReply:
+        """Start the engine unless it runs."""
+        if engine.request.engine == "vllm" and not self._settings.vllm_python:
+            return EngineReply(
+                error="this worker has no vLLM",
+                hint="set WORKER_VLLM_PYTHON to an interpreter that has it (make test-vllm makes one), or use torch",
+            )
+        async with engine.lock:
+            if engine.process is None or not await engine.process.healthy():
+                if engine.process is not None:
+                    await self._stop(engine.process, engine.gpus)
+                    engine.process, engine.gpus = None, ()
+                if engine.request.engine == "vllm" and self._gpus.known:
+                    taken = self._gpus.take(GpuNeed(count=1))
+                    if taken is None:
+                        return EngineReply(
+                            error="every GPU of this worker is in use by other runs",
+                            hint="try again when one has ended, or serve the model on another worker",
+                        )
+                    engine.gpus = taken
+                try:
+                    engine.process = await self._start(engine.request, engine.gpus)
+                except EngineDied as error:
+                    self._gpus.give_back(engine.gpus)
+                    engine.gpus = ()
+                    return EngineReply(error=str(error), hint=error.hint)
+        return EngineReply(base_url=engine.process.base_url)
+
+    async def _start(self, request: EngineRequest, gpus: Sequence[Gpu]) -> EngineProcess:
+        port = free_port()
+        if request.engine == "vllm":
+            command = vllm_command(request, port, self._settings.vllm_python, self._settings.vllm_arguments)
+        else:
+            command = [*torch_command(request, port), "--threads", str(self._settings.threads)]
+        home = self._settings.data.absolute() / "engine-home"
+        home.mkdir(parents=True, exist_ok=True)
+        extra = visible_devices(gpus) if self._gpus.known else {}
+        logger.info("starting %s engine for %s", request.engine, request.name)
+        process = await EngineProcess.start(command, port, children=self._children, extra=extra, home=home)
+        try:
+            await process.wait_ready(START_SECONDS[request.engine])
+        except EngineDied:
+            await process.stop()
+            raise
+        return process
+
+    def _take(self, request: EngineRequest) -> Engine:
+        key = (request.fingerprint, request.engine, request.name, str(request.adapter or ""))
+        engine = self._engines.setdefault(key, Engine(request))
+        engine.references += 1
+        if engine.idle is not None:
+            engine.idle.cancel()
+            engine.idle = None
+        return engine
+
+    def _release(self, engine: Engine) -> None:
+        engine.references -= 1
+        if engine.references == 0:
+            loop = asyncio.get_running_loop()
+            engine.idle = loop.call_later(self._settings.idle_seconds, self._end, engine)
+
+    def _end(self, engine: Engine) -> None:
+        """An engine was idle for long enough."""
+        process, engine.process = engine.process, None
+        if process is not None:
+            logger.info("ending the idle engine of %s", engine.request.name)
+            task = asyncio.create_task(self._stop(process, engine.gpus))
+            engine.gpus = ()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _stop(self, process: EngineProcess, gpus: Sequence[Gpu]) -> None:
+        """Its GPUs are free when it has gone, not before."""
+        await process.stop()
+        self._gpus.give_back(gpus)

@@ -1,0 +1,200 @@
+"""The engine of a training run: one process of its own, whose weights change. Both kinds speak vLLM's dialect.
+
+    async with policy_engine(start, children=children, home=home, run_id=run_id) as engine:
+        await engine.load_adapter("policy-v1", directory); ...; await engine.replace_weights(directory)
+A LoRA policy's versions are adapters with a name each, so a cached prefix never serves another version. A fully trained
+policy has one name; its weights are exchanged while nothing is being decoded, and every cached prefix is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+from envhub.protocol.base import JsonObject
+from envhub.protocol.gpus import Gpu
+
+from workers.inference.process import (
+    EngineDied,
+    EngineProcess,
+    allowed_rank,
+    free_port,
+    torch_command,
+    visible_devices,
+    vllm_command,
+)
+from workers.inference.requests import EngineRequest
+from workers.runs.children import Children
+
+EXTENSION = Path(__file__).parent / "vllm_extension"
+START_SECONDS = {"torch": 180.0, "vllm": 900.0}
+TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+# After an exception vLLM's server closes a connection without having said so: the next call on it would fail.
+ONE_CALL_EACH = httpx.Limits(max_keepalive_connections=0)
+
+
+class EngineRefused(Exception):
+    """The engine answered a policy call with an error: the message is its own."""
+
+
+@dataclass(frozen=True)
+class PolicyEngineStart:
+    """How to start one. `adapters`: how many versions, of rank up to `rank`, are loaded at once; 0 for full weights."""
+
+    kind: Literal["torch", "vllm"]
+    directory: Path
+    name: str
+    adapters: int = 0
+    rank: int = 16
+    deterministic: bool = False
+    threads: int = 1
+    vllm_python: str = ""
+    vllm_arguments: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()  # none: on the CPU
+    gpu_share: float | None = None  # of each GPU's memory; None: as vLLM likes
+    sleeps: bool = False  # it will be asked to sleep, so that another process can use its GPU
+
+    def command(self, port: int) -> list[str]:
+        """The process's command line."""
+        request = EngineRequest(fingerprint="policy", engine=self.kind, directory=self.directory, name=self.name)
+        if self.kind == "torch":
+            extra = ["--deterministic"] if self.deterministic else []
+            return [*torch_command(request, port), "--threads", str(self.threads), *extra]
+        python, _, _, *arguments = vllm_command(request, port, self.vllm_python, self.vllm_arguments)
+        command = [python, str(EXTENSION / "hub_vllm_server.py"), *arguments]
+        command += ["--worker-extension-cls", "hub_vllm.HubWorker"]
+        command += ["--generation-config", "vllm"]  # else the model's own top_k and top_p cut the distribution
+        if self.adapters:
+            slots = [
+                "--enable-lora",
+                "--max-loras",
+                str(self.adapters),
+                "--max-lora-rank",
+                str(allowed_rank(self.rank)),
+            ]
+            command += slots
+        return [*command, *self._placed()]
+
+    def _placed(self) -> list[str]:
+        """What goes after the operator's own arguments: which GPUs there are is the worker's to say."""
+        placed = []
+        if len(self.gpus) > 1:
+            placed += ["--tensor-parallel-size", str(len(self.gpus))]
+        if self.gpu_share is not None:
+            placed += ["--gpu-memory-utilization", str(self.gpu_share)]
+        return [*placed, "--enable-sleep-mode"] if self.sleeps else placed
+
+    def variables(self) -> dict[str, str]:
+        """What the process needs besides QUIET."""
+        visible = visible_devices(self.gpus)
+        if self.kind == "torch":
+            return visible
+        switches = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+        return {**visible, **switches, "PYTHONPATH": str(EXTENSION)}
+
+
+class PolicyEngine:
+    """A running engine. Its routes for policies are reached on loopback only."""
+
+    def __init__(self, process: EngineProcess, name: str) -> None:
+        self.process = process
+        self.name = name
+        base_url = process.base_url.removesuffix("/v1")
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=TIMEOUT, limits=ONE_CALL_EACH)
+
+    @property
+    def base_url(self) -> str:
+        """Where completions are asked for."""
+        return self.process.base_url
+
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        """Serve a PEFT directory under `name`. Raises EngineRefused."""
+        await self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(directory)})
+
+    async def unload_adapter(self, name: str) -> None:
+        """No longer serve `name`. Raises EngineRefused."""
+        await self._post("/v1/unload_lora_adapter", {"lora_name": name})
+
+    async def models(self) -> tuple[str, ...]:
+        """The names that are served."""
+        answer = await self._http.get("/v1/models")
+        return tuple(entry["id"] for entry in answer.json()["data"])
+
+    async def pause(self, mode: Literal["keep", "wait"]) -> None:
+        """`keep` freezes requests, `wait` lets those that run end; what comes meanwhile waits for `resume`."""
+        await self._post(f"/pause?mode={mode}")
+
+    async def resume(self) -> None:
+        """Go on."""
+        await self._post("/resume")
+
+    async def sleep(self) -> None:
+        """Put the weights into the host's memory and drop the cache; nothing may be running. Raises EngineRefused."""
+        await self._post("/sleep?level=1")
+
+    async def wake_up(self) -> None:
+        """Be as before, with an empty cache. Raises EngineRefused."""
+        await self._post("/wake_up")
+
+    async def replace_weights(self, directory: Path) -> None:
+        """Put new base weights in place between two requests. Raises EngineRefused.
+
+        Weights of another model are refused before anything is written, and the old ones serve on. Whatever else fails
+        leaves the engine paused: a part of its weights may be new.
+        """
+        await self.pause("wait")
+        answer = await self._post("/collective_rpc", {"method": "hub_reload_weights", "args": [str(directory)]})
+        refused = [result["refused"] for result in answer.json()["results"] if "refused" in result]
+        if not refused:
+            await self._post("/reset_prefix_cache")
+        await self.resume()
+        if refused:
+            raise EngineRefused(refused[0])
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _post(self, path: str, body: JsonObject | None = None) -> httpx.Response:
+        try:
+            answer = await self._http.post(path, json=body)
+        except httpx.HTTPError as error:
+            raise EngineRefused(f"{path}: {error!r}") from error
+        if answer.status_code != 200:
+            raise EngineRefused(f"{path}: {text_of(answer)}")
+        return answer
+
+
+def text_of(answer: httpx.Response) -> str:
+    """The human part of an engine's error."""
+    try:
+        body: Any = answer.json()
+        return str(body["error"]["message"])[:1000]
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status_code}: {answer.text[:1000]}"
+
+
+@asynccontextmanager
+async def policy_engine(
+    start: PolicyEngineStart, *, children: Children, home: Path, run_id: str = ""
+) -> AsyncIterator[PolicyEngine]:
+    """A fresh engine process for as long as the block lasts. Raises EngineDied."""
+    port = free_port()
+    home.mkdir(parents=True, exist_ok=True)
+    process = await EngineProcess.start(
+        start.command(port), port, children=children, extra=start.variables(), home=home, run_id=run_id
+    )
+    engine = PolicyEngine(process, start.name)
+    try:
+        await process.wait_ready(START_SECONDS[start.kind])
+        yield engine
+    finally:
+        await engine.close()
+        await process.stop(gently=False)  # it has nothing to save, and a cancelled run ends at once
+
+
+__all__ = ["EngineDied", "EngineRefused", "PolicyEngine", "PolicyEngineStart", "policy_engine"]

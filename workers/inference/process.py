@@ -1,0 +1,208 @@
+"""One engine process: its command line, how it says that it is ready, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+from envhub.protocol.gpus import Gpu
+
+from workers.inference.causes import DEFAULT_HINT, cause_of, hint_for
+from workers.inference.requests import EngineRequest
+from workers.runs.children import Children
+
+KEPT_LINES, SHOWN_LINES, LINE_CHARS = 1000, 20, 1000
+READING_S = 1.0  # for the last lines of a process that has ended; a child of it may keep the pipe open
+TIED = Path(__file__).with_name("tied.py")
+BASE = "base"  # what the model under an adapter is called
+# What an engine may see of the worker's environment: no token, no key.
+PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "OMP_NUM_THREADS", "TMPDIR")
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONUNBUFFERED": "1",
+}
+# vLLM's --enforce-eager leaves its sampler compiled: the first request would need a C++ compiler, and half a minute.
+EAGER = {"TORCH_COMPILE_DISABLE": "1"}
+
+
+class EngineDied(Exception):
+    """The process ended, or was not ready in time. The message begins with the cause and ends with its last lines."""
+
+    def __init__(self, message: str, hint: str = DEFAULT_HINT) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def visible_devices(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """What shows a process these GPUs and no other; none at all when there are none.
+
+    By index, since vLLM cannot read UUIDs; CUDA numbers as nvidia-smi does only under PCI_BUS_ID.
+    """
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in gpus),
+    }
+
+
+def torch_command(request: EngineRequest, port: int) -> Sequence[str]:
+    """Our own engine, in this interpreter."""
+    served = ["--name", request.name]
+    if request.adapter is not None:
+        served = ["--name", BASE, "--adapter", f"{request.name}={request.adapter}"]
+    return [
+        *(sys.executable, "-m", "workers.inference.torch_engine"),
+        *("--model", str(request.directory), *served, "--port", str(port)),
+    ]
+
+
+def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequence[str]) -> Sequence[str]:
+    """vLLM's OpenAI server. Log-probabilities are those that tokens were sampled with."""
+    served = ["--served-model-name", request.name]
+    if request.adapter is not None:
+        rank = str(allowed_rank(adapter_rank(request.adapter)))
+        served = ["--served-model-name", BASE, "--enable-lora", "--max-lora-rank", rank]
+        served += ["--lora-modules", f"{request.name}={request.adapter}"]
+    return [
+        *(python, "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(request.directory), *served),
+        *("--host", "127.0.0.1", "--port", str(port), "--logprobs-mode", "processed_logprobs"),
+        *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", *arguments),
+    ]
+
+
+def allowed_rank(rank: int) -> int:
+    """The smallest --max-lora-rank of vLLM that holds `rank`."""
+    return next(allowed for allowed in (1, 8, 16, 32, 64, 128, 256, 320, 512) if allowed >= rank)
+
+
+def adapter_rank(directory: Path) -> int:
+    """The rank of a PEFT directory. Raises EngineDied: no engine could serve it."""
+    try:
+        return int(json.loads((directory / "adapter_config.json").read_text())["r"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EngineDied(f"{directory.name} is no LoRA adapter: {error}") from error
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """An engine or a learner, in a session of its own; what it says comes by a pipe."""
+    return await asyncio.create_subprocess_exec(
+        *command,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+class EngineProcess:
+    """A started engine. `base_url` is valid after `wait_ready`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int, children: Children) -> None:
+        self._process = process
+        self._children = children
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._reading = asyncio.create_task(self._read())
+        self.port = port
+
+    @classmethod
+    async def start(
+        cls,
+        command: Sequence[str],
+        port: int,
+        *,
+        children: Children,
+        extra: Mapping[str, str],
+        home: Path,
+        run_id: str = "",
+    ) -> EngineProcess:
+        """Start the process in a session of its own. It ends with this one; recorded, too, for a later start."""
+        environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET | dict(extra)
+        environment["HOME"] = str(home)
+        if "--enforce-eager" in command:
+            environment |= EAGER
+        process = await spawn([sys.executable, "-I", str(TIED), *command], environment)
+        children.record(process.pid, what="engine", run_id=run_id)
+        return cls(process, port, children)
+
+    @property
+    def base_url(self) -> str:
+        """Where the engine answers."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.returncode is None
+
+    async def healthy(self) -> bool:
+        """Whether the process runs and /health answers 200."""
+        if not self.alive:
+            return False
+        with suppress(httpx.HTTPError):
+            async with httpx.AsyncClient(timeout=5.0) as http:
+                return (await http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
+        return False
+
+    async def wait_ready(self, seconds: float) -> None:
+        """Wait until the engine is healthy. Raises EngineDied."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.alive:
+                    if await self.healthy():
+                        return
+                    await asyncio.sleep(0.1)
+        raise await self.death(f"was not ready within {seconds:.0f} s")
+
+    async def death(self, otherwise: str = "does not answer") -> EngineDied:
+        """Why it ended; `otherwise` says what is wrong with one that still runs."""
+        what = otherwise if self.alive else f"ended ({self._process.returncode})"
+        if not self.alive:
+            await asyncio.wait({self._reading}, timeout=READING_S)
+        cause, last = cause_of(self._lines), "\n".join(list(self._lines)[-SHOWN_LINES:])
+        said = f": {cause}\n" if cause else ". "
+        return EngineDied(f"the engine {what}{said}Its last lines:\n{last}", hint_for(f"{what} {cause}"))
+
+    async def wait(self) -> None:
+        """Until the process ends."""
+        await self._process.wait()
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """End the process and all that it started."""
+        if self.alive and gently:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), 5)
+        await asyncio.to_thread(self._children.end, self._process.pid)
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:  # longer than the reader holds; it has dropped what it had of it
+                continue
+            if not line:
+                return
+            self._lines.append(line.decode(errors="replace").rstrip()[:LINE_CHARS])

@@ -1,0 +1,31 @@
+"""What a run asks the host's engine manager for, and what it answers: one JSON line each way on a unix socket.
+
+The connection is the reference: while it is open the engine stays; when the asker dies, it closes by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from envhub.protocol.base import Request, Response
+
+SOCKET = "engines.sock"
+
+
+class EngineRequest(Request):
+    """An engine for a model directory. `fingerprint` and `engine` name it; several runs share one."""
+
+    fingerprint: str
+    engine: Literal["torch", "vllm"]
+    directory: Path
+    name: str  # what the model is called in requests: "owner/name"
+    adapter: Path | None = None  # a LoRA adapter's directory: `name` is then the adapter over the model
+
+
+class EngineReply(Response):
+    """`base_url` ("http://127.0.0.1:PORT/v1") when it is ready, else `error` with a hint."""
+
+    base_url: str = ""
+    error: str = ""
+    hint: str = ""

@@ -1,0 +1,116 @@
+"""The body of a serve run: an engine behind a small authenticated proxy that the hub calls, until nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+
+from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
+from envhub.protocol.inference import ServeAccepted, ServeAddress, ServePayload
+from envhub.protocol.runs import Failure, FailureKind
+
+from workers.inference.engines import EngineFailed, acquire
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job
+
+CHECK_SECONDS = 1.0
+MAX_BODY = 32 * 1024 * 1024
+HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
+
+
+class Proxy:
+    """Forwards /v1/* to the engine for callers that know the secret; remembers when it was last used."""
+
+    def __init__(self, base_url: str, secret: str, http: ClientSession) -> None:
+        self._engine = base_url.removesuffix("/v1")
+        self._secret = f"Bearer {secret}"
+        self._http = http
+        self._busy = 0
+        self._used = time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since the last call ended; 0 while one is running."""
+        return 0.0 if self._busy else time.monotonic() - self._used
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/v1/{path:.*}", self.handle)
+        return app
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One call; the answer is passed on as it arrives."""
+        if not secrets.compare_digest(request.headers.get("Authorization", ""), self._secret):
+            return web.json_response({"error": {"message": "not for you", "type": "not_allowed"}}, status=401)
+        self._busy += 1
+        try:
+            return await self._forward(request)
+        finally:
+            self._busy -= 1
+            self._used = time.monotonic()
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        headers = {"Content-Type": request.headers.get("Content-Type", "application/json")}
+        async with self._http.request(
+            request.method, self._engine + request.path_qs, data=body, headers=headers
+        ) as upstream:
+            kept = {name: value for name, value in upstream.headers.items() if name.lower() not in HOP_HEADERS}
+            response = web.StreamResponse(status=upstream.status, headers=kept)
+            await response.prepare(request)
+            async for piece in upstream.content.iter_any():
+                await response.write(piece)
+            await response.write_eof()
+            return response
+
+
+async def run_serve(job: Job) -> None:
+    """Serve until idle for `idle_seconds`, cancelled, or the engine dies. Raises RunFailed."""
+    payload = ServePayload.model_validate(job.claim.payload)
+    try:
+        async with acquire(
+            payload.model, payload.target, data=job.settings.data, fetch=job.artifacts.fetch
+        ) as base_url:
+            await _serve(job, payload, base_url)
+    except EngineFailed as error:
+        failure = Failure(kind=FailureKind.LIMIT, code="engine_failed", message=str(error)[:4000], hint=error.hint)
+        raise RunFailed(failure) from error
+
+
+async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
+    secret = secrets.token_urlsafe(32)
+    limits = TCPConnector(limit=0)
+    async with ClientSession(connector=limits, timeout=ClientTimeout(total=None, sock_connect=10)) as http:
+        proxy = Proxy(base_url, secret, http)
+        runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, job.settings.serve_host, 0).start()
+            host, port = job.settings.serve_address or job.settings.serve_host, runner.addresses[0][1]
+            address = ServeAddress(base_url=f"http://{host}:{port}/v1", secret=secret)
+            await job.run.post(f"/runs/{job.run.run_id}/address", address, ServeAccepted)
+            job.lease.log(f"{payload.model} is served at {address.base_url}")
+            await _until_idle(job, proxy, payload.idle_seconds, http, base_url)
+        finally:
+            await runner.cleanup()
+
+
+async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientSession, base_url: str) -> None:
+    while proxy.idle_seconds < idle_seconds:
+        await asyncio.sleep(CHECK_SECONDS)
+        try:
+            async with http.get(base_url.removesuffix("/v1") + "/health") as health:
+                alive = health.status == 200
+        except OSError:
+            alive = False
+        if not alive:
+            failure = Failure(
+                kind=FailureKind.INFRASTRUCTURE,
+                code="engine_died",
+                message="The engine ended while it served the model.",
+                hint="It is started again; if it happens often, look at the worker's log.",
+            )
+            raise RunFailed(failure)
+    job.lease.log(f"no call for {idle_seconds:.0f} s: stopped serving")

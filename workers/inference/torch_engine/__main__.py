@@ -1,0 +1,76 @@
+"""Command line of the engine: loads the model, prints `ready PORT` on standard output, serves until it is ended."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from aiohttp import web
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from workers.inference.torch_engine.scheduler import Scheduler
+from workers.inference.torch_engine.server import Routes, Served
+from workers.runs.children import die_with_parent
+
+
+def read_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m workers.inference.torch_engine")
+    parser.add_argument("--model", type=Path, required=True, help="directory in Hugging Face's format")
+    parser.add_argument("--name", action="append", required=True, help="name that the model answers to (repeatable)")
+    parser.add_argument("--adapter", action="append", default=[], help="NAME=DIRECTORY of a LoRA adapter (repeatable)")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--max-batch", type=int, default=256)
+    parser.add_argument("--deterministic", action="store_true", help="a request's bits do not depend on other requests")
+    return parser.parse_args()
+
+
+def load(path: Path) -> tuple[Any, Any, frozenset[int], int]:
+    """Model (eval mode, float32), tokenizer, end-of-sequence ids and context length of a local directory."""
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=torch.float32).eval()
+    eos = model.generation_config.eos_token_id
+    eos_ids = frozenset(eos if isinstance(eos, list) else [eos if eos is not None else tokenizer.eos_token_id])
+    return model, tokenizer, eos_ids, int(model.config.max_position_embeddings)
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Serve until cancelled."""
+    model, tokenizer, eos_ids, context = load(arguments.model)
+    deterministic: bool = arguments.deterministic
+    with Scheduler(
+        model, eos_ids=eos_ids, max_batch=arguments.max_batch, context=context, deterministic=deterministic
+    ) as scheduler:
+        for adapter in arguments.adapter:
+            name, _, path = adapter.partition("=")
+            scheduler.adapters.load(name, Path(path))
+        routes = Routes(Served(scheduler, tokenizer, tuple(arguments.name), context))
+        runner = web.AppRunner(routes.application(), handler_cancellation=True)
+        await runner.setup()
+        site = web.TCPSite(runner, arguments.host, arguments.port)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]  # aiohttp has no public way
+        sys.stdout.write(f"ready {port}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Entry point."""
+    die_with_parent()
+    arguments = read_arguments()
+    torch.set_num_threads(arguments.threads)
+    try:
+        asyncio.run(serve(arguments))
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

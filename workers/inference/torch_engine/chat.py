@@ -1,0 +1,98 @@
+"""Chat in and out: messages to prompt tokens by the model's template; text to tool calls (`<tool_call>{json}`)."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import Any
+
+Message = dict[str, Any]
+TOOL_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+
+
+class BadRequest(Exception):
+    """The request cannot be served; the text goes to the caller with status 400."""
+
+
+def flatten(content: Any) -> str:
+    """A message's content as text. Raises BadRequest for parts other than text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        return "".join(str(part.get("text", "")) for part in content)
+    raise BadRequest("only text content is supported by this engine")
+
+
+def normalise(messages: Any) -> list[Message]:
+    """Messages as chat templates expect them: text content, tool-call arguments as objects. Raises BadRequest."""
+    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+        raise BadRequest("messages must be a non-empty list of objects")
+    return [_normalise_message(message) for message in messages]
+
+
+def _normalise_message(message: Message) -> Message:
+    role = message.get("role")
+    if role not in {"system", "developer", "user", "assistant", "tool"}:
+        raise BadRequest(f"unknown role {role!r}")
+    clean: Message = {"role": "system" if role == "developer" else role, "content": flatten(message.get("content"))}
+    if message.get("tool_calls"):
+        clean["tool_calls"] = [_normalise_call(call) for call in message["tool_calls"]]
+    if role == "tool":
+        clean["tool_call_id"] = message.get("tool_call_id", "")
+    return clean
+
+
+def _normalise_call(call: Message) -> Message:
+    function = call.get("function") or {}
+    arguments = function.get("arguments") or "{}"
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError as error:
+            raise BadRequest(f"tool call arguments are not JSON: {error}") from error
+    return {
+        "id": call.get("id", ""),
+        "type": "function",
+        "function": {"name": function.get("name", ""), "arguments": arguments},
+    }
+
+
+def prompt_ids(tokenizer: Any, messages: Any, tools: Any, template_args: Any, *, generate: bool = True) -> list[int]:
+    """Token ids of a conversation. Raises BadRequest when the template refuses it."""
+    try:
+        ids = tokenizer.apply_chat_template(
+            normalise(messages),
+            tools=tools or None,
+            add_generation_prompt=generate,
+            tokenize=True,
+            return_dict=False,
+            **(template_args or {}),
+        )
+    except BadRequest:
+        raise
+    except Exception as error:  # a template is the model maker's code: it may raise anything
+        raise BadRequest(f"the chat template refused the conversation: {error}") from error
+    return list(ids)
+
+
+def split_tool_calls(text: str) -> tuple[str | None, list[Message]]:
+    """The text outside of tool calls (None when nothing is left) and the calls. Malformed calls stay text."""
+    calls: list[Message] = []
+
+    def take(match: re.Match[str]) -> str:
+        try:
+            call = json.loads(match.group(1))
+            name, arguments = call["name"], call.get("arguments", {})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return match.group(0)
+        if not isinstance(name, str):
+            return match.group(0)
+        function = {"name": name, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
+        calls.append({"id": f"call_{secrets.token_hex(12)}", "type": "function", "function": function})
+        return ""
+
+    rest = TOOL_CALL.sub(take, text)
+    if not calls:
+        return text, []
+    return rest.strip() or None, calls

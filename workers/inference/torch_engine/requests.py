@@ -1,0 +1,116 @@
+"""Reads the bodies of /v1/chat/completions and /v1/completions into prompts and sampling parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workers.inference.torch_engine import chat
+from workers.inference.torch_engine.chat import BadRequest
+from workers.inference.torch_engine.sampling import SamplingParams
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to sample and how to answer. One prompt, `n` choices."""
+
+    prompt_ids: list[int]
+    params: SamplingParams
+    n: int
+    chat: bool
+    stream: bool
+    logprobs: bool
+    return_token_ids: bool
+    tokens_as_ids: bool
+    tools: bool
+    model: str
+
+    def params_of(self, choice: int) -> SamplingParams:
+        """Choice k of a seeded request samples with seed + k."""
+        seed = self.params.seed
+        return self.params if seed is None else replace(self.params, seed=seed + choice)
+
+
+def _number(body: Body, name: str, default: float, low: float, high: float) -> float:
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise BadRequest(f"{name} must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _whole(body: Body, name: str, default: int, low: int, high: int) -> int:
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadRequest(f"{name} must be a whole number from {low} to {high}")
+    return value
+
+
+def sampling_params(body: Body, room: int) -> SamplingParams:
+    """Sampling parameters of a request; `room` is how many tokens still fit. Raises BadRequest."""
+    for name in ("presence_penalty", "frequency_penalty"):
+        if body.get(name):
+            raise BadRequest(f"{name} is not supported by this engine")
+    if body.get("logit_bias"):
+        raise BadRequest("logit_bias is not supported by this engine")
+    stop = body.get("stop") or ()
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    limit = _whole(body, "max_completion_tokens", 0, 1, 1 << 30) or _whole(body, "max_tokens", room, 1, 1 << 30)
+    logprobs = body.get("logprobs")
+    top = logprobs if isinstance(logprobs, int) and not isinstance(logprobs, bool) else 0
+    return SamplingParams(
+        temperature=_number(body, "temperature", 1.0, 0.0, 10.0),
+        top_p=_number(body, "top_p", 1.0, 1e-6, 1.0),
+        top_k=max(_whole(body, "top_k", 0, -1, 1 << 30), 0),
+        min_p=_number(body, "min_p", 0.0, 0.0, 1.0),
+        max_tokens=min(limit, room),
+        seed=None if body.get("seed") is None else _whole(body, "seed", 0, -(1 << 62), 1 << 62),
+        stop=stops,
+        ignore_eos=bool(body.get("ignore_eos", False)),
+        top_logprobs=_whole(body, "top_logprobs", top, 0, 20),
+    )
+
+
+def _wanted(body: Body, ids: list[int], context: int, is_chat: bool) -> Wanted:
+    if len(ids) >= context:
+        raise BadRequest(
+            f"This model's maximum context length is {context} tokens. However, your prompt has {len(ids)} tokens."
+        )
+    return Wanted(
+        prompt_ids=ids,
+        params=sampling_params(body, context - len(ids)),
+        n=_whole(body, "n", 1, 1, 128),
+        chat=is_chat,
+        stream=bool(body.get("stream", False)),
+        logprobs=body.get("logprobs") not in (None, False),
+        return_token_ids=bool(body.get("return_token_ids", False)),
+        tokens_as_ids=bool(body.get("return_tokens_as_token_ids", False)),
+        tools=bool(body.get("tools")) and body.get("tool_choice") != "none",
+        model=str(body.get("model", "")),
+    )
+
+
+def read_chat(body: Body, tokenizer: Any, context: int) -> Wanted:
+    """A chat request. Raises BadRequest."""
+    ids = chat.prompt_ids(tokenizer, body.get("messages"), body.get("tools"), body.get("chat_template_kwargs"))
+    return _wanted(body, ids, context, is_chat=True)
+
+
+def read_completion(body: Body, encode: Callable[[str], list[int]], context: int) -> Wanted:
+    """A completion request with one prompt, as text or as token ids. Raises BadRequest."""
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        ids = encode(prompt)
+    elif isinstance(prompt, list) and prompt and all(isinstance(token, int) for token in prompt):
+        ids = prompt
+    else:
+        raise BadRequest("prompt must be one text or one list of token ids")
+    return _wanted(body, ids, context, is_chat=False)

@@ -1,0 +1,72 @@
+"""vLLM worker extension: new weights from a directory, and the repair of two wrong results of its CPU build (0.32.0).
+
+Loaded inside vLLM's worker processes by `--worker-extension-cls hub_vllm.HubWorker`. A refusal is an answer, not an
+exception: nothing was written, and vLLM's server breaks the caller's connection under an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import vllm.lora.ops.torch_ops as operations
+import vllm.lora.ops.torch_ops.lora_ops as kernels
+import vllm.lora.punica_wrapper.punica_cpu as wrapper
+from hub_weights import refusal  # type: ignore[import-not-found]  # beside this file, on PYTHONPATH
+from safetensors import safe_open
+from vllm.model_executor.model_loader.reload.layerwise import finalize_layerwise_reload, initialize_layerwise_reload
+
+plain_shrink = kernels.bgmv_shrink
+
+
+def shrink_without_strays(
+    inputs: torch.Tensor, weights: torch.Tensor, output: torch.Tensor, index: torch.Tensor, scaling: float = 1.0
+) -> None:
+    """As bgmv_shrink, but rows without an adapter (index -1) get zeros, not the last slot's adapter."""
+    plain_shrink(inputs, weights, output, index, scaling)
+    output[index[: output.shape[0]] < 0] = 0
+
+
+for module in (kernels, operations, wrapper):
+    module.bgmv_shrink = shrink_without_strays
+
+
+def tensors_of(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of safetensors files, one at a time."""
+    for file in files:
+        with safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  not a dict
+                yield name, opened.get_tensor(name)
+
+
+def repack_tied_head(model: Any) -> None:
+    """A tied output head is not in the files, and the CPU build keeps a packed copy of it: make that anew."""
+    head = getattr(model, "lm_head", None)
+    if head is not None and getattr(model.config, "tie_word_embeddings", False) and hasattr(head, "cpu_linear"):
+        head.weight = model.model.embed_tokens.weight
+        head.quant_method.process_weights_after_loading(head)
+
+
+class HubWorker:
+    """Mixed into vLLM's worker; methods are called by POST /collective_rpc while the engine is paused."""
+
+    model_runner: Any
+    model_config: Any
+
+    def hub_reload_weights(self, directory: str) -> dict[str, str]:
+        """Replace the base weights, or say under "refused" why not; the old ones are then untouched.
+
+        Layer by layer: a bare load_weights fails on layers that the CPU build packed.
+        """
+        new = Path(directory)
+        reason = refusal(new, Path(self.model_config.model))
+        if reason:
+            return {"refused": reason}
+        model = self.model_runner.model
+        initialize_layerwise_reload(model)
+        model.load_weights(tensors_of(sorted(new.glob("*.safetensors"))))
+        finalize_layerwise_reload(model, self.model_config)
+        repack_tied_head(model)
+        return {}

@@ -1,0 +1,69 @@
+"""The box that an environment runs in: its frozen virtual environment and the runner bound in, limits, grants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import envhub
+
+from workers.sandbox.interface import Bind, BoxSpec, Destination, Limits, Network
+from workers.settings import WorkerEnvironment
+from workers.venvs.interpreters import exactly
+
+RUNNER_MODULE = "envhub_runner"
+RUNNER_PATH = f"/opt/envhub/{RUNNER_MODULE}"
+RUNNER_SOURCE = Path(envhub.__file__).parent / "runner"
+VENV_PATH = "/opt/venv"
+PYTHON = f"{VENV_PATH}/bin/python"
+
+
+def environment_box(
+    venv: Path,
+    sockets: Path,
+    settings: WorkerEnvironment,
+    *,
+    python: str,
+    network: Network = "gateway",
+    allow: Sequence[str] = (),
+    secrets: Mapping[str, str] | None = None,
+    lifetime_s: float | None = None,
+) -> BoxSpec:
+    """A box for `venv` (made for Python `python`, e.g. "3.11"). `allow` are granted "host:port" destinations."""
+    prefix = exactly(python).prefix
+    binds = [Bind(venv, VENV_PATH), Bind(RUNNER_SOURCE, RUNNER_PATH)]
+    if not prefix.is_relative_to("/usr"):  # every box has the host's /usr
+        binds.append(Bind(prefix, str(prefix)))
+    return BoxSpec(
+        binds=tuple(binds),
+        sockets=sockets,
+        network="allow-list" if allow else network,
+        allow=tuple(destination(entry) for entry in allow),
+        limits=Limits(
+            memory_bytes=settings.box_memory_mb * 1024**2,
+            pids=settings.box_pids,
+            disk_bytes=settings.box_disk_mb * 1024**2,
+            lifetime_seconds=lifetime_s or settings.run_limit_s,
+        ),
+        env=dict(secrets or {}),
+    )
+
+
+def destination(text: str) -> Destination:
+    """ "host:port" as a Destination; without a port, 443. Raises ValueError."""
+    host, separator, port = text.rpartition(":")
+    return Destination(host, int(port)) if separator else Destination(text, 443)
+
+
+def model_variables(gateway_url: str) -> dict[str, str]:
+    """Variables that lead a package's own clients (judges, data sets) to the interceptor; secrets may override them."""
+    return {
+        "OPENAI_BASE_URL": f"{gateway_url}/judge/v1",
+        "OPENAI_API_KEY": "box",
+        "ANTHROPIC_BASE_URL": f"{gateway_url}/judge",
+        "ANTHROPIC_API_KEY": "box",
+        "HF_ENDPOINT": f"{gateway_url}/hf",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+    }

@@ -1,0 +1,93 @@
+"""Finished rollouts on their way to the hub: a Parquet segment at 64 rollouts or 2 seconds, then its index rows.
+
+Posting is idempotent on (evaluation, example, rollout): a call that is repeated after a lost answer doubles nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from envhub.packaging.index_rows import index_rows
+from envhub.packaging.segments import write_segment
+from envhub.protocol.evals import SegmentReply, SegmentRequest
+from envhub.protocol.rollouts import RolloutRecord
+
+SEGMENT_ROLLOUTS = 64
+SEGMENT_SECONDS = 2.0
+WAITING_LIMIT = 8 * SEGMENT_ROLLOUTS  # then `add` waits: a hub that is away must not fill our memory
+Upload = Callable[[bytes], Awaitable[str]]
+Post = Callable[[SegmentRequest], Awaitable[SegmentReply]]
+
+
+class Collector:
+    """Leaving its context sends what is left, also when the body was cancelled."""
+
+    def __init__(self, upload: Upload, post: Post, *, seconds: float = SEGMENT_SECONDS) -> None:
+        self.total: int | None = None  # planned rollouts, once known
+        self._upload = upload
+        self._post = post
+        self._seconds = seconds
+        self._waiting: list[RolloutRecord] = []
+        self._full = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._keep_sending())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        if self._task.done() and kind is None:
+            self._task.result()
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(self._task, return_exceptions=True)
+        while self._waiting:
+            await self._send()
+
+    async def add(self, records: Sequence[RolloutRecord]) -> None:
+        """Take finished rollouts, those of a group together. Raises what sending raised."""
+        assert self._task is not None
+        while not self._room.is_set():
+            if self._task.done():
+                break
+            room = asyncio.ensure_future(self._room.wait())
+            await asyncio.wait([room, self._task], return_when=asyncio.FIRST_COMPLETED)
+            room.cancel()
+        if self._task.done():
+            self._task.result()
+        self._waiting.extend(records)
+        if len(self._waiting) >= SEGMENT_ROLLOUTS:
+            self._full.set()
+        if len(self._waiting) >= WAITING_LIMIT:
+            self._room.clear()
+
+    async def _keep_sending(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self._full.wait()
+            self._full.clear()
+            while self._waiting:
+                await self._send()
+                if len(self._waiting) < SEGMENT_ROLLOUTS:
+                    break
+
+    async def _send(self) -> None:
+        """One segment: it leaves the waiting list only when the hub has it."""
+        batch = self._waiting[:SEGMENT_ROLLOUTS]
+        content = await asyncio.to_thread(write_segment, batch)
+        sha256 = await self._upload(content)
+        rows = index_rows(batch)
+        await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
+        del self._waiting[: len(batch)]
+        if len(self._waiting) < WAITING_LIMIT:
+            self._room.set()

@@ -1,0 +1,49 @@
+"""An installed environment with its interceptor: makes the boxes that its runners live in, for a RunnerPool."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workers.rollouts.boxes import PYTHON, environment_box, model_variables
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.session import Runner, open_runner
+from workers.sandbox import Sandbox
+from workers.settings import WorkerEnvironment
+
+
+@dataclass(frozen=True)
+class InstalledEnvironment:
+    """`venv` was made for Python `python`. `secrets` and `allow` are what the run's starter granted."""
+
+    venv: Path
+    python: str
+    sandbox: Sandbox
+    settings: WorkerEnvironment
+    interceptor: Interceptor
+    log: Callable[[str], None]
+    allow: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def open(self, number: int) -> AsyncIterator[Runner]:
+        """A started runner, not loaded yet, in a box with a socket directory and a gateway of its own."""
+        with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as folder:
+            sockets = Path(folder)
+            sockets.chmod(0o755)  # the box may have another uid
+            spec = environment_box(self.venv, sockets, self.settings, python=self.python, allow=self.allow)
+            async with (
+                self.interceptor.serve(sockets / "gateway.sock"),
+                self.sandbox.create(spec) as box,
+                open_runner(
+                    box, sockets=sockets, python=PYTHON, log=self.log, env=self._variables(box.gateway_url)
+                ) as runner,
+            ):
+                yield runner
+
+    def _variables(self, gateway_url: str) -> Mapping[str, str]:
+        """Its own clients lead to the interceptor; the starter's secrets win."""
+        return {**model_variables(gateway_url), **self.secrets}

@@ -1,0 +1,88 @@
+"""One group of rollouts: open its recorders, run it, join both halves; again while infrastructure is to blame."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from envhub.protocol.rollouts import RolloutFailure, RolloutRecord
+from envhub.protocol.runner import Group, RolloutDone
+from envhub.protocol.runs import FailureKind
+
+from workers.rollouts.errors import RunnerGone
+from workers.rollouts.interceptor.recorder import Recorder
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.joining import is_infrastructure, join, never_reported
+from workers.rollouts.network_hint import advise
+from workers.rollouts.plausible import NO_HASH
+from workers.rollouts.pool import RunnerPool
+
+POLICY_URL = "{gateway}/r/{rollout}/v1"  # {gateway} is filled in by the pool
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+
+
+@dataclass(frozen=True)
+class GroupRunner:
+    """Runs groups of one environment."""
+
+    pool: RunnerPool
+    interceptor: Interceptor
+    max_retries: int
+
+    async def run(self, make: Callable[[], Group]) -> list[RolloutRecord]:
+        """A record for each rollout, whatever happened; `make` gives the group, for every try with an id of its own.
+
+        Raises RunnerFatal.
+        """
+        for number in range(self.max_retries + 1):
+            if number:
+                pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter
+            last, group = number == self.max_retries, make()
+            try:
+                records = await self._once(group)
+            except RunnerGone as error:
+                if last:
+                    return [lost(group, index, error) for index in indices(group)]
+                continue
+            if last or not any(is_infrastructure(record) for record in records):
+                return records
+        raise AssertionError("unreachable: the last attempt returns")
+
+    async def _once(self, group: Group) -> list[RolloutRecord]:
+        own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}
+        shared = self.interceptor.open(f"{group.id}.g", rollouts=group.n)
+        try:
+            done = {item.record.rollout: item for item in await self.pool.run(group)}
+            return [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
+        finally:
+            for recorder in (*own.values(), shared):
+                self.interceptor.close(recorder.key)
+
+    def _joined(
+        self, group: Group, index: int, done: RolloutDone | None, own: Recorder, shared: Recorder
+    ) -> RolloutRecord:
+        judge_usage = self.interceptor.close(own.key)
+        if done is None:
+            failure = RolloutFailure(
+                kind=FailureKind.ENVIRONMENT,
+                type="NotReported",
+                message="The runner ended the group without reporting this rollout.",
+            )
+            return never_reported(group.example, index, group.example_hash or NO_HASH, failure)
+        generation = self.pool.hello.generation
+        return advise(join(done, own.turns, shared.turns, generation=generation, judge_usage=judge_usage))
+
+
+def lost(group: Group, index: int, error: RunnerGone) -> RolloutRecord:
+    """Every try ended with the runner's death: that is the environment's doing, or its memory's."""
+    kind = FailureKind.LIMIT if error.oom else FailureKind.ENVIRONMENT
+    failure = RolloutFailure(kind=kind, type="RunnerGone", message=str(error))
+    return never_reported(group.example, index, group.example_hash or NO_HASH, failure)
+
+
+def indices(group: Group) -> Sequence[int]:
+    """The group's rollout indices."""
+    return range(group.first_index, group.first_index + group.n)

@@ -1,0 +1,75 @@
+"""Connections to a target's endpoints: only to addresses that the hub's outbound rules permit.
+
+async with open_endpoint(payload.target, wants_tokens=True) as endpoint: ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from envhub.client.addresses import check, split
+from envhub.errors import EnvhubError
+from envhub.protocol.models import EndpointTarget, OutboundPolicy
+
+from workers.rollouts.interceptor.endpoint import Endpoint
+
+SECONDS_A_NAME_IS_TRUSTED = 30
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names in a thread, and gives only addresses that the policy permits."""
+
+    def __init__(self, policy: OutboundPolicy) -> None:
+        self._policy = policy
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises OSError, which aiohttp reports as a failed connection."""
+        try:
+            addresses = await asyncio.to_thread(check, self._policy, f"http://{host}:{port}")
+        except EnvhubError as error:
+            raise OSError(errno.EACCES, f"{error.message} {error.hint}".strip()) from error
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@asynccontextmanager
+async def open_endpoint(target: EndpointTarget, *, wants_tokens: bool = True) -> AsyncIterator[Endpoint]:
+    """The target's endpoint on a pool of its own. Raises envhub.errors.EnvhubError for an address that is refused."""
+    for variant in target.variants:
+        if is_literal(split(variant.base_url)[0]):  # aiohttp asks no resolver for these
+            await asyncio.to_thread(check, target.outbound, variant.base_url)
+    connector = aiohttp.TCPConnector(
+        limit=0, resolver=CheckedResolver(target.outbound), ttl_dns_cache=SECONDS_A_NAME_IS_TRUSTED
+    )
+    async with aiohttp.ClientSession(connector=connector, trust_env=False) as http:
+        yield Endpoint(target, http, wants_tokens=wants_tokens)
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host is an address rather than a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,236 @@
+"""One model behind its variants: round-robin, failover, retries with back-off, and what each variant can give.
+
+A policy fault (400, 413, 422: the model's own refusal) is an Answer. Everything else that is not an answer is retried
+and in the end raises UpstreamFailed; `failures_in_a_row` lets an evaluation stop instead of burning its examples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any
+
+import aiohttp
+from envhub.protocol.base import JsonObject
+from envhub.protocol.models import EndpointKind, EndpointTarget, TargetVariant
+
+from workers.rollouts.interceptor.answers import Answer, Garbage, Route, UpstreamFailed
+from workers.rollouts.interceptor.wires import WIRES, Wire, address
+
+POLICY_FAULTS = frozenset({400, 413, 422})
+REFUSED = frozenset({401, 402, 403, 404, 405})  # this variant will not do better the next time
+ANSWER_LIMIT = 64 * 1024**2  # bytes
+LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 10.0, 60.0
+ERROR_TEXT = 500
+
+
+class Trouble(Exception):
+    """One try failed. `again` says whether the same variant may be tried anew, `wait_s` what it asked for."""
+
+    def __init__(self, message: str, *, again: bool = True, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.again = again
+        self.wait_s = wait_s
+
+
+@dataclass
+class VariantState:
+    """What was learnt of one variant."""
+
+    variant: TargetVariant
+    token_level: int = 0  # index into Wire.token_fields: how much of what we add it accepts
+    free_at: float = 0.0
+
+
+class Endpoint:
+    """An Upstream over HTTP. The session is the caller's; its connector decides which addresses may be reached."""
+
+    def __init__(
+        self,
+        target: EndpointTarget,
+        http: aiohttp.ClientSession,
+        *,
+        wants_tokens: bool = True,
+        first_pause_s: float = 0.5,
+    ) -> None:
+        if not target.variants:
+            raise ValueError(f"the model {target.model} has no endpoint")
+        self.model = target.model
+        self.model_length: int | None = None  # as /tokenize told
+        self.failures_in_a_row = 0
+        self.last_failure = ""
+        self._http = http
+        self._wants_tokens = wants_tokens
+        self._first_pause_s = first_pause_s
+        self._states = [VariantState(variant) for variant in target.variants]
+        self._next = 0
+
+    async def send(self, route: Route, body: JsonObject) -> Answer:
+        """Ask until one variant answers. Raises UpstreamFailed."""
+        states = self._capable(route)
+        tries = max(state.variant.max_retries for state in states) + len(states)
+        usable = states
+        trouble = Trouble("no variant was tried")
+        for number in range(tries):
+            state = self._pick(usable)
+            await self._pause(state, number - len(states))
+            try:
+                answer = await self._ask(state, route, body)
+            except Trouble as error:
+                trouble = error
+                if not error.again:
+                    usable = [other for other in usable if other is not state]
+                if not usable:
+                    break
+                if error.wait_s is not None:
+                    state.free_at = time.monotonic() + min(error.wait_s, LONGEST_RETRY_AFTER_S)
+                continue
+            self.failures_in_a_row = 0
+            return replace(answer, retries=number)
+        self.failures_in_a_row += 1
+        self.last_failure = str(trouble)
+        raise UpstreamFailed(f"{self.model}: {trouble}", retries=number)
+
+    def _capable(self, route: Route) -> list[VariantState]:
+        states = [state for state in self._states if (route, state.variant.kind) in WIRES]
+        if not states:
+            raise UpstreamFailed(f"{self.model} is an Anthropic endpoint, which has no {route.value} call")
+        return states
+
+    def _pick(self, states: list[VariantState]) -> VariantState:
+        """Round-robin over those that are free; else the one that is free first."""
+        self._next += 1
+        now = time.monotonic()
+        free = [state for state in states if state.free_at <= now]
+        return free[self._next % len(free)] if free else min(states, key=lambda state: state.free_at)
+
+    async def _pause(self, state: VariantState, round_number: int) -> None:
+        """No pause for the first try of each variant; then exponential, and never before the variant is free."""
+        pause = max(0.0, state.free_at - time.monotonic())
+        if round_number >= 0:
+            backoff = min(self._first_pause_s * 2**round_number, LONGEST_PAUSE_S)
+            pause = max(pause, backoff * random.uniform(0.5, 1.0))  # noqa: S311  jitter
+        if pause:
+            await asyncio.sleep(pause)
+
+    async def _ask(self, state: VariantState, route: Route, body: JsonObject) -> Answer:
+        """One try, and again with less where the endpoint refuses what we add. Raises Trouble."""
+        wire = WIRES[route, state.variant.kind]
+        request = {**wire.request(body), "model": state.variant.model}
+        levels = wire.token_fields if self._wants_tokens else ({},)
+        first = min(state.token_level, len(levels) - 1)
+        refusal: Answer | None = None
+        for level in range(first, len(levels)):
+            answer = await self._post(state.variant, wire, request | forced(levels[level], request))
+            if answer.ok or answer.status == 413:
+                state.token_level = max(state.token_level, level) if answer.ok else state.token_level
+                self._learn(route, answer)
+                return answer
+            refusal = refusal or answer
+        assert refusal is not None
+        return refusal
+
+    def _learn(self, route: Route, answer: Answer) -> None:
+        if route is Route.TOKENIZE and type(length := answer.body.get("max_model_len")) is int:
+            self.model_length = length
+
+    async def _post(self, variant: TargetVariant, wire: Wire, request: JsonObject) -> Answer:
+        """One HTTP call. Raises Trouble."""
+        url = address(variant.base_url, wire, variant.kind)
+        timeout = aiohttp.ClientTimeout(total=variant.timeout_s, connect=min(30.0, variant.timeout_s))
+        try:
+            async with self._http.post(
+                url,
+                data=BytesIO(json.dumps(request).encode()),
+                headers=headers_of(variant),
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                return interpret(variant, wire, response, await read_bounded(response))
+        except TimeoutError as error:
+            raise Trouble(f"no answer within {variant.timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Trouble(scrub(f"the connection failed: {error or type(error).__name__}", variant)) from error
+
+
+def forced(level: JsonObject, request: JsonObject) -> JsonObject:
+    """Where we want logprobs, a request that says `logprobs: false` must not prevent it."""
+    return {key: value for key, value in level.items() if not request.get(key)}
+
+
+async def read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises Trouble when it is too large."""
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > ANSWER_LIMIT:
+            raise Trouble(f"an answer of more than {ANSWER_LIMIT} bytes", again=False)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def interpret(variant: TargetVariant, wire: Wire, response: aiohttp.ClientResponse, raw: bytes) -> Answer:
+    """The answer, or the model's refusal. Raises Trouble."""
+    status = response.status
+    if status in POLICY_FAULTS:
+        return Answer(body=error_object(raw, variant), status=status)
+    if status != 200:
+        text = f"HTTP {status}: {error_text(raw, variant)}"
+        raise Trouble(text, again=status not in REFUSED, wait_s=retry_after(response))
+    try:
+        return wire.read(json.loads(raw))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        kind = "an answer that is no valid JSON" if not isinstance(error, Garbage) else f"a strange answer ({error})"
+        raise Trouble(f"the endpoint gave {kind}: {scrub(raw[:200].decode(errors='replace'), variant)}") from error
+
+
+def headers_of(variant: TargetVariant) -> dict[str, str]:
+    """Credentials and the operator's headers: nothing of what the box sent."""
+    headers = {"Content-Type": "application/json", **variant.headers}
+    if variant.kind is EndpointKind.ANTHROPIC:
+        headers = {"anthropic-version": "2023-06-01", **headers}
+        if variant.api_key:
+            headers["x-api-key"] = variant.api_key
+    elif variant.api_key:
+        headers["Authorization"] = f"Bearer {variant.api_key}"
+    return headers
+
+
+def error_object(raw: bytes, variant: TargetVariant) -> JsonObject:
+    """A refusal's body as an object; the box and the records never see the key, even where the endpoint echoes it."""
+    text = scrub(raw.decode(errors="replace"), variant)
+    try:
+        body: Any = json.loads(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        return body
+    return {"error": {"message": text[:ERROR_TEXT], "type": "invalid_request_error", "param": None, "code": None}}
+
+
+def error_text(raw: bytes, variant: TargetVariant) -> str:
+    """The human part of an error's body."""
+    body = error_object(raw, variant)
+    error = body.get("error", body.get("message", body.get("detail", body)))
+    message = error.get("message", error) if isinstance(error, dict) else error
+    return str(message)[:ERROR_TEXT]
+
+
+def scrub(text: str, variant: TargetVariant) -> str:
+    """The text without the variant's credentials."""
+    for secret in (variant.api_key, *variant.headers.values()):
+        if len(secret) >= 6:
+            text = text.replace(secret, "***")
+    return text
+
+
+def retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds that the endpoint asks us to wait."""
+    try:
+        return max(0.0, float(response.headers["Retry-After"]))
+    except (KeyError, ValueError):
+        return None

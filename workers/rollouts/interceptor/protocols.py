@@ -1,0 +1,102 @@
+"""The protocols that the box may speak: which path is which, what is asked upstream for it, how its answer is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+from envhub.protocol.base import JsonObject
+
+from workers.rollouts.interceptor import responses, streams, token_route
+from workers.rollouts.interceptor.answers import Answer, Route, Upstream
+from workers.rollouts.interceptor.refusals import Refusal
+
+BODY_LIMIT = 32 * 1024**2  # bytes of one request
+PROTOCOLS = {
+    "/v1/chat/completions": "chat",
+    "/v1/chat/completions/tokens": "tokens",
+    "/v1/completions": "completions",
+    "/v1/messages": "messages",
+    "/v1/responses": "responses",
+    "/v1/tokenize": "tokenize",
+    "/tokenize": "tokenize",  # the token client strips /v1
+}
+
+
+def protocol_of(request: web.Request) -> str:
+    """The protocol of a routed request."""
+    path = request.path
+    return next(name for suffix, name in sorted(PROTOCOLS.items(), reverse=True) if path.endswith(suffix))
+
+
+async def ask(upstream: Upstream, protocol: str, body: JsonObject) -> Answer:
+    """The upstream's answer in the protocol of the call. Raises UpstreamFailed, Refusal."""
+    call = {key: value for key, value in body.items() if key not in {"stream", "stream_options"}}
+    try:
+        if protocol == "responses":
+            answer = await upstream.send(Route.CHAT, responses.request_to_chat(call))
+            return answer.with_body(responses.answer_from_chat(answer.body)) if answer.ok else answer
+        if protocol == "tokens":
+            length = getattr(upstream, "model_length", None)
+            answer = await upstream.send(Route.COMPLETIONS, token_route.request_to_completions(call, length))
+            if not answer.ok:
+                return answer
+            return answer.with_body(token_route.answer_to_chat(answer.body, has_tools=bool(body.get("tools"))))
+        answer = await upstream.send(Route(protocol), call)
+    except responses.Unsupported as error:
+        raise Refusal(400, "invalid_request_error", str(error)) from error
+    except (KeyError, TypeError, AttributeError, IndexError) as error:  # the box's body is not what its protocol says
+        raise Refusal(400, "invalid_request_error", f"the request is malformed: {error!r}") from error
+    if not answer.ok and protocol == "messages" and answer.body.get("type") != "error":
+        error_part = answer.body.get("error")
+        text = error_part.get("message") if isinstance(error_part, dict) else error_part
+        inner = {"type": "invalid_request_error", "message": str(text)}
+        return replace(answer, body={"type": "error", "error": inner})
+    return answer
+
+
+async def read_body(request: web.Request) -> tuple[JsonObject, int]:
+    """The request's JSON object and its size. Raises Refusal."""
+    try:
+        raw = await request.read()
+        body: Any = json.loads(raw)
+    except web.HTTPRequestEntityTooLarge as error:
+        raise Refusal(413, "invalid_request_error", f"a request of more than {BODY_LIMIT} bytes") from error
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, "invalid_request_error", f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise Refusal(400, "invalid_request_error", "the body must be a JSON object")
+    return body, len(raw)
+
+
+async def send(request: web.Request, protocol: str, body: JsonObject, shown: JsonObject) -> web.StreamResponse:
+    """The answer, as events when the box asked for a stream."""
+    if not body.get("stream"):
+        return web.json_response(shown)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    for event in events(protocol, body, shown):
+        await response.write(event)
+    await response.write_eof()
+    return response
+
+
+def events(protocol: str, body: JsonObject, shown: JsonObject) -> Iterator[bytes]:
+    """The protocol's server-sent events for a whole answer."""
+    include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+    if protocol == "messages":
+        return streams.message_events(shown)
+    if protocol == "responses":
+        return streams.response_events(shown)
+    if protocol == "completions":
+        return streams.completion_events(shown, include_usage=include_usage)
+    return streams.chat_events(shown, include_usage=include_usage)
+
+
+def asked_for_tokens(body: JsonObject, protocol: str) -> bool:
+    """Whether the box wants ids or logprobs: what it did not ask for, it is not sent."""
+    wanted = bool(body.get("return_token_ids")) or body.get("logprobs") not in (None, False)
+    return wanted or protocol in {"tokens", "tokenize"}

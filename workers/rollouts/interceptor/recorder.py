@@ -1,0 +1,231 @@
+"""The turns of one rollout (or of one group that the library drives through one client), and its caps."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.rollouts import Turn, Usage
+
+from workers.rollouts.interceptor.answers import Answer, without_added
+from workers.rollouts.interceptor.refusals import LimitReached
+
+TRANSPORT_FIELDS = frozenset({"stream", "stream_options", "user", "api_key"})
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What one rollout, or one run, may use. Beyond concurrency calls wait; beyond the others they are refused.
+
+    `tokens` are all that calls are charged for, a conversation's beginning again with each turn; `input_tokens` and
+    `output_tokens` are what is new: fed in, and sampled. The call that crosses a cap is still answered.
+    """
+
+    calls: int = 200
+    tokens: int = 2_000_000
+    concurrency: int = 16
+    bytes: int = 64 * 1024**2  # of recorded JSON
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def times(self, number: int) -> Caps:
+        """The caps of `number` rollouts together."""
+        return Caps(
+            self.calls * number,
+            self.tokens * number,
+            self.concurrency * number,
+            self.bytes * number,
+            self.input_tokens and self.input_tokens * number,
+            self.output_tokens and self.output_tokens * number,
+        )
+
+
+@dataclass
+class Meter:
+    """Counts against caps."""
+
+    what: str  # "this rollout", "this run": for the message
+    caps: Caps
+    calls: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    gate: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.gate = asyncio.Semaphore(self.caps.concurrency)
+        self._context = 0  # tokens of the conversation after the last call
+
+    def enter(self) -> None:
+        """Count one call. Raises LimitReached."""
+        for name, used, cap in (
+            ("model calls", self.calls, self.caps.calls),
+            ("tokens", self.tokens, self.caps.tokens),
+            ("input tokens", self.input_tokens, self.caps.input_tokens),
+            ("output tokens", self.output_tokens, self.caps.output_tokens),
+        ):
+            if cap is not None and used >= cap:
+                raise LimitReached(f"{self.what} has used its {cap} {name}")
+        self.check_room()
+        self.calls += 1
+
+    def check_room(self) -> None:
+        """Raises LimitReached when no more may be recorded."""
+        if self.bytes >= self.caps.bytes:
+            raise LimitReached(f"{self.what} has used its {self.caps.bytes} bytes of recorded calls")
+
+    def spend(self, usage: Usage, size: int) -> None:
+        """Count what a call used."""
+        if context := usage.prompt_tokens + usage.completion_tokens:
+            self.tokens += context
+            self.input_tokens += max(0, usage.prompt_tokens - self._context)
+            self.output_tokens += usage.completion_tokens
+            self._context = context
+        self.bytes += size
+
+
+class Recorder:
+    """Collects turns under one key; `turns` is complete once the runner has reported the rollout."""
+
+    def __init__(
+        self,
+        key: str,
+        caps: Caps,
+        *,
+        route: str = "policy",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.key = key
+        self.turns: list[Turn] = []
+        self._meter = Meter("this rollout" if route == "policy" else "this run's judging", caps)
+        self._route = route
+        self._clock = clock
+        self._started = clock()
+        self._ids: set[str] = set()
+
+    @property
+    def calls(self) -> int:
+        """How many calls have begun."""
+        return self._meter.calls
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[float]:
+        """One call within the caps; gives its start. Raises LimitReached."""
+        self._meter.enter()
+        async with self._meter.gate:
+            yield self._clock()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the turns take."""
+        return self._meter.bytes
+
+    def check_room(self) -> None:
+        """Raises LimitReached when no more turns may be added."""
+        self._meter.check_room()
+
+    def claim_id(self, given: object) -> str:
+        """The response id to use: the endpoint's own, unless it is missing or was used before."""
+        identity = given if isinstance(given, str) and given and given not in self._ids else f"hub-{uuid4().hex}"
+        self._ids.add(identity)
+        return identity
+
+    def record(
+        self,
+        protocol: str,
+        model: str,
+        request: JsonObject,
+        answer: Answer,
+        *,
+        shown: JsonObject,
+        began: float,
+        size: int,
+    ) -> None:
+        """Add a turn for an answer or a refusal; `shown` is the answer in the box's protocol."""
+        self._add(
+            Turn(
+                index=len(self.turns),
+                route=self._route,
+                protocol=protocol,
+                response_id=str(shown.get("id") or ""),
+                model=model,
+                request=clean(request),
+                response=without_added(shown),
+                finish_reason=answer.finish_reason,
+                status=answer.status,
+                error="" if answer.ok else error_message(answer.body),
+                tokens=answer.tokens,
+                token_texts=answer.token_texts,
+                usage=answer.usage,
+                policy_version=answer.policy_version,
+                started_s=began - self._started,
+                latency_s=self._clock() - began,
+                retries=answer.retries,
+                trainable=self._route == "policy" and answer.ok,
+            ),
+            size,
+        )
+
+    def record_failure(
+        self,
+        protocol: str,
+        model: str,
+        request: JsonObject,
+        message: str,
+        *,
+        status: int,
+        retries: int,
+        began: float,
+        size: int,
+    ) -> None:
+        """Add a turn for a call that had no answer; `size` is the request's."""
+        turn = Turn(
+            index=len(self.turns),
+            route=self._route,
+            protocol=protocol,
+            model=model,
+            request=clean(request),
+            response={},
+            status=status,
+            error=message,
+            started_s=began - self._started,
+            latency_s=self._clock() - began,
+            retries=retries,
+            trainable=False,
+        )
+        self._add(turn, size + len(message))
+
+    def add_judge_turns(self, judge: Recorder) -> None:
+        """Keep what a judge was asked on behalf of this rollout among its turns: it takes room, but not its tokens."""
+        for turn in judge.turns:
+            self.turns.append(turn.model_copy(update={"index": len(self.turns)}))
+        self._meter.spend(Usage(), judge.size)
+
+    def _add(self, turn: Turn, size: int) -> None:
+        self.turns.append(turn)
+        self._meter.spend(turn.usage, size)
+
+
+def total_usage(turns: list[Turn]) -> Usage:
+    """Token counts over turns."""
+    return Usage(
+        prompt_tokens=sum(turn.usage.prompt_tokens for turn in turns),
+        completion_tokens=sum(turn.usage.completion_tokens for turn in turns),
+    )
+
+
+def clean(request: JsonObject) -> JsonObject:
+    """A request without what belongs to its transport."""
+    return {key: value for key, value in request.items() if key not in TRANSPORT_FIELDS}
+
+
+def error_message(body: JsonObject) -> str:
+    """The text of a refusal."""
+    error = body.get("error")
+    return str(error.get("message", error) if isinstance(error, dict) else error or body)[:2000]

@@ -1,0 +1,211 @@
+"""The interceptor's HTTP server on a unix socket: one URL for each rollout, one for judges, one for data sets.
+
+interceptor = Interceptor(policy=Endpoint(...), judges={"gpt-4.1-mini": Endpoint(...)}, caps=Caps())
+async with interceptor.serve(sockets / "gateway.sock"):
+    recorder = interceptor.open("g1.0"); ...; interceptor.close("g1.0")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+from envhub.protocol.base import JsonObject
+from envhub.protocol.rollouts import Usage
+
+from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
+from workers.rollouts.interceptor.data import DataSource, no_data
+from workers.rollouts.interceptor.protocols import (
+    BODY_LIMIT,
+    PROTOCOLS,
+    ask,
+    asked_for_tokens,
+    protocol_of,
+    read_body,
+    send,
+)
+from workers.rollouts.interceptor.recorder import Caps, Meter, Recorder, total_usage
+from workers.rollouts.interceptor.refusals import INFRASTRUCTURE, JUDGE, Refusal, respond
+
+logger = logging.getLogger(__name__)
+ROLLOUT_HEADER = "X-Envhub-Rollout"  # the runner may say for whom a judge is asked
+JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Shape = Callable[[str, int, JsonObject], JsonObject]  # (recorder's key, number of the call, request) -> what is asked
+
+
+class Interceptor:
+    """Recorders by key, upstreams behind. Everything that the box sends is bounded and checked here."""
+
+    def __init__(
+        self,
+        policy: Upstream,
+        *,
+        judges: Mapping[str, Upstream] | None = None,
+        caps: Caps = Caps(),  # noqa: B008  frozen
+        run_caps: Caps = Caps(calls=10_000_000, tokens=10**12, concurrency=1024, bytes=2**62),  # noqa: B008
+        data: DataSource | None = None,
+        shape: Shape = lambda key, call, body: body,
+    ) -> None:
+        self._policy = policy
+        self._judges = dict(judges or {})
+        self._caps = caps
+        self._run = Meter("this run", run_caps)
+        self._data = data
+        self._shape = shape
+        self._recorders: dict[str, Recorder] = {}
+        self._judge_usage: dict[str, Usage] = {}
+        self._judging = Meter("this run's judging", JUDGE_CAPS)
+
+    def open(self, key: str, *, rollouts: int = 1) -> Recorder:
+        """Begin to serve /r/<key>/. `rollouts` share it when the library drives a group through one client."""
+        recorder = Recorder(key, self._caps.times(rollouts))
+        self._recorders[key] = recorder
+        return recorder
+
+    def close(self, key: str) -> Usage:
+        """Stop serving /r/<key>/; gives what judges used for it, where the runner said so."""
+        self._recorders.pop(key, None)
+        return self._judge_usage.pop(key, Usage())
+
+    @property
+    def judge_usage(self) -> Usage:
+        """What judges used for nobody in particular, so far."""
+        return self._judge_usage.get("", Usage())
+
+    @asynccontextmanager
+    async def serve(self, socket: Path) -> AsyncIterator[None]:
+        """Listen on `socket` until the context ends; calls in flight are then dropped."""
+        runner = web.AppRunner(self._app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+        await runner.setup()
+        await web.UnixSite(runner, str(socket), backlog=1024).start()
+        socket.chmod(0o666)  # the box may have another uid; its directory is bound into this box only
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+            socket.unlink(missing_ok=True)
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=BODY_LIMIT)
+        for prefix, handle in (("/r/{rollout}", self._policy_call), ("/judge", self._judge_call)):
+            for path in PROTOCOLS:
+                app.router.add_post(prefix + path, handle)
+        app.router.add_get("/r/{rollout}/v1/models", self._models)
+        app.router.add_get("/hf/{tail:.*}", self._data_call)  # HEAD comes with it
+        app.router.add_post("/hf/{tail:.*}", self._data_call)
+        app.router.add_route("*", "/{tail:.*}", unknown_path)
+        return app
+
+    async def _policy_call(self, request: web.Request) -> web.StreamResponse:
+        protocol = protocol_of(request)
+        try:
+            recorder = self._recorders.get(request.match_info["rollout"])
+            if recorder is None:
+                raise Refusal(404, "not_found_error", "no rollout is running under this address")
+            body, size = await read_body(request)
+            return await self._answer(request, protocol, body, size, self._policy, recorder)
+        except Refusal as refusal:
+            return respond(refusal, protocol)
+
+    async def _judge_call(self, request: web.Request) -> web.StreamResponse:
+        protocol = protocol_of(request)
+        key = request.headers.get(ROLLOUT_HEADER, "")
+        try:
+            body, size = await read_body(request)
+            recorder = Recorder(key, JUDGE_CAPS, route="judge")
+            if (owner := self._recorders.get(key)) is not None:
+                owner.check_room()
+            try:
+                self._judging.enter()
+                async with self._judging.gate:
+                    return await self._answer(request, protocol, body, size, self._judge_for(body), recorder)
+            finally:
+                self._account_judge(key, recorder)
+        except Refusal as refusal:
+            return respond(refusal, protocol)
+
+    def _judge_for(self, body: JsonObject) -> Upstream:
+        asked = str(body.get("model"))
+        upstream = self._judges.get(asked)
+        if upstream is None:
+            known = f" (the run has judges for: {', '.join(sorted(self._judges))})" if self._judges else ""
+            text = f"the environment asks the judge model {asked!r}, which this run does not grant{known}"
+            raise Refusal(404, JUDGE, f"{text}; start the run with --judge {asked}=OWNER/MODEL")
+        return upstream
+
+    def _account_judge(self, key: str, recorder: Recorder) -> None:
+        owner = self._recorders.get(key)
+        if owner is not None:
+            owner.add_judge_turns(recorder)
+        key = key if owner is not None else ""
+        used, more = self._judge_usage.get(key, Usage()), total_usage(recorder.turns)
+        self._judge_usage[key] = Usage(
+            prompt_tokens=used.prompt_tokens + more.prompt_tokens,
+            completion_tokens=used.completion_tokens + more.completion_tokens,
+        )
+
+    async def _answer(
+        self, request: web.Request, protocol: str, body: JsonObject, size: int, upstream: Upstream, recorder: Recorder
+    ) -> web.StreamResponse:
+        """Ask, record, answer. Raises Refusal."""
+        is_judge, asked = upstream is not self._policy, body
+        if not is_judge:
+            self._run.enter()
+        number = recorder.calls
+        async with recorder.call() as began, self._run.gate:
+            if not is_judge and protocol != "tokenize":
+                body = self._shape(recorder.key, number, body)
+            try:
+                answer = await ask(upstream, protocol, body)
+            except UpstreamFailed as error:
+                recorder.record_failure(
+                    protocol,
+                    upstream.model,
+                    body,
+                    str(error),
+                    status=503,
+                    retries=error.retries,
+                    began=began,
+                    size=size,
+                )
+                raise Refusal(503, JUDGE if is_judge else INFRASTRUCTURE, str(error)) from error
+            shown = answer.body
+            if answer.ok and protocol != "tokenize":
+                shown = {**shown, "id": recorder.claim_id(shown.get("id")), "model": upstream.model}
+            if protocol != "tokenize":
+                size += estimated_size(answer)
+                recorder.record(protocol, upstream.model, body, answer, shown=shown, began=began, size=size)
+            if not is_judge:
+                self._run.spend(answer.usage, 0)
+        if not asked_for_tokens(asked, protocol):
+            shown = without_added(shown)
+        if not answer.ok:
+            return web.json_response(shown, status=answer.status)
+        return await send(request, protocol, asked, shown)
+
+    async def _models(self, request: web.Request) -> web.StreamResponse:
+        entry = {"id": self._policy.model, "object": "model", "created": 0, "owned_by": "hub"}
+        return web.json_response({"object": "list", "data": [entry]})
+
+    async def _data_call(self, request: web.Request) -> web.StreamResponse:
+        if self._data is None:
+            return no_data()
+        return await self._data.forward(request)
+
+
+def estimated_size(answer: Answer) -> int:
+    """About how many bytes the answer's record takes."""
+    tokens = answer.tokens
+    ids = 0 if tokens is None else len(tokens.prompt_ids) + 2 * len(tokens.completion_ids)
+    return 8 * ids + 8 * answer.usage.completion_tokens + 500
+
+
+async def unknown_path(request: web.Request) -> web.StreamResponse:
+    """Everything else: JSON, so that clients show the reason."""
+    await asyncio.sleep(0)
+    return respond(Refusal(404, "not_found_error", f"no such route: {request.method} {request.path}"), "chat")

@@ -1,0 +1,75 @@
+"""One record from two halves: what the runner reported and the turns that the interceptor saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envhub.protocol.packages import Generation
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn, Usage
+from envhub.protocol.runner import RolloutDone
+from envhub.protocol.runs import FailureKind
+
+from workers.rollouts.interceptor.recorder import total_usage
+from workers.rollouts.plausible import plausible
+from workers.rollouts.step_credits import StepsDiffer, credited
+
+POLICY, JUDGE = "policy", "judge"
+
+
+def join(
+    done: RolloutDone,
+    own: Sequence[Turn],
+    shared: Sequence[Turn],
+    *,
+    generation: Generation,
+    judge_usage: Usage,
+) -> RolloutRecord:
+    """`own` turns came by the rollout's URL; of a group's `shared` ones those belong to it whose answer it kept."""
+    kept = set(done.response_ids)
+    turns = [*own, *(turn for turn in shared if turn.response_id in kept)]
+    turns.sort(key=lambda turn: turn.started_s)
+    if generation is not Generation.CURRENT:  # there every call of the policy route is part of the rollout
+        turns = [turn.model_copy(update={"trainable": turn.trainable and turn.response_id in kept}) for turn in turns]
+    numbered = tuple(turn.model_copy(update={"index": index}) for index, turn in enumerate(turns))
+    asked = [turn for turn in numbered if turn.route == POLICY]
+    reported = plausible(done.record)
+    record = reported.model_copy(
+        update={
+            "turns": numbered,
+            "usage": total_usage(asked) if asked else reported.usage,
+            "judge_usage": judge_usage,
+        }
+    )
+    try:
+        return blame(record.model_copy(update={"turns": credited(numbered, done.steps)}))
+    except StepsDiffer as error:
+        return failed(record, FailureKind.VERIFIER, "BadStepRewards", str(error))
+
+
+def blame(record: RolloutRecord) -> RolloutRecord:
+    """A rollout whose last model call had no answer failed by infrastructure, whatever its environment made of that."""
+    if record.outcome is Outcome.FAILED:
+        return record
+    for route, kind in ((POLICY, FailureKind.INFRASTRUCTURE), (JUDGE, FailureKind.JUDGE)):
+        calls = [turn for turn in record.turns if turn.route == route]
+        if calls and calls[-1].status >= 500:
+            return failed(record, kind, "NoAnswer", calls[-1].error)
+    return record
+
+
+def failed(record: RolloutRecord, kind: FailureKind, name: str, message: str) -> RolloutRecord:
+    """The same rollout as a failure: without a reward."""
+    failure = RolloutFailure(kind=kind, type=name, message=message)
+    return record.model_copy(update={"outcome": Outcome.FAILED, "reward": None, "advantage": None, "failure": failure})
+
+
+def never_reported(example: int, rollout: int, example_hash: str, failure: RolloutFailure) -> RolloutRecord:
+    """The record of a rollout that its runner did not report."""
+    return RolloutRecord(
+        example=example, rollout=rollout, example_hash=example_hash, outcome=Outcome.FAILED, failure=failure
+    )
+
+
+def is_infrastructure(record: RolloutRecord) -> bool:
+    """Whether nobody but the infrastructure is to blame."""
+    return record.failure is not None and record.failure.kind is FailureKind.INFRASTRUCTURE

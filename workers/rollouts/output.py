@@ -1,0 +1,54 @@
+"""What a box prints, made into lines for the run's log: bounded per line and per second, whatever the box sends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+LINE_LIMIT = 8192  # bytes
+BYTES_A_SECOND = 256 * 1024
+TAIL = 2000
+
+
+class LineSplitter:
+    """Feeds whole lines to `log`. More than BYTES_A_SECOND is dropped, and said so once for each second."""
+
+    def __init__(self, log: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._partial = {"stdout": b"", "stderr": b""}
+        self._second = 0
+        self._seen = 0
+        self.tail = ""  # of what was logged, for messages
+
+    def feed(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        """Take a piece of output."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second, self._seen = second, 0
+        if self._seen > BYTES_A_SECOND:
+            return
+        self._seen += len(data)
+        if self._seen > BYTES_A_SECOND:
+            self._emit(b"[output dropped: the box prints too much]")
+            data = data[:LINE_LIMIT]
+        *lines, rest = (self._partial[stream] + data).split(b"\n")
+        for line in lines:
+            self._emit(line)
+        if len(rest) > LINE_LIMIT:
+            self._emit(rest)
+            rest = b""
+        self._partial[stream] = rest
+
+    def flush(self) -> None:
+        """Log unfinished lines."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self._emit(rest)
+            self._partial[stream] = b""
+
+    def _emit(self, line: bytes) -> None:
+        text = line[:LINE_LIMIT].decode(errors="replace").rstrip("\r")
+        self.tail = (self.tail + text + "\n")[-TAIL:]
+        self._log(text)

@@ -1,0 +1,126 @@
+"""Several runners of one environment, each in a box of its own: groups go to the least busy, a dead one is replaced.
+
+"{gateway}" in the URLs of `Load` and `Group` stands for the interceptor's address, which only the box knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Self
+
+from envhub.protocol.runner import Described, Group, Hello, Load, RolloutDone
+from envhub.protocol.runs import Failure, FailureKind
+
+from workers.rollouts.errors import RunnerFatal, RunnerGone
+from workers.rollouts.session import Runner
+
+ROLLOUTS_A_PROCESS = 64
+DEATHS_IN_A_ROW = 8  # without a finished rollout in between
+OpenRunner = Callable[[int], AbstractAsyncContextManager[Runner]]
+
+
+@dataclass
+class Place:
+    """Where one runner lives; `stack` holds its box."""
+
+    number: int
+    runner: Runner | None = None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    promised: int = 0  # rollouts given to this place, also while it starts
+
+
+class RunnerPool:
+    """`open_runner(number)` makes a box with a runner in it; every runner is given the same `load`."""
+
+    def __init__(self, open_runner: OpenRunner, load: Load, *, log: Callable[[str], None]) -> None:
+        self.hello: Hello
+        self._open = open_runner
+        self._load = load
+        self._log = log
+        self._places = [Place(0)]
+        self._deaths = 0
+
+    async def __aenter__(self) -> Self:
+        """Start the first runner: what is wrong with the environment shows here. Raises RunnerFatal, RunnerGone."""
+        try:
+            await self._ready(self._places[0])
+        except BaseException:
+            await self._places[0].stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        closing = [place.stack.__aexit__(kind, error, None) for place in self._places]
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    async def grow(self, processes: int) -> None:
+        """Have that many runners, all loaded before the first rollout. Raises RunnerFatal, RunnerGone."""
+        self._places += [Place(number) for number in range(len(self._places), processes)]
+        for outcome in await asyncio.gather(*map(self._ready, self._places), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def describe(self) -> Described:
+        """Raises RunnerFatal, RunnerGone."""
+        return await (await self._ready(self._places[0])).describe()
+
+    async def run(self, group: Group) -> list[RolloutDone]:
+        """The group's rollouts, at most one for each index. Raises RunnerFatal, RunnerGone."""
+        place = min(self._places, key=lambda place: (place.promised, place.number))
+        place.promised += group.n
+        try:
+            runner = await self._ready(place)
+            policy = group.policy.model_copy(update={"base_url": at(runner, group.policy.base_url)})
+            done = [item async for item in runner.run(group.model_copy(update={"policy": policy}))]
+            self._deaths = 0
+        finally:
+            place.promised -= group.n
+        return done
+
+    async def _ready(self, place: Place) -> Runner:
+        """The place's living, loaded runner."""
+        async with place.lock:
+            if place.runner is not None and place.runner.alive:
+                return place.runner
+            if place.runner is not None:
+                await self._bury(place)
+            try:
+                runner = await place.stack.enter_async_context(self._open(place.number))
+                judge = at(runner, self._load.judge_base_url or "") or None
+                self.hello = await runner.load(self._load.model_copy(update={"judge_base_url": judge}))
+            except RunnerGone:
+                await self._bury(place)
+                raise
+            place.runner = runner
+            return runner
+
+    async def _bury(self, place: Place) -> None:
+        """Remove a dead runner with its box. Raises RunnerFatal when they keep dying."""
+        reason = place.runner.reason if place.runner is not None else "it did not start"
+        stack, place.stack, place.runner = place.stack, AsyncExitStack(), None
+        await stack.aclose()
+        self._deaths += 1
+        self._log(f"[runner {place.number} ended, {self._deaths} in a row: {reason[:500]}]")
+        if self._deaths >= DEATHS_IN_A_ROW:
+            raise RunnerFatal(
+                Failure(
+                    kind=FailureKind.ENVIRONMENT,
+                    code="runner_keeps_dying",
+                    message=f"The environment's process ended {self._deaths} times in a row, no rollout between.",
+                    hint="See the log: it was killed by its memory limit, or it crashed or left by itself.",
+                )
+            )
+
+
+def processes_for(concurrency: int, wanted: int, cpus: int) -> int:
+    """How many runners serve `concurrency` rollouts in flight; `wanted` decides when it is not 0."""
+    return wanted or max(1, min(-(-concurrency // ROLLOUTS_A_PROCESS), 2 * cpus))
+
+
+def at(runner: Runner, url: str) -> str:
+    """A URL with its gateway filled in."""
+    return url.replace("{gateway}", runner.gateway_url)

@@ -1,0 +1,58 @@
+"""Rewards and advantages of single model calls, as the runner reported them, to the turns that the interceptor saw."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from envhub.protocol.rollouts import Turn
+from envhub.protocol.runner import StepCredit
+
+LARGEST = 1e30  # credits become 32-bit floats
+
+
+class StepsDiffer(ValueError):
+    """The steps are not those of the turns, or their values cannot be used."""
+
+
+def credited(turns: tuple[Turn, ...], steps: Sequence[StepCredit]) -> tuple[Turn, ...]:
+    """The turns with what was given to each. Raises StepsDiffer.
+
+    A step without an answer of ours (the environment wrote it itself) earned its reward for the turn before it.
+    """
+    if not steps:
+        return turns
+    answered = [turn for turn in turns if turn.route == "policy" and turn.status == 200 and not turn.error]
+    owners = _owners(answered, steps)
+    rewards: defaultdict[int, float] = defaultdict(float)
+    advantages: dict[int, float] = {}
+    for owner, step in zip(owners, steps, strict=True):
+        for value in (step.reward, step.advantage):
+            if value is not None and not (math.isfinite(value) and abs(value) <= LARGEST):
+                raise StepsDiffer(f"the reward or advantage of a step is {value}")
+        if step.reward is not None:
+            rewards[owner] += step.reward
+        if step.advantage is not None:
+            advantages[owner] = step.advantage
+    return tuple(
+        turn.model_copy(update={"reward": rewards.get(turn.index), "advantage": advantages.get(turn.index)})
+        for turn in turns
+    )
+
+
+def _owners(answered: Sequence[Turn], steps: Sequence[StepCredit]) -> list[int]:
+    """The index of each step's turn."""
+    places = {turn.response_id: turn.index for turn in answered if turn.response_id}
+    if all(not step.response_id for step in steps):
+        if len(answered) != len(steps):
+            raise StepsDiffer(f"there are {len(steps)} steps with rewards and {len(answered)} answered model calls")
+        return [turn.index for turn in answered]
+    if not any(step.response_id in places for step in steps):
+        raise StepsDiffer("no step with a reward has an answer that the model gave")
+    owner = next(places[step.response_id] for step in steps if step.response_id in places)
+    found = []
+    for step in steps:
+        owner = places.get(step.response_id, owner)
+        found.append(owner)
+    return found

@@ -1,0 +1,56 @@
+"""A model that a run asks: outside endpoints as they are, a local directory served by this host's engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from envhub.errors import EnvhubError
+from envhub.protocol.models import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.runs import FailureKind
+
+from workers.inference.engines import EngineFailed, acquire
+from workers.rollouts.interceptor.connections import open_endpoint
+from workers.rollouts.interceptor.endpoint import Endpoint
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job
+
+ENGINE_TIMEOUT_S = 600.0
+
+
+@asynccontextmanager
+async def open_target(job: Job, target: EndpointTarget, *, wants_tokens: bool = True) -> AsyncIterator[Endpoint]:
+    """An endpoint for the target. Raises RunFailed with what a user can do."""
+    job.lease.mask(*(variant.api_key for variant in target.variants))
+    if target.local is None:
+        async with outside(target, wants_tokens=wants_tokens) as endpoint:
+            yield endpoint
+        return
+    try:
+        async with acquire(target.model, target.local, data=job.settings.data, fetch=job.artifacts.fetch) as base_url:
+            variant = TargetVariant(
+                kind=EndpointKind.OPENAI, base_url=base_url, model=target.model, timeout_s=ENGINE_TIMEOUT_S
+            )
+            served = EndpointTarget(
+                model=target.model, variants=(variant,), outbound=OutboundPolicy(allow_loopback=True)
+            )
+            async with open_endpoint(served, wants_tokens=wants_tokens) as endpoint:
+                yield endpoint
+    except EngineFailed as error:
+        raise RunFailed.because(FailureKind.INFRASTRUCTURE, "engine_failed", str(error), error.hint) from error
+
+
+@asynccontextmanager
+async def outside(target: EndpointTarget, *, wants_tokens: bool) -> AsyncIterator[Endpoint]:
+    """An endpoint that somebody else runs. Raises RunFailed."""
+    if not target.variants:
+        raise RunFailed.because(
+            FailureKind.INFRASTRUCTURE, "model_without_endpoint", f"The model {target.model} has no endpoint."
+        )
+    try:
+        async with open_endpoint(target, wants_tokens=wants_tokens) as endpoint:
+            yield endpoint
+    except EnvhubError as error:
+        if not error.code.startswith(("outbound_refused", "bad_url", "unknown_host")):
+            raise
+        raise RunFailed.because(FailureKind.INFRASTRUCTURE, error.code, error.message, error.hint) from error

@@ -1,0 +1,137 @@
+"""Bytes to and from object storage: streamed, hashed, by presigned URL. What was fetched is kept by its SHA-256."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import httpx
+from envhub import errors
+from envhub.protocol.base import BlobRef
+from envhub.protocol.blobs import BlobNeed, BlobsReply, BlobsRequest
+
+from workers.runs.hub import RunClient
+
+CHUNK = 1024 * 1024
+ATTEMPTS = 5
+TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+Call = Callable[[httpx.AsyncClient], Awaitable[None]]
+
+
+class BrokenTransfer(Exception):
+    """The bytes that arrived are not those that were asked for."""
+
+
+class Artifacts:
+    """Uploads and cached downloads of one run."""
+
+    def __init__(self, run: RunClient, cache: Path, *, cache_bytes: int = 10 * 1024**3) -> None:
+        self._run = run
+        self._cache = cache
+        self._cache_bytes = cache_bytes
+
+    async def upload_bytes(self, content: bytes) -> str:
+        """Store bytes; gives their SHA-256. Bytes that storage already has are not sent."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        await self._upload(sha256, len(content), content)
+        return sha256
+
+    async def upload_blob(self, path: Path) -> str:
+        """Store a file, streamed; gives its SHA-256."""
+        sha256 = await asyncio.to_thread(hash_file, path)
+        await self._upload(sha256, path.stat().st_size, path)
+        return sha256
+
+    async def fetch_blob(self, ref: BlobRef) -> Path:
+        """A read-only file with the blob's bytes, verified. Raises errors.EnvhubError."""
+        if ref.url is None:
+            path = self._cache / ref.sha256
+            if not path.exists():
+                raise errors.EnvhubError(f"no address was given for blob {ref.sha256}", code="blob_without_url")
+            return path
+        return await self.fetch(ref.url, ref.sha256)
+
+    async def fetch(self, url: str, sha256: str) -> Path:
+        """The same by address and hash."""
+        path = self._cache / sha256
+        if path.exists():
+            os.utime(path)
+            return path
+        await self._again(lambda http: download(http, self._run.absolute(url), sha256, path))
+        await asyncio.to_thread(trim, self._cache, self._cache_bytes, keep=path)
+        return path
+
+    async def _upload(self, sha256: str, size: int, content: bytes | Path) -> None:
+        async def send(http: httpx.AsyncClient) -> None:
+            wanted = BlobsRequest(blobs=(BlobNeed(sha256=sha256, size=size),))
+            reply = await self._run.post("/blobs", wanted, BlobsReply)
+            for upload in reply.missing:
+                body = content if isinstance(content, bytes) else read_chunks(content)
+                headers = {**upload.headers, "Content-Length": str(size)}
+                url = self._run.absolute(upload.url)
+                response = await http.put(url, content=body, headers=headers, timeout=TIMEOUT)
+                response.raise_for_status()
+
+        await self._again(send)
+
+    async def _again(self, call: Call) -> None:
+        """Repeat a transfer with fresh addresses. Raises errors.ConnectionFailed when storage stays away."""
+        pause = 0.2
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await call(self._run.connection.http)
+            except (httpx.HTTPError, BrokenTransfer) as error:
+                if attempt == ATTEMPTS:
+                    raise errors.ConnectionFailed(f"object storage: {error}", code="storage_failed") from error
+                await asyncio.sleep(pause)
+                pause *= 3
+            else:
+                return
+
+
+async def download(http: httpx.AsyncClient, url: str, sha256: str, path: Path) -> None:
+    """Stream `url` into `path`, which appears only when whole and right. Raises BrokenTransfer, httpx.HTTPError."""
+    digest = hashlib.sha256()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=path.parent, prefix=".fetch-") as target:
+        async with http.stream("GET", url, follow_redirects=True, timeout=TIMEOUT) as response:
+            response.raise_for_status()
+            async for chunk in response.aiter_bytes(CHUNK):
+                digest.update(chunk)
+                target.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise BrokenTransfer(f"{path.name}: the bytes have another hash ({digest.hexdigest()})")
+        target.flush()
+        os.chmod(target.name, 0o444)
+        with suppress(FileExistsError):  # another run fetched the same meanwhile
+            os.link(target.name, path)
+
+
+def trim(cache: Path, limit: int, *, keep: Path) -> None:
+    """Remove the least recently used blobs until the cache holds at most `limit` bytes."""
+    entries = [(entry.stat(), entry) for entry in cache.iterdir() if not entry.name.startswith(".")]
+    total = sum(stat.st_size for stat, _ in entries)
+    for stat, entry in sorted(entries, key=lambda pair: pair[0].st_mtime):
+        if total <= limit:
+            return
+        if entry != keep:
+            entry.unlink(missing_ok=True)
+            total -= stat.st_size
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def read_chunks(path: Path) -> AsyncIterator[bytes]:
+    """A file's bytes in pieces, read off the event loop's thread."""
+    with path.open("rb") as file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk

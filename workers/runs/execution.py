@@ -1,0 +1,158 @@
+"""One attempt from claim to finish: start, the body beside its lease, and exactly one last word to the hub.
+
+A body is `async def body(job: Job) -> None`: it returns (succeeded), raises RunFailed, or is cancelled by this module
+(cancel wished, lease lost, worker stopping, time limit). It cleans up in its own `async with` blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envhub import errors
+from envhub.protocol.gpus import Gpu
+from envhub.protocol.runs import Claim, Failure, FailureKind, FinishRequest, RunState
+
+from workers.runs.artifacts import Artifacts
+from workers.runs.errors import LeaseLost, RunFailed
+from workers.runs.hub import HubClient, RunClient
+from workers.runs.lease import Lease, hold
+from workers.settings import WorkerEnvironment
+
+logger = logging.getLogger(__name__)
+CLEANUP_S = 10.0  # for a cancelled body to close its boxes and send what it finished
+
+STOPPING = Failure(
+    kind=FailureKind.INFRASTRUCTURE,
+    code="worker_stopping",
+    message="The worker was stopped while it ran this.",
+    hint="The run goes back to the queue; another worker, or this one after its restart, continues it.",
+)
+HUB_AWAY = Failure(
+    kind=FailureKind.INFRASTRUCTURE,
+    code="hub_unreachable",
+    message="The worker could not reach the hub or its storage for too long.",
+    hint="The run goes back to the queue. If it happens again, look at the hub's and the worker's logs.",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run's body is given."""
+
+    claim: Claim
+    run: RunClient
+    lease: Lease
+    artifacts: Artifacts
+    settings: WorkerEnvironment
+    gpus: tuple[Gpu, ...] = ()  # this run's own; no other run is on them
+
+
+Body = Callable[[Job], Awaitable[None]]
+
+
+async def execute(
+    hub: HubClient,
+    claim: Claim,
+    body: Body,
+    settings: WorkerEnvironment,
+    stop: asyncio.Event,
+    gpus: tuple[Gpu, ...] = (),
+) -> FinishRequest | None:
+    """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost."""
+    run = hub.run(claim)
+    artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
+    log_limit = settings.log_limit_mb * 1024**2
+    finish: FinishRequest | None
+    async with hold(run, claim, heartbeat_seconds=settings.heartbeat_seconds, log_limit=log_limit) as lease:
+        finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
+        if finish is not None and finish.failure is not None:
+            lease.log(f"{finish.state.value}: {finish.failure.message}")
+    if finish is None:
+        return None
+    try:
+        await run.finish(finish)
+    except LeaseLost as error:
+        logger.warning("run %s: its end was not accepted: %s", claim.run_id, error)
+        return None
+    except errors.EnvhubError:
+        logger.exception("run %s: its end could not be reported; its lease will expire", claim.run_id)
+    return finish
+
+
+async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest | None:
+    """The body's end as the hub will be told. None: the lease is lost, say nothing."""
+    task = asyncio.ensure_future(guarded(job, body))
+    watchers = [asyncio.ensure_future(event.wait()) for event in (job.lease.lost, job.lease.cancelled, stop)]
+    try:
+        await asyncio.wait([task, *watchers], timeout=job.settings.run_limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            if job.lease.lost.is_set() or stop.is_set() or not job.lease.cancelled.is_set():
+                await end(task)
+            else:
+                await end(task, CLEANUP_S + job.lease.farewell_s, hurry=(watchers[0], watchers[2]))
+            return interrupted(job, stop)
+        return task.result() if not job.lease.lost.is_set() else None
+    except LeaseLost:
+        return None
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+
+
+def interrupted(job: Job, stop: asyncio.Event) -> FinishRequest | None:
+    """Why the body was stopped from outside."""
+    if job.lease.lost.is_set():
+        return None
+    if job.lease.cancelled.is_set():
+        return FinishRequest(state=RunState.CANCELLED)
+    if stop.is_set():
+        return FinishRequest(state=RunState.QUEUED, failure=STOPPING)  # costs the run no attempt
+    hours = job.settings.run_limit_s / 3600
+    message = f"The run took longer than the worker's limit of {hours:g} hours."
+    failure = Failure(kind=FailureKind.LIMIT, code="run_time_limit", message=message, hint="Make it smaller.")
+    return FinishRequest(state=RunState.FAILED, failure=failure)
+
+
+async def guarded(job: Job, body: Body) -> FinishRequest:
+    """Run the body; every way in which it can end by itself is a last word. Raises LeaseLost."""
+    try:
+        await job.run.start()
+        await body(job)
+    except RunFailed as error:
+        return FinishRequest(state=RunState.FAILED, failure=error.failure)
+    except LeaseLost:
+        raise
+    except errors.TooLarge as error:  # the hub stores no more for this owner
+        failure = Failure(kind=FailureKind.LIMIT, code=error.code, message=error.message, hint=error.hint)
+        return FinishRequest(state=RunState.FAILED, failure=failure)
+    except (errors.ConnectionFailed, errors.ServerError) as error:
+        job.lease.log(f"{error.message}")
+        return FinishRequest(state=RunState.FAILED, failure=HUB_AWAY)
+    except Exception as error:
+        logger.exception("run %s failed", job.claim.run_id)
+        job.lease.log(traceback.format_exc())
+        message = f"The worker itself failed: {type(error).__name__}: {error}"[:2000]
+        hint = "This is a fault of the worker, not of the environment: see the run's log and the worker's."
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, code="worker_error", message=message, hint=hint)
+        return FinishRequest(state=RunState.FAILED, failure=failure)
+    return FinishRequest(state=RunState.SUCCEEDED)
+
+
+async def end(
+    task: asyncio.Future[FinishRequest], seconds: float = CLEANUP_S, hurry: Sequence[asyncio.Future[Any]] = ()
+) -> None:
+    """Cancel the body and let it clean up; a second cancel follows when it does not end, or when `hurry` happens."""
+    for limit in (seconds, CLEANUP_S):
+        task.cancel()
+        watched: list[asyncio.Future[Any]] = [task, *hurry]
+        await asyncio.wait(watched, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            break
+        hurry = ()
+    if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("a stopped run ended with %r", error)

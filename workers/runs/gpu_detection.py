@@ -1,0 +1,119 @@
+"""Which NVIDIA GPUs this worker may use, asked of `nvidia-smi`: the worker's own process never loads CUDA.
+
+No tool, a failing or a hanging one, and lines that cannot be read mean no GPUs, with a line in the log. A GPU that is
+cut into MIG instances is left out: each process could use one instance only, and memory is not the GPU's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from envhub.protocol.gpus import Gpu
+from pydantic import ValidationError
+
+logger = logging.getLogger(__name__)
+PROGRAM = "nvidia-smi"
+FIELDS = ("index", "uuid", "name", "memory.total", "memory.free", "mig.mode.current")
+COMMAND = (PROGRAM, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
+SECONDS = 10.0
+MAX_OUTPUT = 256 * 1024
+ALL, NONE = "all", "none"
+
+
+async def detect_gpus(wanted: str, *, seconds: float = SECONDS) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES and the operator leave to this worker, as they are now.
+
+    wanted: WORKER_GPUS: "all", "none", or indices and UUIDs ("0,2").
+    """
+    if wanted == NONE:
+        return ()
+    listed = parse(await _listing(seconds))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = listed if visible is None else visible_to_cuda(listed, visible)
+    if wanted == ALL:
+        return found
+    chosen = [chosen_by(found, name) for name in wanted.split(",")]
+    for name, gpu in zip(wanted.split(","), chosen, strict=True):
+        if gpu is None:
+            logger.warning("WORKER_GPUS names %r, which is not among this worker's GPUs", name)
+    return tuple(gpu for gpu in found if gpu in chosen)
+
+
+async def _listing(seconds: float) -> str:
+    """What the tool prints; empty when it cannot say."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        logger.warning("%s cannot be started: %s", PROGRAM, error)
+        return ""
+    assert process.stdout is not None
+    output, status = b"", None
+    try:
+        async with asyncio.timeout(seconds):
+            while len(output) < MAX_OUTPUT and (piece := await process.stdout.read(MAX_OUTPUT)):
+                output += piece
+            if len(output) < MAX_OUTPUT:
+                status = await process.wait()
+    except TimeoutError:
+        logger.warning("%s has not answered for %g s: going on without GPUs", PROGRAM, seconds)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()  # not waited for: a driver that hangs makes it unkillable
+    if status:
+        logger.warning("%s failed with status %s: going on without GPUs", PROGRAM, status)
+    return output.decode(errors="replace") if status == 0 else ""
+
+
+def parse(listing: str) -> tuple[Gpu, ...]:
+    """The GPUs of the tool's lines; what cannot be read or used is logged and left out."""
+    found = []
+    for line in listing.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) < len(FIELDS):
+            if line.strip():
+                logger.warning("%s said %r: left out", PROGRAM, line[:200])
+            continue
+        index, uuid, *name, total, free, mig = parts
+        if mig == "Enabled":
+            logger.warning("GPU %s is cut into MIG instances: left out", index)
+            continue
+        try:
+            gpu = Gpu.model_validate(
+                {"index": index, "uuid": uuid, "name": ", ".join(name), "memory_mb": total, "free_mb": free}
+            )
+        except ValidationError:
+            logger.warning("%s said %r: left out", PROGRAM, line[:200])
+            continue
+        found.append(gpu)
+    return tuple(sorted(found, key=lambda gpu: gpu.index))
+
+
+def visible_to_cuda(gpus: Sequence[Gpu], visible: str) -> tuple[Gpu, ...]:
+    """As CUDA reads the variable: the names before the first that is none."""
+    found: list[Gpu] = []
+    for name in visible.split(","):
+        gpu = chosen_by(gpus, name)
+        if gpu is None:
+            break
+        found.append(gpu)
+    return tuple(gpu for gpu in gpus if gpu in found)
+
+
+def chosen_by(gpus: Sequence[Gpu], name: str) -> Gpu | None:
+    """The GPU that an index, a UUID or the beginning of one names."""
+    plain = name.strip()
+    if plain.isdecimal():
+        return next((gpu for gpu in gpus if gpu.index == int(plain)), None)
+    matching = [gpu for gpu in gpus if plain.startswith("GPU-") and gpu.uuid.startswith(plain)]
+    return matching[0] if len(matching) == 1 else None

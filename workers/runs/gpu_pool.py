@@ -1,0 +1,65 @@
+"""The GPUs of this worker and who holds them: a run, or an engine that serves models. Never two on one GPU."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from envhub.protocol.gpus import Gpu, GpuNeed
+
+from workers.runs.gpu_detection import NONE, detect_gpus
+
+logger = logging.getLogger(__name__)
+EVERY_S = 30.0
+
+
+class GpuPool:
+    """Lives in the worker's main process. `known` is what the worker advertises."""
+
+    def __init__(self, wanted: str) -> None:
+        self.known: tuple[Gpu, ...] = ()
+        self._wanted = wanted
+        self._now: dict[int, Gpu] = {}  # as last seen while free; empty when the tool does not answer
+        self._held: set[int] = set()
+
+    @property
+    def free(self) -> tuple[Gpu, ...]:
+        """GPUs that nobody holds, with the memory that other programs leave."""
+        return tuple(gpu for index, gpu in sorted(self._now.items()) if index not in self._held)
+
+    @property
+    def busy(self) -> tuple[Gpu, ...]:
+        """GPUs that a run or an engine holds."""
+        return tuple(gpu for gpu in self.known if gpu.index in self._held)
+
+    def take(self, need: GpuNeed) -> tuple[Gpu, ...] | None:
+        """Hold GPUs for the need, the tightest that fit; None when they are not free. count 0 takes none."""
+        fitting = sorted((gpu for gpu in self.free if gpu.free_mb >= need.memory_mb), key=lambda gpu: gpu.free_mb)
+        if len(fitting) < need.count:
+            return None
+        taken = tuple(sorted(fitting[: need.count], key=lambda gpu: gpu.index))
+        self._held.update(gpu.index for gpu in taken)
+        return taken
+
+    def give_back(self, gpus: Iterable[Gpu]) -> None:
+        """They are free again."""
+        self._held.difference_update(gpu.index for gpu in gpus)
+
+    async def look(self) -> bool:
+        """Ask the driver. Gives whether other GPUs than before are there; a driver that is silent changes none."""
+        seen = {gpu.index: gpu for gpu in await detect_gpus(self._wanted)}
+        # one that is held shows what its run takes: what it had before is what it will have again
+        self._now = {index: self._now.get(index, gpu) if index in self._held else gpu for index, gpu in seen.items()}
+        if not seen or {gpu.uuid for gpu in seen.values()} == {gpu.uuid for gpu in self.known}:
+            return False
+        self.known = tuple(seen.values())
+        return True
+
+    async def keep_looking(self, on_change: Callable[[], None]) -> None:
+        """Until cancelled."""
+        while self._wanted != NONE:
+            await asyncio.sleep(EVERY_S)
+            if await self.look():
+                logger.info("this worker's GPUs are now %s", ", ".join(gpu.name for gpu in self.known))
+                on_change()

@@ -1,0 +1,192 @@
+"""The hub's HTTP API as workers use it. Calls are retried while the hub is away, so its restart loses nothing.
+
+`HubClient` speaks with the worker token (join, claimable, claim), `RunClient` with one attempt's run token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import urlencode, urljoin
+
+import httpx
+from envhub import errors
+from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.runs import (
+    Claim,
+    ClaimableReply,
+    ClaimRequest,
+    FinishRequest,
+    Heartbeat,
+    HeartbeatReply,
+    JoinReply,
+    JoinRequest,
+    LogAppend,
+)
+from pydantic import BaseModel, ValidationError
+
+from workers.runs.errors import LeaseLost
+
+Reply = TypeVar("Reply", bound=BaseModel)
+API = "/api/v1"
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+TRANSIENT = frozenset({429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A pool of connections to one hub and how long its absence is borne. Closed by its owner."""
+
+    http: httpx.AsyncClient
+    patience_s: float
+
+    async def send(
+        self, method: str, path: str, token: str, body: BaseModel | None = None, *, patience_s: float | None = None
+    ) -> httpx.Response:
+        """One call, repeated on connection errors and 5xx until the patience ends. Raises envhub.errors."""
+        content = body.model_dump_json(exclude_none=True).encode() if body is not None else None
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        patience = self.patience_s if patience_s is None else patience_s
+        deadline = time.monotonic() + patience
+        pause = FIRST_PAUSE_S
+        while True:
+            problem: errors.EnvhubError
+            try:
+                response = await self.http.request(method, path, content=content, headers=headers)
+            except httpx.TransportError as error:
+                problem = errors.ConnectionFailed(f"the hub at {self.http.base_url} does not answer: {error!r}")
+            else:
+                if response.is_success:
+                    return response
+                problem = error_of(response)
+                if response.status_code not in TRANSIENT:
+                    raise problem
+            if time.monotonic() + pause > deadline:
+                raise problem
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def connect(hub_url: str, patience_s: float) -> Connection:
+    """A connection pool to the hub at `hub_url`."""
+    limits = httpx.Limits(max_connections=32, max_keepalive_connections=8)
+    return Connection(httpx.AsyncClient(base_url=hub_url, timeout=TIMEOUT, limits=limits), patience_s)
+
+
+def error_of(response: httpx.Response) -> errors.ApiError:
+    """The typed error of a refused call."""
+    try:
+        detail = ErrorBody.model_validate_json(response.content).error
+    except ValidationError:
+        detail = ErrorDetail(code="http_error", message=f"HTTP {response.status_code}: {response.text[:500]}")
+    kind = errors.BY_STATUS.get(response.status_code)
+    if kind is None:
+        kind = errors.ServerError if response.status_code >= 500 else errors.ApiError
+    return kind(detail.message, code=detail.code, hint=detail.hint, fields=detail.fields)
+
+
+class HubClient:
+    """Calls with the worker token. An async context manager: it owns the connections that its RunClients share."""
+
+    def __init__(self, hub_url: str, token: str, *, patience_s: float) -> None:
+        self.url = hub_url
+        self.connection = connect(hub_url, patience_s)
+        self._token = token
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.connection.http.aclose()
+
+    async def join(self, request: JoinRequest) -> JoinReply:
+        """Announce this worker; tried once, the caller decides about repeating."""
+        response = await self.connection.send("POST", f"{API}/workers/join", self._token, request, patience_s=0)
+        return JoinReply.model_validate_json(response.content)
+
+    async def claimable(
+        self, worker_id: str, queues: tuple[str, ...], *, free: Iterable[int] = (), busy: Iterable[int] = ()
+    ) -> ClaimableReply:
+        """Runs that wait on `queues`, oldest first; also tells the hub that this worker lives. Tried once.
+
+        free, busy: memory in MB of each GPU that no run of this worker holds, and of each that one does.
+        """
+        sizes = [("free", memory) for memory in free] + [("busy", memory) for memory in busy]
+        query = urlencode([*(("queue", queue) for queue in queues), *sizes])
+        path = f"{API}/workers/{worker_id}/claimable?{query}"
+        response = await self.connection.send("GET", path, self._token, patience_s=0)
+        return ClaimableReply.model_validate_json(response.content)
+
+    async def claim(self, run_id: str, worker_id: str, gpus: tuple[int, ...] = ()) -> Claim:
+        """Take a run for which GPUs with so much free memory (MB) are set aside. Tried once: a claim is not idempotent.
+
+        Raises errors.Conflict when another worker has it.
+        """
+        path = f"{API}/runs/{run_id}/claim"
+        response = await self.connection.send(
+            "POST", path, self._token, ClaimRequest(worker_id=worker_id, gpus=gpus), patience_s=0
+        )
+        return Claim.model_validate_json(response.content)
+
+    def run(self, claim: Claim) -> RunClient:
+        """The client of a claimed attempt."""
+        return RunClient(self.connection, self.url, claim)
+
+
+class RunClient:
+    """Calls with the run token of one attempt. Every one raises LeaseLost when the attempt is stale."""
+
+    def __init__(self, connection: Connection, hub_url: str, claim: Claim) -> None:
+        self.connection = connection
+        self.hub_url = hub_url
+        self.run_id = claim.run_id
+        self._token = claim.token
+
+    async def start(self) -> None:
+        """leased -> running."""
+        await self._send("POST", f"/runs/{self.run_id}/start", None)
+
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatReply:
+        """Renew the lease. Tried once: the next beat follows."""
+        return await self.post(f"/runs/{self.run_id}/heartbeat", beat, HeartbeatReply, patience_s=0)
+
+    async def append_log(self, piece: LogAppend) -> None:
+        """Append a piece of the log; sending it again is safe."""
+        await self._send("POST", f"/runs/{self.run_id}/log", piece)
+
+    async def finish(self, request: FinishRequest) -> None:
+        """The last word on this attempt."""
+        await self._send("POST", f"/runs/{self.run_id}/finish", request)
+
+    async def post(self, path: str, body: BaseModel, reply: type[Reply], *, patience_s: float | None = None) -> Reply:
+        """POST `body` to a path below /api/v1 and read the answer. Raises envhub.errors, LeaseLost."""
+        response = await self._send("POST", path, body, patience_s=patience_s)
+        return reply.model_validate_json(response.content)
+
+    def absolute(self, url: str) -> str:
+        """A URL of the hub's answers, which may be relative to it."""
+        return urljoin(self.hub_url + "/", url)
+
+    def authorization(self) -> Mapping[str, str]:
+        """The header that authorises this attempt at the hub itself (its data cache and indexes)."""
+        return {"Authorization": f"Bearer {self._token}"}
+
+    async def _send(
+        self, method: str, path: str, body: BaseModel | None, *, patience_s: float | None = None
+    ) -> httpx.Response:
+        try:
+            return await self.connection.send(method, API + path, self._token, body, patience_s=patience_s)
+        except errors.Conflict as error:
+            if error.code == "stale_attempt":
+                raise LeaseLost(error.message) from error
+            raise
+        except errors.NotAuthenticated as error:
+            raise LeaseLost(f"the run token is no longer accepted: {error.message}") from error

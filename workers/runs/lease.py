@@ -1,0 +1,98 @@
+"""Holding a run's lease: heartbeats, progress, the log and the hub's wish to cancel, beside the run's body.
+
+    async with hold(run_client, claim, heartbeat_seconds=1.0) as lease: ...
+A lost lease sets `lease.lost`, a cancel sets `lease.cancelled`; workers.runs.execution ends the body on either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from envhub import errors
+from envhub.protocol.runs import Claim, Heartbeat, HeartbeatReply, Progress
+
+from workers.runs.errors import LeaseLost
+from workers.runs.hub import RunClient
+from workers.runs.log import LogStream
+
+logger = logging.getLogger(__name__)
+
+
+class Lease:
+    """What a run's body sees of its lease."""
+
+    def __init__(self, run: RunClient, stream: LogStream) -> None:
+        self.cancelled = asyncio.Event()  # the hub wants the run to stop
+        self.lost = asyncio.Event()  # the attempt is no longer ours
+        self.farewell_s = 0.0  # how much longer than others a cancelled body may take to end: it saves something
+        self._run = run
+        self._stream = stream
+        self._progress: Progress | None = None
+        self._sent: Progress | None = None
+
+    def log(self, text: str) -> None:
+        """Append to the run's log (a newline is added when it lacks one). Never blocks, never fails."""
+        self._stream.write(text if text.endswith("\n") else text + "\n")
+
+    def mask(self, *secrets: str) -> None:
+        """Replace these texts by *** in everything logged from now on."""
+        self._stream.mask(secrets)
+
+    def progress(self, done: int, total: int, unit: str, note: str = "") -> None:
+        """Say how far the run is; sent with the next heartbeat."""
+        self._progress = Progress(done=done, total=total, unit=unit, note=note)
+
+    async def beat(self) -> HeartbeatReply:
+        """Send one heartbeat. Raises LeaseLost and connection errors."""
+        progress = self._progress
+        reply = await self._run.heartbeat(Heartbeat(progress=progress))
+        self._sent = progress
+        if reply.cancel:
+            self.cancelled.set()
+        return reply
+
+    async def close(self) -> None:
+        """Send what the last heartbeat did not: the final progress and the rest of the log. Not for a lost lease."""
+        if self._progress != self._sent:
+            with suppress(LeaseLost, errors.EnvhubError):
+                await self.beat()
+        await self._stream.close()
+
+
+@asynccontextmanager
+async def hold(
+    run: RunClient, claim: Claim, *, heartbeat_seconds: float, log_limit: int = 16 * 1024**2
+) -> AsyncIterator[Lease]:
+    """Keep the lease of `claim` while the body runs; at the end the log is flushed."""
+    stream = LogStream(run, limit=log_limit)
+    lease = Lease(run, stream)
+    lease.mask(claim.token)
+    tasks = [
+        asyncio.create_task(keep_beating(lease, min(heartbeat_seconds, claim.lease_seconds / 3))),
+        asyncio.create_task(stream.keep_flushing(lease.lost)),
+    ]
+    try:
+        yield lease
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not lease.lost.is_set():
+            await lease.close()
+
+
+async def keep_beating(lease: Lease, interval_s: float) -> None:
+    """Beat until cancelled or lost. A hub that is away is waited for: whether the lease still stands, it will say."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await lease.beat()
+        except LeaseLost as error:
+            logger.warning("lease lost: %s", error)
+            lease.lost.set()
+            return
+        except errors.EnvhubError as error:
+            logger.warning("heartbeat failed, will repeat: %s", error)

@@ -1,0 +1,99 @@
+"""The run's log on its way to the hub: masked, bounded, sent in pieces whose offsets make a repeated piece harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from envhub import errors
+from envhub.protocol.runs import LogAppend
+
+from workers.runs.errors import LeaseLost
+from workers.runs.hub import RunClient
+
+logger = logging.getLogger(__name__)
+FLUSH_S = 0.5
+PIECE = 64 * 1024  # characters
+PENDING_LIMIT = 4 * 1024**2  # characters that wait while the hub is away
+CLOSE_S = 20.0
+SHORTEST_SECRET = 4  # masking "1" would ruin the log and hide nothing
+
+
+class LogStream:
+    """Buffers text and sends it in order. Beyond `limit`, or when too much waits, one notice ends the log."""
+
+    def __init__(self, run: RunClient, *, limit: int) -> None:
+        self._run = run
+        self._limit = limit
+        self._pending: list[str] = []
+        self._pending_size = 0
+        self._accepted = 0
+        self._ended = False
+        self._sent = 0
+        self._sending: str = ""
+        self._secrets: tuple[str, ...] = ()
+        self._lock = asyncio.Lock()
+
+    def mask(self, secrets: Iterable[str]) -> None:
+        """Longest first, so that a secret that contains another is replaced whole."""
+        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= SHORTEST_SECRET)}
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
+
+    def write(self, text: str) -> None:
+        """Take text; what does not fit is dropped with a notice."""
+        if self._ended:
+            return
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        text = text.replace("\x00", "\ufffd").encode(errors="replace").decode()  # what Postgres cannot hold
+        room = min(self._limit - self._accepted, PENDING_LIMIT - self._pending_size)
+        if len(text) > room:
+            text = text[:room] + "\n[log truncated here: too much output]\n"
+            self._ended = True
+        self._accepted += len(text)
+        self._pending_size += len(text)
+        self._pending.append(text)
+
+    async def flush(self) -> None:
+        """Send what waits. Raises LeaseLost and connection errors; an unsent piece is kept and sent again unchanged."""
+        async with self._lock:
+            while self._sending or self._pending:
+                if not self._sending:
+                    self._sending = self._take()
+                try:
+                    await self._run.append_log(LogAppend(offset=self._sent, text=self._sending))
+                except errors.Conflict as error:
+                    if error.code != "log_gap":
+                        raise
+                    self._sent = int(error.fields["offset"])  # the hub lost the end of what it had: go on from there
+                    continue
+                self._sent += len(self._sending)
+                self._sending = ""
+
+    async def keep_flushing(self, lost: asyncio.Event) -> None:
+        """Flush twice a second until cancelled; a lost lease ends it."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            try:
+                await self.flush()
+            except LeaseLost:
+                lost.set()
+                return
+            except errors.EnvhubError as error:
+                logger.warning("log not sent, will repeat: %s", error)
+
+    async def close(self) -> None:
+        """The last flush, within a bound: a log may be cut short, a run may not hang on it."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.flush()
+        except (TimeoutError, LeaseLost, errors.EnvhubError) as error:
+            logger.warning("end of the log not sent: %s", error)
+
+    def _take(self) -> str:
+        text = "".join(self._pending)
+        piece, rest = text[:PIECE], text[PIECE:]
+        self._pending = [rest] if rest else []
+        self._pending_size = len(rest)
+        return piece

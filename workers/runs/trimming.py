@@ -1,0 +1,65 @@
+"""Keeps a folder of things that can be had again under a budget: what was used least recently goes first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+
+def children(folder: Path) -> list[Path]:
+    """A folder of things, each used as a whole. What begins with a dot is being made."""
+    return [entry for entry in _entries(folder) if not entry.name.startswith(".")]
+
+
+def files(folder: Path) -> list[Path]:
+    """A tree of things, each a file."""
+    return [Path(place, name) for place, _, names in os.walk(folder) for name in names]
+
+
+def trim(entries: Iterable[Path], *, max_bytes: int, unused_since: float) -> int:
+    """Delete entries, the least recently used first, until the rest has at most `max_bytes`; how many went.
+
+    An entry's own modification time says when it was used last; what was used after `unused_since` (seconds since the
+    epoch) stays, whatever the budget: a live run may need it.
+    """
+    known = [(used, size, entry) for entry in entries if (used := last_use(entry)) and (size := size_of(entry)) >= 0]
+    total, gone = sum(size for _, size, _ in known), 0
+    for _, size, entry in sorted(known, key=lambda one: one[0]):
+        if total <= max_bytes:
+            break
+        if (last_use(entry) or 0.0) > unused_since:  # looked at again: it may have been taken up meanwhile
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+        total, gone = total - size, gone + 1
+    return gone
+
+
+def last_use(entry: Path) -> float | None:
+    """Its modification time; None when it is gone."""
+    try:
+        return entry.lstat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def size_of(entry: Path) -> int:
+    """Bytes of a file, or of all files of a directory."""
+    if not entry.is_dir() or entry.is_symlink():
+        return _size(entry)
+    return sum(_size(file) for file in files(entry))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    return folder.iterdir() if folder.is_dir() else iter(())

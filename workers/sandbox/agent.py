@@ -1,0 +1,242 @@
+"""The program that starts commands inside a box: standard library only, one file, started with -I -S.
+
+The worker holds the other end of a SEQPACKET socket (descriptor argv[1]). A request is a small JSON message with
+descriptors: its payload (a memfd), stdin, stdout, stderr. An answer is a small JSON message. Nothing secret is ever in
+argv or in the environment of this process, and PR_SET_DUMPABLE 0 closes its /proc entries to the commands.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+REFUSED, TOO_LARGE = 3, 4
+CHUNK = 1 << 16
+jobs: dict[int, int] = {}  # pid -> request id
+prctl = ctypes.CDLL(None).prctl
+
+
+def walk(path: str, make: bool) -> tuple[int, str]:
+    """The opened parent directory of `path` and its last name; no component may be a link."""
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if not path.startswith("/") or ".." in names or not names:
+        raise OSError(0, "not an absolute path without ..")
+    directory = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    for name in names[:-1]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        try:
+            inner = os.open(name, flags, dir_fd=directory)
+        except FileNotFoundError:
+            if not make:
+                raise
+            os.mkdir(name, 0o755, dir_fd=directory)
+            inner = os.open(name, flags, dir_fd=directory)
+        os.close(directory)
+        directory = inner
+    return directory, names[-1]
+
+
+def get(payload: Mapping[str, Any]) -> int:
+    """Writes one regular file, with one link, to descriptor 1."""
+    directory, name = walk(payload["path"], make=False)
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=directory)
+    facts = os.fstat(source)
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(0, "not a regular file")
+    if facts.st_nlink != 1:
+        raise OSError(0, "has several hard links")
+    left = payload["limit"]
+    if facts.st_size > left:
+        return TOO_LARGE
+    while chunk := os.read(source, CHUNK):
+        left -= len(chunk)
+        if left < 0:
+            return TOO_LARGE
+        write_all(1, chunk)
+    return 0
+
+
+def put(payload: Mapping[str, Any]) -> int:
+    """Makes one file of what descriptor 0 gives; it appears whole or not at all."""
+    directory, name = walk(payload["path"], make=True)
+    part = f".{os.getpid()}.part"
+    target = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        while chunk := os.read(0, CHUNK):
+            write_all(target, chunk)
+        os.fchmod(target, payload["mode"] & 0o777)
+        os.rename(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        os.unlink(part, dir_fd=directory)
+        raise
+    return 0
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def execute(payload: Mapping[str, Any]) -> int:
+    """Becomes the command."""
+    os.chdir(payload["cwd"])
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execvpe(payload["argv"][0], payload["argv"], payload["env"])  # noqa: S606
+
+
+def child(operation: str, descriptors: Sequence[int]) -> None:
+    """The forked child of one request; never returns."""
+    code = 126
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, descriptor in enumerate(descriptors[1:]):
+            os.dup2(descriptor, number)
+        with open(descriptors[0], "rb") as file:
+            payload = json.load(file)
+        code = {"exec": execute, "get": get, "put": put}[operation](payload)
+    except FileNotFoundError as error:
+        code = 127 if operation == "exec" else REFUSED
+        os.write(2, f"{error.filename or ''}: not found\n".encode())
+    except OSError as error:
+        code = 126 if operation == "exec" else REFUSED
+        os.write(2, f"{error.strerror}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def family(root: int) -> set[int]:
+    """The pids of a job: its session and everything below it."""
+    parents = {}
+    found = {root}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry)] = int(fields[1])
+            if int(fields[3]) == root:
+                found.add(int(entry))
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= more
+        grown = bool(more)
+    return found - {os.getpid(), 1}
+
+
+def kill(request: int) -> None:
+    for root in [pid for pid, known in jobs.items() if known == request]:
+        for _ in range(3):  # again for what forked meanwhile
+            for pid in family(root):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def reap(control: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        request = jobs.pop(pid, None)
+        if request is not None:
+            code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            answer(control, {"id": request, "exit": code})
+
+
+def answer(control: socket.socket, message: Mapping[str, object]) -> None:
+    control.send(json.dumps(message).encode())
+
+
+def start(payload: Mapping[str, Any], control: socket.socket) -> None:
+    """Sets the limits of everything that follows and starts the forwarder."""
+    for name, value in payload["limits"].items():
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+    listeners = []
+    for port in payload["forward"]:
+        listener = socket.create_server(("127.0.0.1", int(port)), backlog=1024)
+        listeners.append(listener)
+    if listeners:
+        routes = [f"{s.fileno()}={path}" for s, path in zip(listeners, payload["forward"].values(), strict=True)]
+        command = [sys.executable, "-I", "-S", payload["forwarder"], *routes]
+        if os.fork() == 0:
+            for listener in listeners:
+                listener.set_inheritable(True)
+            os.execv(command[0], command)  # noqa: S606
+    answer(control, {"ready": True, "ports": [s.getsockname()[1] for s in listeners]})
+    for listener in listeners:
+        listener.close()
+
+
+def serve(control: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+    request = json.loads(message)
+    operation = request["op"]
+    if operation == "start":
+        with open(descriptors[0], "rb", closefd=False) as file:
+            start(json.load(file), control)
+    elif operation == "kill":
+        kill(request["id"])
+    else:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            answer(control, {"id": request["id"], "error": f"fork: {error.strerror}"})
+            return
+        if pid == 0:
+            child(operation, descriptors)
+        jobs[pid] = request["id"]
+
+
+def main() -> None:
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    wake, woken = socket.socketpair()
+    woken.setblocking(False)
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == wake.fileno():
+                wake.recv(4096)
+                reap(control)
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, 4096, 4)
+            if not message:
+                for known in set(jobs.values()):
+                    kill(known)
+                os._exit(0)  # the worker is gone
+            try:
+                serve(control, message, descriptors)
+            finally:
+                for number in descriptors:
+                    os.close(number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""What a virtual environment needs in a box: itself and the base interpreter behind it, both at their host paths."""
+
+import os
+from pathlib import Path
+
+from .interface import Bind
+
+
+def venv_binds(venv: Path) -> tuple[Bind, ...]:
+    """Read-only, at the same paths (a virtual environment holds absolute ones). Nothing is executed to find out."""
+    venv = venv.absolute()
+    found = [Bind(venv, str(venv))]
+    python = venv / "bin" / "python"
+    for _ in range(10):
+        if not python.is_symlink():
+            break
+        python = Path(os.path.normpath(python.parent / os.readlink(python)))
+        base = python.parent.parent
+        if not base.is_relative_to("/usr") and not base.is_relative_to(venv):
+            bind = Bind(base, str(base))
+            if bind not in found:
+                found.append(bind)
+    return tuple(found)

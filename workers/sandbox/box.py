@@ -1,0 +1,242 @@
+"""A living box over its agent: the same for every backend, which says how to end it and what it uses."""
+
+import asyncio
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from .channel import Channel, sealed_file
+from .errors import BoxFailed, BoxGone, FileRefused, TooLarge
+from .interface import GATEWAY_PORT, HOME, PROXY_PORT, BoxSpec, ExecResult, OnOutput, Stats
+from .output import Drain
+
+REFUSED, TOO_LARGE = 3, 4  # agent.py
+KILL_PATIENCE = 5.0
+FILE_SECONDS = 120.0
+SIGKILL_CODE = 137
+NO_STATS = Stats(None, None, None, None, 0)
+
+
+class AgentJob:
+    """One started command. Its `wait` may be called several times."""
+
+    def __init__(self, box: "AgentBox", number: int, done: asyncio.Future[int], drains: tuple[Drain, Drain]) -> None:
+        self._box = box
+        self._number = number
+        self._drains = drains
+        self._ooms = box.oom_kills()
+        self._timed_out = False
+        self._result = asyncio.ensure_future(self._finish(done))
+        self._result.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _finish(self, done: asyncio.Future[int]) -> ExecResult:
+        try:
+            code = await done
+            if self._box.gone_reason:  # the end of the box took the command first, then the agent
+                raise BoxGone(self._box.gone_reason)
+        except BaseException as error:
+            for drain in self._drains:
+                drain.close()
+            if not (isinstance(error, BoxGone) and self._box.ran_out_of_memory(self._ooms)):
+                raise
+            code = SIGKILL_CODE  # memory ended the whole box with it
+        for drain in self._drains:
+            drain.finish()
+        out, err = self._drains
+        oom = code != 0 and self._box.ran_out_of_memory(self._ooms)
+        truncated = out.truncated or err.truncated
+        return ExecResult(code, bytes(out.kept), bytes(err.kept), truncated, self._timed_out, oom)
+
+    async def wait(self, timeout: float | None = None) -> ExecResult:
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._result)
+        except TimeoutError:
+            self._timed_out = True
+            await self.kill()
+            return await asyncio.shield(self._result)
+
+    async def kill(self) -> None:
+        """An agent that does not answer in time (something in the box may have stopped it) costs the whole box."""
+        if self._result.done():
+            return
+        with contextlib.suppress(BoxGone):
+            await self._box.channel.send("kill", self._number)
+        await asyncio.wait([self._result], timeout=KILL_PATIENCE)
+        if not self._result.done():
+            await self._box.kill()
+
+
+class AgentBox:
+    """See interface.Box. `end` kills everything outside and is safe to call twice."""
+
+    def __init__(
+        self,
+        box_id: str,
+        spec: BoxSpec,
+        channel: Channel,
+        *,
+        end: Callable[[], None],
+        stats: Callable[[], Stats] = lambda: NO_STATS,
+        locate: Callable[[str], str] = lambda path: path,
+    ) -> None:
+        self.id = box_id
+        self.spec = spec
+        self.channel = channel
+        self.gateway_url = f"http://127.0.0.1:{GATEWAY_PORT}"
+        self.proxy_url = f"http://127.0.0.1:{PROXY_PORT}"
+        self.gone_reason = ""
+        self.out_of_memory = False
+        self._end = end
+        self._stats = stats
+        self._locate = locate
+        self._drains: set[Drain] = set()
+
+    def path(self, box_path: str) -> str:
+        return self._locate(box_path)
+
+    def oom_kills(self) -> int:
+        return self._stats().oom_kills
+
+    def ran_out_of_memory(self, before: int) -> bool:
+        """Since there had been `before` kills for memory."""
+        return self.out_of_memory or self.oom_kills() > before
+
+    def environment(self, extra: Mapping[str, str] | None) -> dict[str, str]:
+        """What a command sees: the box's defaults, the specification's, the command's."""
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": self.path(HOME),
+            "TMPDIR": self.path("/tmp"),  # noqa: S108 - the box's own
+            "LANG": "C.UTF-8",
+            "USER": "sandbox",
+        }
+        if self.spec.network == "allow-list":
+            names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+            environment |= dict.fromkeys(names, self.proxy_url)
+            environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+        return environment | dict(self.spec.env) | dict(extra or {})
+
+    async def start_job(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = HOME,
+        on_output: OnOutput | None = None,
+        output_limit: int | None = None,
+        stdin: bytes = b"",
+    ) -> AgentJob:
+        source = sealed_file(stdin)
+        payload = {"argv": list(argv), "env": self.environment(env), "cwd": self.path(cwd)}
+        try:
+            return await self._job("exec", payload, source, on_output, output_limit)
+        finally:
+            os.close(source)
+
+    async def _job(
+        self,
+        operation: str,
+        payload: Mapping[str, object],
+        stdin: int,
+        on_output: OnOutput | None = None,
+        output_limit: int | None = None,
+    ) -> AgentJob:
+        limit = self.spec.limits.output_bytes if output_limit is None else output_limit
+        out = Drain(limit, functools.partial(on_output, "stdout") if on_output else None)
+        err = Drain(limit, functools.partial(on_output, "stderr") if on_output else None)
+        try:
+            number, done = await self.channel.request(operation, payload, [stdin, out.write_end, err.write_end])
+        except BaseException:
+            out.close()
+            err.close()
+            raise
+        out.close_write_end()
+        err.close_write_end()
+        self._drains = {drain for drain in self._drains if not drain.ended.is_set()} | {out, err}
+        return AgentJob(self, number, done, (out, err))
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = HOME,
+        timeout: float | None = None,
+        stdin: bytes = b"",
+        output_limit: int | None = None,
+    ) -> ExecResult:
+        job = await self.start_job(argv, env=env, cwd=cwd, output_limit=output_limit, stdin=stdin)
+        try:
+            return await job.wait(self.spec.limits.exec_seconds if timeout is None else timeout)
+        except asyncio.CancelledError:
+            await job.kill()
+            raise
+
+    async def put(self, path: str, content: bytes | Path, *, mode: int = 0o644) -> None:
+        payload = {"path": self.path(path), "mode": mode}
+        if isinstance(content, bytes):
+            source = sealed_file(content)
+            try:
+                job = await self._job("put", payload, source)
+            finally:
+                os.close(source)
+            result = await job.wait(FILE_SECONDS)
+        else:
+            result = await self._put_file(payload, content)
+        self._raise_refused(path, result)
+
+    async def _put_file(self, payload: Mapping[str, object], content: Path) -> ExecResult:
+        """Through a pipe: the box never holds a descriptor of a host file."""
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            job = await self._job("put", payload, reading)
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        pump = asyncio.create_task(asyncio.to_thread(_pump, content, writing))
+        result = await job.wait(FILE_SECONDS)
+        await pump
+        return result
+
+    async def get(self, path: str, limit: int) -> bytes:
+        source = sealed_file(b"")
+        payload = {"path": self.path(path), "limit": limit}
+        try:
+            job = await self._job("get", payload, source, output_limit=limit)
+        finally:
+            os.close(source)
+        result = await job.wait(FILE_SECONDS)
+        if result.truncated:
+            raise TooLarge(f"{path} has more than {limit} bytes")
+        self._raise_refused(path, result, limit)
+        return result.stdout
+
+    def _raise_refused(self, path: str, result: ExecResult, limit: int = 0) -> None:
+        if result.exit_code == 0:
+            return
+        if result.exit_code == TOO_LARGE:
+            raise TooLarge(f"{path} has more than {limit} bytes")
+        if result.exit_code == REFUSED:
+            reason = result.stderr[:200].decode(errors="replace").strip()
+            raise FileRefused(f"{path}: {reason}")
+        raise BoxFailed(f"{path}: the transfer ended with status {result.exit_code}", "a limit of the box?")
+
+    async def stats(self) -> Stats:
+        return self._stats()
+
+    async def kill(self) -> None:
+        self._end()
+        self.channel.close(self.gone_reason or "the box was killed")
+        for drain in self._drains:
+            drain.close()
+
+
+def _pump(content: Path, writing: int) -> None:
+    with content.open("rb") as source, contextlib.suppress(BrokenPipeError), open(writing, "wb", buffering=0) as sink:
+        while chunk := source.read(1 << 16):
+            sink.write(chunk)

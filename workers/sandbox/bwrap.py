@@ -1,0 +1,236 @@
+"""The embedded sandbox: bubblewrap, one uid, one set of namespaces and one cgroup per box."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+from . import records
+from .box import NO_STATS, AgentBox
+from .cgroups import KernelGroup, Tree, find_tree, make_group, planned_paths
+from .channel import Channel, sealed_file
+from .errors import BoxFailed, BoxGone, NotEnforceable, SandboxError
+from .identity import Identity, describe, find_bwrap, new_identity
+from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, Limits
+from .options import Protection, bwrap_options
+from .proxy import serve_proxy
+from .seccomp import program
+from .watch import watch_memory
+
+START_SECONDS = 20.0
+NO_MEMORY_GROUP = (
+    "no cgroup may be made: memory is watched five times a second and the box killed, not held by the kernel"
+)
+AGENT = "/run/envhub/agent.py"
+FORWARDER = "/run/envhub/forwarder.py"
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+def rlimits(limits: Limits) -> dict[str, int]:
+    """Names as in the `resource` module."""
+    return {
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_NPROC": limits.pids,
+        "RLIMIT_FSIZE": limits.disk_bytes,
+        "RLIMIT_CORE": 0,
+    }
+
+
+def routes(spec: BoxSpec) -> dict[str, str]:
+    """Port on the box's loopback -> unix socket."""
+    found = {} if spec.network == "none" else {str(GATEWAY_PORT): f"{SOCKETS}/gateway.sock"}
+    if spec.network == "allow-list":
+        found[str(PROXY_PORT)] = f"{SOCKETS}/proxy.sock"
+    return found
+
+
+def base_bind() -> list[Bind]:
+    """The interpreter that runs the agent, where it is not the system's."""
+    base = Path(os.path.realpath(sys.base_prefix))
+    return [] if base.is_relative_to("/usr") else [Bind(base, str(base))]
+
+
+def refuse_unreadable(binds: Iterable[Bind]) -> None:
+    """The box's uid is nobody on the host: it reads what all may read. Directories above a bind may be closed."""
+    for bind in binds:
+        wanted = 0o5 if bind.source.is_dir() else 0o4
+        if bind.source.exists() and bind.source.stat().st_mode & wanted != wanted:
+            raise BoxFailed(f"{bind.source} cannot be read in a box", f"chmod o+rx {bind.source}")
+
+
+def hand_over(directory: Path, identity: Identity) -> None:
+    """The directory of sockets becomes the box's own (bound read-only): no other user of the host can reach them."""
+    if identity.mode == "root":
+        os.chown(directory, identity.uid, identity.gid)
+        for path in directory.iterdir():
+            if path.is_socket():
+                path.chmod(0o666)
+    directory.chmod(0o700)
+    for path in directory.iterdir():
+        if path.is_socket():
+            path.chmod(0o666)
+
+
+class BwrapSandbox:
+    """See interface.Sandbox. `without` is for the doctor's negative control only."""
+
+    def __init__(self, root: Path, *, tree: Tree | None = None, without: Iterable[Protection] = ()) -> None:
+        self._root = root.resolve()
+        self._bwrap = find_bwrap()
+        self._tree = find_tree() if tree is None else tree
+        self._without = frozenset(without)
+        self.facts = Facts("bwrap", True, describe(), f"cgroups: {self._tree.driver}", self._downgrades())
+
+    def _downgrades(self) -> tuple[str, ...]:
+        found = []
+        if self._tree.driver == "none":
+            found.append(NO_MEMORY_GROUP)
+        if not self._tree.has_cpu:
+            found.append("the CPU share is not enforced: no cpu cgroup may be made")
+        return tuple(found)
+
+    def sweep(self) -> list[str]:
+        return records.sweep(self._root)
+
+    @contextlib.asynccontextmanager
+    async def create(self, spec: BoxSpec) -> AsyncIterator[AgentBox]:
+        if spec.limits.cpus is not None and not self._tree.has_cpu:
+            raise NotEnforceable("this host cannot limit a box's CPU", "leave cpus out, or delegate a cgroup")
+        box_id = os.urandom(8).hex()
+        record = records.new_record(self._root, box_id)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(records.remove, self._root, record)
+            identity = new_identity()
+            record.uid = identity.uid
+            sockets = await self._sockets(spec, box_id, identity, stack)
+            box = await self._start(spec, record, identity, sockets, stack)
+            yield box
+
+    async def _sockets(
+        self, spec: BoxSpec, box_id: str, identity: Identity, stack: contextlib.AsyncExitStack
+    ) -> Path | None:
+        """The directory that is bound at /run/hub, with the proxy listening when the box has an allow-list."""
+        directory = spec.sockets
+        if spec.network == "allow-list":
+            if directory is None:
+                directory = records.boxes_directory(self._root) / box_id / "sockets"
+                directory.mkdir()
+            await stack.enter_async_context(serve_proxy(directory / "proxy.sock", spec.allow))
+        if directory is not None:
+            hand_over(directory, identity)
+        return directory
+
+    def _group(self, spec: BoxSpec, record: records.Record) -> KernelGroup | None:
+        if self._tree.driver == "none":
+            return None
+        return make_group(self._tree, record.id, spec.limits)
+
+    def _orders(
+        self, spec: BoxSpec, identity: Identity, sockets: Path | None, group: KernelGroup | None, control: int
+    ) -> dict[str, Any]:
+        binds = [*base_bind(), *spec.binds, *([Bind(sockets, SOCKETS)] if sockets else [])]
+        if identity.mode == "root":
+            refuse_unreadable([*base_bind(), *spec.binds])
+        return {
+            "mode": identity.mode,
+            "uid": identity.uid,
+            "gid": identity.gid,
+            "parent": os.getpid(),
+            "control": control,
+            "cgroups": group.procs if group else [],
+            "binds": [str(bind.source) for bind in binds],
+            "disk_bytes": spec.limits.disk_bytes,
+            "files": spec.limits.files,
+            "options": bwrap_options(
+                targets=[bind.target for bind in binds],
+                hostname=spec.hostname,
+                seccomp=program(watched_memory=group is None),
+                without=self._without,
+            ),
+            "bwrap": self._bwrap,
+            "command": [PYTHON, "-I", "-S", AGENT, str(control)],
+        }
+
+    async def _start(
+        self,
+        spec: BoxSpec,
+        record: records.Record,
+        identity: Identity,
+        sockets: Path | None,
+        stack: contextlib.AsyncExitStack,
+    ) -> AgentBox:
+        record.cgroups = [str(path) for path in planned_paths(self._tree, record.id)]
+        records.write_record(self._root, record)
+        group = self._group(spec, record)
+        channel = Channel()
+        stack.callback(channel.close)
+        orders = self._orders(spec, identity, sockets, group, channel.far.fileno())
+        process = self._launch(orders, channel, record, stack)
+        box = AgentBox(record.id, spec, channel, end=process.kill, stats=group.stats if group else lambda: NO_STATS)
+        stack.push_async_callback(box.kill)
+        limits = rlimits(spec.limits)
+        await self._await_ready(channel, {"limits": limits, "forward": routes(spec), "forwarder": FORWARDER}, process)
+        loop = asyncio.get_running_loop()
+        end = loop.call_later(spec.limits.lifetime_seconds, self._expire, box)
+        stack.callback(end.cancel)
+        if group is None:
+            watch = asyncio.create_task(watch_memory(box, process.pid, spec.limits.memory_bytes))
+            stack.callback(watch.cancel)
+        return box
+
+    def _expire(self, box: AgentBox) -> None:
+        box.gone_reason = "the box's lifetime is over"
+        self._expiring = asyncio.ensure_future(box.kill())
+
+    def _launch(
+        self, orders: dict[str, Any], channel: Channel, record: records.Record, stack: contextlib.AsyncExitStack
+    ) -> "subprocess.Popen[bytes]":
+        """Started from this thread, whose end is the box's end (--die-with-parent)."""
+        config = sealed_file(json.dumps(orders).encode())
+        launcher = str(Path(__file__).with_name("launcher.py"))
+        try:
+            process = subprocess.Popen(
+                [PYTHON, "-I", "-S", launcher],
+                stdin=config, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env={}, pass_fds=[orders["control"]], start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(config)
+            channel.far.close()
+        stack.callback(_reap, process)
+        record.pid, record.pid_start = process.pid, records.started_at(process.pid)
+        records.write_record(self._root, record)
+        return process
+
+    async def _await_ready(self, channel: Channel, payload: dict[str, Any], process: "subprocess.Popen[bytes]") -> None:
+        try:
+            await channel.start(payload)
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.shield(channel.ready)
+        except (BoxGone, TimeoutError) as error:
+            process.kill()
+            raise BoxFailed("the sandbox did not start", _last_words(process)) from error
+
+
+def _last_words(process: "subprocess.Popen[bytes]") -> str:
+    """What the launcher or bwrap said before it ended."""
+    if process.stderr is None:
+        return ""
+    os.set_blocking(process.stderr.fileno(), False)
+    text = process.stderr.read(2000) or b""
+    return text.decode(errors="replace").strip()
+
+
+def _reap(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait(10)
+    if process.stderr is not None:
+        process.stderr.close()
+
+
+__all__ = ["BwrapSandbox", "SandboxError"]

@@ -1,0 +1,134 @@
+"""The worker's end of a box's agent: requests out, answers in, each bounded. What comes from the box is hostile.
+
+One SEQPACKET message is one request with its descriptors, or one answer. A message that does not answer
+something that was asked ends the box.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import BoxFailed, BoxGone
+
+MAX_ANSWER = 4096
+SEND_PATIENCE = 10.0
+SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+def sealed_file(data: bytes) -> int:
+    """A descriptor whose content the box can read and not change."""
+    descriptor = os.memfd_create("envhub", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    return descriptor
+
+
+def fail(future: "asyncio.Future[Any]", reason: str) -> None:
+    if not future.done():
+        future.set_exception(BoxGone(reason))
+        future.exception()  # it may have no reader
+
+
+class Channel:
+    """Made together with the agent's end, `far`, which the box inherits and the worker then closes."""
+
+    def __init__(self) -> None:
+        self._near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._near.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._next = 0
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self.ready: asyncio.Future[list[int]] = self._loop.create_future()
+        self.closed = asyncio.Event()
+        self._loop.add_reader(self._near, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            message = self._near.recv(MAX_ANSWER + 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self.close("the box has ended")
+            return
+        try:
+            self._answered(message)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.close("the box sent a message that nobody asked for")
+
+    def _answered(self, message: bytes) -> None:
+        if len(message) > MAX_ANSWER:
+            raise ValueError(message[:40])
+        answer = json.loads(message)
+        if not isinstance(answer, dict):
+            raise TypeError(type(answer))
+        if answer.get("ready") is True and not self.ready.done():
+            self.ready.set_result([int(port) for port in answer["ports"]][:2])
+            return
+        future = self._waiting.pop(int(answer["id"]))
+        if future.done():
+            return
+        if "error" in answer:
+            future.set_exception(BoxFailed("the command could not be started", str(answer["error"])[:200]))
+        else:
+            future.set_result(int(answer["exit"]) & 0xFF)
+
+    async def send(self, operation: str, number: int, descriptors: Sequence[int] = ()) -> None:
+        message = json.dumps({"op": operation, "id": number}).encode()
+        deadline = self._loop.time() + SEND_PATIENCE
+        while not self.closed.is_set():
+            try:
+                socket.send_fds(self._near, [message], list(descriptors))
+                return
+            except BlockingIOError:
+                if self._loop.time() > deadline:
+                    self.close("the box does not answer")
+                await asyncio.sleep(0.01)
+            except OSError:
+                self.close("the box has ended")
+        raise BoxGone("the box has ended")
+
+    async def request(
+        self, operation: str, payload: Mapping[str, Any], streams: Sequence[int]
+    ) -> tuple[int, asyncio.Future[int]]:
+        """Sends one operation; the future becomes its exit status, or BoxGone."""
+        self._next += 1
+        number = self._next
+        future: asyncio.Future[int] = self._loop.create_future()
+        self._waiting[number] = future
+        descriptor = sealed_file(json.dumps(payload).encode())
+        try:
+            await self.send(operation, number, [descriptor, *streams])
+        except BoxGone:
+            self._waiting.pop(number, None)
+            raise
+        finally:
+            os.close(descriptor)
+        return number, future
+
+    async def start(self, payload: Mapping[str, Any]) -> None:
+        descriptor = sealed_file(json.dumps(payload).encode())
+        try:
+            await self.send("start", 0, [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def close(self, reason: str = "the box was killed") -> None:
+        """Ends the conversation; everything that waits gets BoxGone."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        self._loop.remove_reader(self._near)
+        self._near.close()
+        for future in self._waiting.values():
+            fail(future, reason)
+        fail(self.ready, reason)
+        self._waiting.clear()

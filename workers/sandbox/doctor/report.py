@@ -1,0 +1,58 @@
+"""Runs the suite for the command line and says what it found."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..bwrap import BwrapSandbox
+from ..interface import Facts
+from .scene import SECRET_NAME, set_scene
+from .suite import Finding, count, run_attacks, run_controls
+
+Say = Callable[[str], None]
+
+
+def tell_facts(facts: Facts, say: Say) -> None:
+    say(f"backend {facts.backend}: {facts.identity}; {facts.limits}")
+    for downgrade in facts.downgrades:
+        say(f"  downgrade: {downgrade}")
+
+
+def tell(finding: Finding, say: Say) -> None:
+    mark = "ok  " if finding.good else "FAIL"
+    outcome = finding.outcome
+    say(f"{mark} {finding.area:10} {outcome.name}: {outcome.verdict.value}  {outcome.detail[:110]}")
+
+
+async def examine(root: Path, say: Say, *, controls: bool = True) -> bool:
+    """True when everything was contained, and every control was seen to escape."""
+    began = time.monotonic()
+    sandbox = BwrapSandbox(root)
+    sandbox.sweep()
+    tell_facts(sandbox.facts, say)
+    findings: list[Finding] = []
+    async with set_scene() as scene:
+        async for finding in run_attacks(sandbox, scene):
+            findings.append(finding)
+            tell(finding, say)
+        attacks = len(findings)
+        if controls:
+            say("negative control: the suite must see an escape when a protection is off")
+            async for finding in run_controls(lambda off: BwrapSandbox(root, without=[off]), sandbox, scene):
+                findings.append(finding)
+                tell(finding, say)
+    good = sum(finding.good for finding in findings[:attacks])
+    shown = sum(finding.good for finding in findings[attacks:])
+    say(
+        f"{good} of {attacks} hostile actions contained, {shown} of {len(findings) - attacks} controls seen to escape, "
+        f"{time.monotonic() - began:.1f} s"
+    )
+    return attacks == count() and all(finding.good for finding in findings)
+
+
+def run_doctor(root: Path, say: Say, *, controls: bool = True) -> bool:
+    return asyncio.run(examine(root, say, controls=controls))
+
+
+__all__ = ["SECRET_NAME", "run_doctor", "tell_facts"]

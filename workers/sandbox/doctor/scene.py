@@ -1,0 +1,70 @@
+"""What the attacks aim at, made on the host meanwhile: a file, a secret, a listening port."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..interface import Bind, BoxSpec, Limits
+
+SECRET_NAME = "ENVHUB_DOCTOR_SECRET"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`arguments` are what the attacks are told, as an attacker who has guessed everything."""
+
+    directory: Path
+    arguments: dict[str, object]
+
+    def spec(self, limits: Limits | None = None) -> BoxSpec:
+        return BoxSpec(
+            binds=(Bind(self.directory / "bound", "/bound"),),
+            sockets=self.directory / "sockets",
+            env={SECRET_NAME: str(self.arguments["secret"])},
+            limits=limits or Limits(),
+        )
+
+
+async def _greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"host")
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def set_scene() -> AsyncIterator[Scene]:
+    secret = secrets.token_hex(16)
+    os.environ[SECRET_NAME] = secret
+    with tempfile.TemporaryDirectory(prefix="envhub-doctor-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        canary = directory / "canary"
+        canary.write_text("a file of the host")
+        bound = directory / "bound"
+        bound.mkdir()
+        (bound / "file").write_text("bound")
+        bound.chmod(0o777)  # so that only the read-only bind protects it
+        (bound / "file").chmod(0o666)
+        (directory / "sockets").mkdir()
+        abstract = f"envhub-doctor-{secret}"
+        async with contextlib.AsyncExitStack() as stack:
+            tcp = await stack.enter_async_context(await asyncio.start_server(_greet, "127.0.0.1", 0))
+            await stack.enter_async_context(await asyncio.start_unix_server(_greet, f"\0{abstract}"))
+            await stack.enter_async_context(
+                await asyncio.start_unix_server(_greet, directory / "sockets" / "gateway.sock")
+            )
+            arguments: dict[str, object] = {
+                "canary": str(canary),
+                "pid": os.getpid(),
+                "secret": secret,
+                "port": tcp.sockets[0].getsockname()[1],
+                "abstract": abstract,
+            }
+            try:
+                yield Scene(directory, arguments)
+            finally:
+                os.environ.pop(SECRET_NAME, None)

@@ -1,0 +1,68 @@
+"""The acceptance suite of a host: every attack contained, and seen to succeed when a protection is off."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from ..interface import Sandbox
+from ..options import Protection
+from . import host_files, kernel, network, processes, resources
+from .attack import Attack, Outcome, Verdict, run_attack
+from .scene import Scene
+from .traps import host_attacks, run_host_attack
+
+IN_BOX: dict[str, tuple[Attack, ...]] = {
+    "host files": host_files.ATTACKS,
+    "processes": processes.ATTACKS,
+    "network": network.ATTACKS,
+    "kernel": kernel.ATTACKS,
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. `good` is what decides the exit status."""
+
+    area: str
+    outcome: Outcome
+    good: bool
+
+
+def count() -> int:
+    return sum(map(len, IN_BOX.values())) + len(resources.BOMBS) + len(host_attacks())
+
+
+def contained(area: str, outcome: Outcome) -> Finding:
+    return Finding(area, outcome, outcome.verdict is Verdict.CONTAINED)
+
+
+def seen(outcome: Outcome) -> Finding:
+    """In the negative control an escape is what must be seen."""
+    return Finding("control", outcome, outcome.verdict is Verdict.ESCAPED)
+
+
+async def run_attacks(sandbox: Sandbox, scene: Scene) -> AsyncIterator[Finding]:
+    for area, attacks in IN_BOX.items():
+        async with sandbox.create(scene.spec()) as box:
+            for attack in attacks:
+                yield contained(area, await run_attack(box, attack, scene.arguments))
+    for bomb in resources.BOMBS:
+        async with sandbox.create(scene.spec(resources.TIGHT)) as box:
+            yield contained("resources", await run_attack(box, bomb.attack, scene.arguments))
+    for name, trap in host_attacks().items():
+        yield contained("worker", await run_host_attack(sandbox, name, trap))
+
+
+async def run_controls(weak: Callable[[Protection], Sandbox], sandbox: Sandbox, scene: Scene) -> AsyncIterator[Finding]:
+    """One protection off at a time: the attacks that it stops must now be seen to succeed."""
+    for protection in Protection:
+        attacks = [attack for group in IN_BOX.values() for attack in group if attack.off is protection]
+        async with weak(protection).create(scene.spec()) as box:
+            for attack in attacks:
+                outcome = await run_attack(box, attack, scene.arguments)
+                yield seen(replace(outcome, name=f"{attack.name}, without {protection.value}"))
+    for bomb in resources.BOMBS:
+        unfiltered = bomb.filtered and sandbox.facts.limits.endswith("none")
+        maker = weak(Protection.SECCOMP) if unfiltered else sandbox
+        async with maker.create(scene.spec(bomb.control)) as box:
+            outcome = await run_attack(box, bomb.attack, scene.arguments)
+            yield seen(replace(outcome, name=f"{bomb.attack.name}, with that limit raised"))

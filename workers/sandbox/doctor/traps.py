@@ -1,0 +1,179 @@
+"""Attacks on the worker itself: what it reads out of a box, how it ends one, what it believes of what a box says."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from ..channel import Channel
+from ..errors import BoxGone, FileRefused, SandboxError
+from ..interface import MIB, BoxSpec, Limits, Sandbox
+from .attack import Outcome, Verdict
+
+HostAttack = Callable[[Sandbox], Awaitable[str]]
+DOWNLOADS: Mapping[str, tuple[str, str]] = {
+    "download a symbolic link": ("ln -s /etc/passwd /box/x", "/box/x"),
+    "download through a linked directory": ("ln -s /etc /box/d", "/box/d/passwd"),
+    "download a hard link": ("echo a > /box/a; ln /box/a /box/x", "/box/x"),
+    "download a FIFO": ("mkfifo /box/x", "/box/x"),
+    "download a device": ("true", "/dev/zero"),
+    "download a directory": ("mkdir /box/x", "/box/x"),
+    "download a huge sparse file": ("truncate -s 900M /box/x", "/box/x"),
+    "download with ..": ("true", "/box/../etc/passwd"),
+    "download a socket": (
+        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('/box/x')\" || mkfifo /box/x",
+        "/box/x",
+    ),
+}
+
+
+async def download(sandbox: Sandbox, preparation: str, path: str) -> str:
+    async with sandbox.create(BoxSpec()) as box:
+        await box.exec(["sh", "-c", preparation])
+        try:
+            return f"{len(await box.get(path, MIB))} bytes came out"
+        except FileRefused:
+            return ""
+
+
+async def upload_through_a_link(sandbox: Sandbox) -> str:
+    async with sandbox.create(BoxSpec()) as box:
+        await box.exec(["sh", "-c", "mkdir /box/aim; ln -s /box/aim /box/d"])
+        try:
+            await box.put("/box/d/file", b"x")
+        except FileRefused:
+            return ""
+        return "the link was followed"
+
+
+async def endless_output(sandbox: Sandbox) -> str:
+    """10 GB; the worker keeps its 1 MiB and goes on answering."""
+    before = resident()
+    async with sandbox.create(BoxSpec()) as box:
+        result = await box.exec(["sh", "-c", "head -c 10G /dev/zero"], timeout=25)
+        alive = await box.exec(["true"])
+    grown = resident() - before
+    if grown > 64 * MIB or len(result.stdout) > MIB or not result.truncated or alive.exit_code:
+        return f"{len(result.stdout)} bytes kept, the worker grew by {grown >> 20} MiB"
+    return ""
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def never_returns(sandbox: Sandbox) -> str:
+    async with sandbox.create(BoxSpec()) as box:
+        began = time.monotonic()
+        result = await box.exec(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], timeout=0.5)
+        return "" if result.timed_out and time.monotonic() - began < 8 else "it went on"
+
+
+async def stop_the_agent(sandbox: Sandbox) -> str:
+    """A stopped agent costs the box, never the worker's time."""
+    async with sandbox.create(BoxSpec()) as box:
+        began = time.monotonic()
+        with contextlib.suppress(BoxGone):
+            await box.exec(["sh", "-c", "kill -STOP 2; sleep 60"], timeout=0.5)
+        return "" if time.monotonic() - began < 10 else "the worker waited"
+
+
+async def kill_the_agent(sandbox: Sandbox) -> str:
+    async with sandbox.create(BoxSpec()) as box:
+        try:
+            await box.exec(["sh", "-c", "kill -9 2; kill -9 1; sleep 60"], timeout=5)
+        except BoxGone:
+            return ""
+    return "the box went on without its agent"
+
+
+async def outlive_the_box(sandbox: Sandbox) -> str:
+    """A process that detached itself is looked for by a mark in its command line, from outside."""
+    mark = f"7{time.monotonic_ns() % 10**9}"
+    async with sandbox.create(BoxSpec()) as box:
+        await box.exec(["sh", "-c", f"setsid nohup sleep {mark} >/dev/null 2>&1 & sleep 0.1"])
+        if not running(mark):
+            raise AssertionError("the process to look for was never there")
+    for _ in range(100):
+        if not running(mark):
+            return ""
+        await asyncio.sleep(0.02)
+    return "a process is still there"
+
+
+def running(mark: str) -> bool:
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+async def fork_bomb(sandbox: Sandbox) -> str:
+    """The classic one: the box may die of it, the worker and the host go on."""
+    code = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
+    async with sandbox.create(BoxSpec(limits=Limits(pids=64))) as box:
+        with contextlib.suppress(SandboxError):
+            await box.exec(["python3", "-c", code], timeout=2)
+    async with sandbox.create(BoxSpec()) as box:
+        return "" if (await box.exec(["true"])).exit_code == 0 else "no other box can be made"
+
+
+async def lies(_: Sandbox, message: bytes) -> str:
+    """A frame that a taken-over agent might send."""
+    channel = Channel()
+    waiting = asyncio.create_task(channel.request("exec", {}, ()))
+    await waiting
+    channel.far.setblocking(False)
+    channel.far.send(message)
+    try:
+        async with asyncio.timeout(2):
+            await channel.closed.wait()
+    except TimeoutError:
+        return "the worker believed it"
+    finally:
+        channel.close()
+        channel.far.close()
+    return ""
+
+
+FRAMES: Mapping[str, bytes] = {
+    "send a huge frame": b'{"id": 1, "exit": 0, "x": "' + b"x" * 100_000 + b'"}',
+    "send garbage": b"\xff\xfe\x00",
+    "send deep nesting": b"[" * 4000,
+    "answer what nobody asked": b'{"id": 99, "exit": 0}',
+    "answer with a wrong type": b'{"id": 1, "exit": "none"}',
+    "answer with a list": b"[1, 2]",
+}
+
+
+def host_attacks() -> dict[str, HostAttack]:
+    """Name -> what to do; each gives "" when it was contained."""
+    found: dict[str, HostAttack] = {}
+    for name, (preparation, path) in DOWNLOADS.items():
+        found[name] = functools.partial(download, preparation=preparation, path=path)
+    for name, message in FRAMES.items():
+        found[name] = functools.partial(lies, message=message)
+    return found | {
+        "upload through a link": upload_through_a_link,
+        "write 10 GB of output": endless_output,
+        "never return": never_returns,
+        "stop the agent": stop_the_agent,
+        "kill the agent and the first process": kill_the_agent,
+        "outlive the box": outlive_the_box,
+        "run a fork bomb": fork_bomb,
+    }
+
+
+async def run_host_attack(sandbox: Sandbox, name: str, attack: HostAttack) -> Outcome:
+    try:
+        async with asyncio.timeout(60):
+            found = await attack(sandbox)
+    except (SandboxError, TimeoutError, AssertionError, OSError) as error:
+        return Outcome(name, Verdict.BROKEN, repr(error)[:200])
+    return Outcome(name, Verdict.ESCAPED if found else Verdict.CONTAINED, found)

@@ -1,0 +1,183 @@
+"""What a sandbox is for the rest of the worker: the specification, what a command gives, Protocols.
+
+Two backends implement it: `bwrap` (isolation) and `process` (none, by explicit opt-in); see
+`workers.sandbox.backend`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+MIB = 1024 * 1024
+HOME = "/box"
+SOCKETS = "/run/hub"
+GATEWAY_PORT = 8000
+PROXY_PORT = 8001
+
+Network = Literal["none", "gateway", "allow-list"]
+OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one box may use. `cpus=None`: one CPU where the host can enforce it; a number that it cannot enforce raises.
+
+    `disk` and `files` are one budget for everything that can be written in the box: /box, /tmp and /dev/shm
+    (memory-backed, so it counts towards `memory` too). `lifetime_seconds` ends the box itself.
+    """
+
+    memory_bytes: int = 1024 * MIB
+    pids: int = 128
+    disk_bytes: int = 1024 * MIB
+    files: int = 100_000
+    open_files: int = 1024
+    cpus: float | None = None
+    output_bytes: int = MIB
+    exec_seconds: float = 30.0
+    lifetime_seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A host directory or file seen read-only in the box at `target`."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class Destination:
+    """One address that the allow-list grants, as it is written in the request: no wildcard, no range."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class BoxSpec:
+    """What to make. `sockets` is a host directory of listening unix sockets, seen read-only at /run/hub: one per
+    box, which it is handed over to (mode 0700), so that no other user of the host reaches them.
+
+    network "none": no IP path. "gateway": 127.0.0.1:8000 in the box leads to /run/hub/gateway.sock (who makes that
+    socket listens before the box is made). "allow-list": the same, and HTTP(S)_PROXY leads to `allow` and nowhere else.
+    """
+
+    binds: tuple[Bind, ...] = ()
+    sockets: Path | None = None
+    network: Network = "none"
+    allow: tuple[Destination, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    hostname: str = "sandbox"
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How a command ended. exit_code is 128 + the signal's number when a signal ended it (137: SIGKILL)."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    truncated: bool = False
+    timed_out: bool = False
+    oom_killed: bool = False
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a box uses now; None where this host cannot tell."""
+
+    memory_bytes: int | None
+    peak_memory_bytes: int | None
+    pids: int | None
+    cpu_seconds: float | None
+    oom_kills: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a backend gives on this host, for people. `downgrades` is what it does not enforce, in words."""
+
+    backend: str
+    isolated: bool
+    identity: str
+    limits: str
+    downgrades: tuple[str, ...] = ()
+
+
+class Job(Protocol):
+    """A command that was started and is not waited for yet."""
+
+    async def wait(self, timeout: float | None = None) -> ExecResult:
+        """Its result; with a timeout it is killed when that has passed, and the result says timed_out."""
+        ...
+
+    async def kill(self) -> None:
+        """Ends it and its descendants with SIGKILL."""
+        ...
+
+
+class Box(Protocol):
+    """A living box. All paths are paths in the box; /box (the home directory) and /tmp are writable."""
+
+    id: str
+    gateway_url: str
+
+    def path(self, box_path: str) -> str:
+        """Where a program in the box finds that path of the specification: itself, except in the process backend."""
+        ...
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = HOME,
+        timeout: float | None = None,
+        stdin: bytes = b"",
+        output_limit: int | None = None,
+    ) -> ExecResult:
+        """Runs a command to its end; what it leaves in the background lives on. timeout None: limits.exec_seconds."""
+        ...
+
+    async def start_job(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = HOME,
+        on_output: OnOutput | None = None,
+        output_limit: int | None = None,
+    ) -> Job:
+        """Starts a command without a time limit. on_output gets everything; the result keeps output_limit of it."""
+        ...
+
+    async def put(self, path: str, content: bytes | Path, *, mode: int = 0o644) -> None:
+        """Writes one file, making its directories; follows no link. A Path is streamed."""
+        ...
+
+    async def get(self, path: str, limit: int) -> bytes:
+        """Reads one regular file with one link, reached through no link; TooLarge above `limit` bytes."""
+        ...
+
+    async def stats(self) -> Stats: ...
+
+    async def kill(self) -> None:
+        """Ends everything in the box. Calls on a dead box raise BoxGone."""
+        ...
+
+
+class Sandbox(Protocol):
+    """A way to make boxes."""
+
+    facts: Facts
+
+    def create(self, spec: BoxSpec) -> AbstractAsyncContextManager[Box]:
+        """A new box, ended when the context ends; it also dies with the thread that made it."""
+        ...
+
+    def sweep(self) -> list[str]:
+        """Removes what dead owners left (processes, cgroups, directories); gives the ids of those boxes."""
+        ...

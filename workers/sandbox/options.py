@@ -1,0 +1,132 @@
+"""The arguments of bwrap for one box, in the order in which bwrap does them; data goes by descriptor, never by argv."""
+
+import os
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TypedDict
+
+STAGE = "/tmp"  # noqa: S108 - where launcher.py puts what is bound
+SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SYSTEM_FILES = (
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/mime.types", "/etc/localtime", "/etc/timezone",
+    "/etc/fonts", "/etc/pki/tls/certs",
+)  # fmt: skip
+MASKED_FILES = (
+    "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/proc/sched_debug",
+    "/proc/kmsg", "/proc/latency_stats", "/proc/interrupts", "/proc/vmallocinfo", "/proc/slabinfo",
+    "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/modules", "/proc/sysrq-trigger",
+    "/proc/config.gz", "/proc/cmdline",
+)  # fmt: skip
+MASKED_DIRECTORIES = ("/proc/acpi", "/proc/scsi", "/proc/fs", "/proc/driver")
+READ_ONLY = ("/proc/sys", "/proc/irq", "/proc/bus")
+NAMESPACES = (
+    "--unshare-user",
+    "--disable-userns",
+    "--unshare-ipc",
+    "--unshare-pid",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
+
+
+class Data(TypedDict, total=False):
+    """Bytes that the launcher turns into a descriptor."""
+
+    text: str
+    hex: str
+
+
+Option = str | Data
+
+
+class Protection(StrEnum):
+    """What the doctor's negative control can leave out, one at a time; nothing else ever does."""
+
+    SECCOMP = "seccomp"
+    NETWORK = "network namespace"
+    READ_ONLY = "read-only binds"
+    PROC = "masked /proc"
+
+
+def file(path: str, text: str) -> list[Option]:
+    return ["--perms", "0444", "--ro-bind-data", {"text": text}, path]
+
+
+def system() -> list[Option]:
+    """The host's programs and libraries; nothing of /etc but what they need."""
+    options: list[Option] = ["--ro-bind", "/usr", "/usr"]
+    for link in SYSTEM_LINKS:
+        if os.path.islink(link):
+            options += ["--symlink", os.readlink(link), link]
+        elif os.path.isdir(link):
+            options += ["--ro-bind", link, link]
+    for path in SYSTEM_FILES:
+        if os.path.exists(path):
+            options += ["--ro-bind", path, path]
+    return options
+
+
+def identity(hostname: str) -> list[Option]:
+    return [
+        *file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nsandbox:x:1000:1000::/box:/bin/sh\n"),
+        *file("/etc/group", "root:x:0:\nsandbox:x:1000:\n"),
+        *file("/etc/hosts", f"127.0.0.1 localhost {hostname}\n::1 localhost\n"),
+        *file("/etc/resolv.conf", ""),
+        *file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ]
+
+
+def proc(masked: bool) -> list[Option]:
+    options: list[Option] = ["--proc", "/proc"]
+    for path in READ_ONLY:
+        if masked and os.path.exists(path):
+            options += ["--ro-bind", path, path]
+    for path in MASKED_FILES:
+        if masked and os.path.exists(path):
+            options += ["--ro-bind", "/dev/null", path]
+    for path in MASKED_DIRECTORIES:
+        if masked and os.path.isdir(path):
+            options += ["--perms", "0555", "--tmpfs", path, "--remount-ro", path]
+    if masked:
+        options += ["--remount-ro", "/proc"]  # oom_score_adj and the like
+    return options
+
+
+def writable() -> list[Option]:
+    return [
+        "--bind", f"{STAGE}/rw/box", "/box",
+        "--bind", f"{STAGE}/rw/tmp", "/tmp",  # noqa: S108
+        "--dev", "/dev",
+        "--bind", f"{STAGE}/rw/shm", "/dev/shm",  # noqa: S108
+        "--remount-ro", "/dev",
+    ]  # fmt: skip
+
+
+def in_box_programs(directory: Path) -> list[Option]:
+    return [
+        *file("/run/envhub/agent.py", (directory / "agent.py").read_text()),
+        *file("/run/envhub/forwarder.py", (directory / "forwarder.py").read_text()),
+    ]
+
+
+def bwrap_options(
+    *, targets: Sequence[str], hostname: str, seccomp: bytes, without: Iterable[Protection] = ()
+) -> list[Option]:
+    """`targets` are the paths in the box of the launcher's binds b0, b1, ..."""
+    missing = frozenset(without)
+    bind = "--bind" if Protection.READ_ONLY in missing else "--ro-bind"
+    options: list[Option] = [*NAMESPACES]
+    if Protection.NETWORK not in missing:
+        options.append("--unshare-net")
+    options += ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
+    options += ["--hostname", hostname]
+    options += [*system(), *identity(hostname), *proc(Protection.PROC not in missing), *writable()]
+    for index, target in enumerate(targets):
+        options += [bind, f"{STAGE}/b{index}", target]
+    options += in_box_programs(Path(__file__).parent)
+    options += ["--chdir", "/box", "--remount-ro", "/"]
+    if Protection.SECCOMP not in missing:
+        options += ["--seccomp", {"hex": seccomp.hex()}]
+    return options

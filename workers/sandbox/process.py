@@ -1,0 +1,108 @@
+"""No isolation at all: the same agent as a plain child process. Explicit opt-in only.
+
+Paths of the specification are mapped into a directory per box; limits other than time and output are not enforced.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path, PurePosixPath
+
+from . import records
+from .box import AgentBox
+from .bwrap import PYTHON
+from .channel import Channel
+from .errors import BoxFailed, BoxGone, NotEnforceable
+from .interface import HOME, SOCKETS, BoxSpec, Facts
+from .proxy import serve_proxy
+from .watch import children_of
+
+START_SECONDS = 20.0
+TMP = "/tmp"  # noqa: S108 - a path of the specification
+
+
+class ProcessSandbox:
+    """See interface.Sandbox."""
+
+    facts = Facts(
+        "process",
+        False,
+        "the worker's own user",
+        "none",
+        ("nothing is isolated: code in this backend can do all that the worker can",),
+    )
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def sweep(self) -> list[str]:
+        return records.sweep(self._root)
+
+    @contextlib.asynccontextmanager
+    async def create(self, spec: BoxSpec) -> AsyncIterator[AgentBox]:
+        if spec.limits.cpus is not None:
+            raise NotEnforceable("the process backend cannot limit CPU", "use the bwrap backend")
+        record = records.new_record(self._root, os.urandom(8).hex())
+        directory = records.boxes_directory(self._root) / record.id
+        places = {bind.target: bind.source for bind in spec.binds}
+        places |= {HOME: directory / "box", TMP: directory / "tmp", SOCKETS: spec.sockets or directory / "sockets"}
+        for path in (HOME, TMP, SOCKETS):
+            places[path].mkdir(exist_ok=True)
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            if spec.network == "allow-list":
+                await stack.enter_async_context(serve_proxy(places[SOCKETS] / "proxy.sock", spec.allow))
+            yield await self._start(spec, record, places, stack)
+
+    async def _start(
+        self, spec: BoxSpec, record: records.Record, places: dict[str, Path], stack: contextlib.AsyncExitStack
+    ) -> AgentBox:
+        channel = Channel()
+        stack.callback(channel.close)
+        here = Path(__file__).parent
+        control = channel.far.fileno()
+        process = subprocess.Popen(  # noqa: ASYNC220 - takes a millisecond
+            [PYTHON, "-I", "-S", str(here / "agent.py"), str(control)],
+            stdin=subprocess.DEVNULL, env={}, pass_fds=[control], start_new_session=True,
+        )  # fmt: skip
+        channel.far.close()
+        stack.callback(process.wait, 10)
+        record.pid, record.pid_start = process.pid, records.started_at(process.pid)
+        records.write_record(self._root, record)
+        box = AgentBox(record.id, spec, channel, end=lambda: _end(process), locate=lambda path: _locate(places, path))
+        stack.push_async_callback(box.kill)
+        names = {"none": (), "gateway": ("gateway.sock",), "allow-list": ("gateway.sock", "proxy.sock")}[spec.network]
+        # one free port of the host's own loopback each; two keys of port 0 need two spellings
+        forward = {"0" * (index + 1): str(places[SOCKETS] / name) for index, name in enumerate(names)}
+        await channel.start({"limits": {}, "forward": forward, "forwarder": str(here / "forwarder.py")})
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                ports = await asyncio.shield(channel.ready)
+        except (BoxGone, TimeoutError) as error:
+            raise BoxFailed("the process backend did not start") from error
+        box.gateway_url, box.proxy_url = [f"http://127.0.0.1:{port}" for port in [*ports, 9, 9][:2]]
+        end = asyncio.get_running_loop().call_later(spec.limits.lifetime_seconds, _end, process)
+        stack.callback(end.cancel)
+        return box
+
+
+def _locate(places: dict[str, Path], box_path: str) -> str:
+    """The longest mapped prefix; what is not mapped is the host's own path."""
+    path = PurePosixPath(box_path)
+    for prefix in (path, *path.parents):
+        if str(prefix) in places:
+            return str(places[str(prefix)].resolve() / path.relative_to(prefix))
+    return box_path
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Descendants first: once the agent is gone nobody knows them."""
+    if process.poll() is not None:
+        return
+    for pid in reversed(children_of(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

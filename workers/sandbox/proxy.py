@@ -1,0 +1,160 @@
+"""The only way out of a box with an allow-list: an HTTP proxy on a unix socket with exact host:port pairs. It speaks
+CONNECT (https, anything) and forwards plain http:// requests, one a connection.
+
+It resolves a name once and connects to that address; an address that is not public is refused unless the list has the
+address itself. The box has no IP path, so a proxy that says no is the end of it.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .interface import Destination
+
+MAX_HEAD = 16 * 1024
+HOPS = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
+HEAD_SECONDS = 10.0
+CONNECT_SECONDS = 15.0
+MAX_CONNECTIONS = 64
+CHUNK = 1 << 16
+
+
+class Refused(Exception):
+    """Told to the box in the status line."""
+
+
+class Request(NamedTuple):
+    """Where to, and what the target gets to see of the head: nothing of a CONNECT."""
+
+    target: Destination
+    head: bytes = b""
+
+
+def parse_request(head: bytes) -> Request:
+    """`CONNECT host:port HTTP/1.1`, or `GET http://host[:port]/path HTTP/1.1` and the like."""
+    line, _, rest = head.partition(b"\r\n")
+    parts = line.decode("ascii", "replace").split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        raise Refused("400 not an HTTP request")
+    method, where, version = parts
+    if method == "CONNECT":
+        return Request(destination(where))
+    if not where.lower().startswith("http://"):
+        raise Refused("405 only CONNECT and http:// addresses")
+    place, slash, path = where[len("http://") :].partition("/")
+    has_port = ":" in place.rpartition("]")[2]
+    target = destination(place if has_port else f"{place}:80")
+    return Request(target, f"{method} {slash or '/'}{path} {version}\r\n".encode() + _without_hops(rest))
+
+
+def destination(text: str) -> Destination:
+    """`host:port` or `[address]:port`."""
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not host or "@" in host or "?" in host or "#" in host:
+        raise Refused("400 host:port expected")
+    return Destination(host.strip("[]").lower().rstrip("."), int(port))
+
+
+def _without_hops(rest: bytes) -> bytes:
+    """The other lines of a head. The connection ends with its answer: the next request may be for another host."""
+    lines = [line for line in rest.split(b"\r\n") if line and line.split(b":")[0].strip().lower() not in HOPS]
+    return b"\r\n".join([*lines, b"Connection: close", b"", b""])
+
+
+def is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def resolve(target: Destination) -> str:
+    """One address. A name that leads inside is refused; an address is reached only because the list names it."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Refused("502 the name does not resolve") from error
+    address = str(found[0][4][0])
+    if not is_address(target.host) and not ipaddress.ip_address(address.split("%")[0]).is_global:
+        raise Refused("403 the name leads to an inside address")
+    return address
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+class Proxy:
+    """Serves the connections of one box."""
+
+    def __init__(self, allow: Sequence[Destination]) -> None:
+        self._allow = {(item.host.lower().rstrip("."), item.port) for item in allow}
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        async with self._slots:
+            with contextlib.suppress(OSError):
+                await self._serve(reader, writer)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            request = parse_request(head)
+            target = request.target
+            if (target.host, target.port) not in self._allow:
+                raise Refused(f"403 {target.host}:{target.port} is not on this run's list")
+            address = await resolve(target)
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    far_reader, far_writer = await asyncio.open_connection(address, target.port)
+            except (OSError, TimeoutError) as error:
+                raise Refused("502 no connection") from error
+        except Refused as refused:
+            writer.write(f"HTTP/1.1 {refused}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            await writer.drain()
+            return
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return
+        if request.head:
+            far_writer.write(request.head)
+        else:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+        far_writer.close()
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def serve_proxy(path: Path, allow: Sequence[Destination]) -> AsyncIterator[None]:
+    """Listens on `path` until the context ends."""
+    proxy = Proxy(allow)
+    path.unlink(missing_ok=True)
+    server = await asyncio.start_unix_server(proxy.accepted, path, limit=MAX_HEAD)
+    path.chmod(0o666)
+    try:
+        yield
+    finally:
+        server.close()
+        proxy.stop()
+        path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""What is known on disk of each living box, so that nothing outlives the process that made it.
+
+One directory per box under ROOT/boxes with box.json. A record whose owner is dead is a leftover: `sweep` ends it.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .cgroups import remove_cgroup
+from .identity import FIRST_UID, LAST_UID
+
+ABANDONED_SECONDS = 600.0
+
+
+def started_at(pid: int) -> int:
+    """The process's start in clock ticks since boot, which with its pid names it for ever; 0 when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    fields = stat.rpartition(b")")[2].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+@dataclass
+class Record:
+    """One box: who made it, which process it is (0: not started yet) and what it holds on the host."""
+
+    id: str
+    owner_pid: int
+    owner_start: int
+    uid: int = 0
+    pid: int = 0
+    pid_start: int = 0
+    cgroups: list[str] = field(default_factory=list)
+
+    def owner_lives(self) -> bool:
+        return self.owner_start != 0 and started_at(self.owner_pid) == self.owner_start
+
+
+def boxes_directory(root: Path) -> Path:
+    boxes = root / "boxes"
+    boxes.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return boxes
+
+
+def new_record(root: Path, box_id: str) -> Record:
+    """Makes the box's directory; write_record follows with what it holds."""
+    (boxes_directory(root) / box_id).mkdir(mode=0o700)
+    record = Record(box_id, os.getpid(), started_at(os.getpid()))
+    write_record(root, record)
+    return record
+
+
+def write_record(root: Path, record: Record) -> None:
+    path = boxes_directory(root) / record.id / "box.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(asdict(record)))
+    part.replace(path)
+
+
+def own_processes(record: Record) -> list[int]:
+    """The recorded process, what is in its cgroups and, where the uid is the box's own, everything with that uid."""
+    found = {record.pid} if record.pid and started_at(record.pid) == record.pid_start else set()
+    for path in record.cgroups:
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in (Path(path) / "cgroup.procs").read_text().split()}
+    if FIRST_UID <= record.uid <= LAST_UID:
+        for entry in os.scandir("/proc"):
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and entry.stat().st_uid == record.uid:
+                    found.add(int(entry.name))
+    return sorted(found - {0, os.getpid()})
+
+
+def remove(root: Path, record: Record) -> None:
+    """Ends and removes everything that a record names. Safe to run twice."""
+    for pid in own_processes(record):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for path in record.cgroups:
+        remove_cgroup(Path(path))
+    shutil.rmtree(boxes_directory(root) / record.id, ignore_errors=True)
+
+
+def sweep(root: Path) -> list[str]:
+    """Removes the boxes of dead owners; those of living processes beside us stay."""
+    swept = []
+    for directory in sorted(boxes_directory(root).iterdir()):
+        try:
+            record = Record(**json.loads((directory / "box.json").read_text()))
+        except FileNotFoundError:
+            if time.time() - directory.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)
+            continue  # being made, or being removed, by a process beside us
+        except (ValueError, TypeError):
+            shutil.rmtree(directory, ignore_errors=True)
+            continue
+        if not record.owner_lives():
+            remove(root, record)
+            swept.append(record.id)
+    return swept

@@ -1,0 +1,97 @@
+"""The worker's settings from its environment (WORKER_*), typed; a bad value stops the process and names itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, HttpUrl, PositiveFloat, PositiveInt, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+PREFIX = "WORKER_"
+Slots = Annotated[int, Field(ge=0, le=256)]
+
+
+class BadSettings(Exception):
+    """A setting has a value that cannot be used; the message names its variable."""
+
+
+class WorkerEnvironment(BaseSettings):
+    """Every knob of a worker. Only `hub_url` and `token` have no useful default on another host than the hub's."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    hub_url: HttpUrl = HttpUrl("http://127.0.0.1:8000")
+    token: SecretStr = SecretStr("")  # a worker token, hubw_...
+    data: Path = Path("data/worker")  # everything that this worker keeps; one worker process per directory
+    name: str = Field(default_factory=socket.gethostname, min_length=1, max_length=100)
+    # queue -> runs at once
+    slots: dict[str, Slots] = Field(default_factory=lambda: {"build": 1, "eval": 1, "train": 1})
+    sandbox: Literal["bwrap", "container", "process"] = "bwrap"
+    sandbox_accept_no_isolation: bool = False  # "process" isolates nothing: it must be accepted as well
+    poll_seconds: PositiveFloat | None = None  # None: what the hub says when the worker joins
+    heartbeat_seconds: PositiveFloat = 1.0  # at most; a third of the lease when that is shorter
+    hub_patience_s: PositiveFloat = 180.0  # how long a call is retried while the hub is away
+    run_limit_s: PositiveFloat = 24 * 3600.0  # a run that takes longer is stopped
+    stop_grace_s: PositiveFloat = 30.0  # after SIGTERM, before a slot is killed
+    log_limit_mb: PositiveInt = 16  # of one attempt's log
+    cache_mb: PositiveInt = 10_000  # of fetched blobs
+    venvs_mb: PositiveInt = 40_000  # of unpacked wheels, which all environments share
+    models_mb: PositiveInt = 200_000  # of fetched model directories
+    training_mb: PositiveInt = 200_000  # of training runs' directories: journals, weights, checkpoints
+    uv_mb: PositiveInt = 2_000  # of what uv remembers of package indexes
+    package_index_url: str = ""  # roots of the package indexes for builds; empty: as uv and pip are configured here
+    runner_processes: int = Field(default=0, ge=0, le=64)  # runners of an evaluation; 0: by its concurrency
+    box_memory_mb: PositiveInt = 4096  # a run's boxes
+    box_pids: PositiveInt = 512
+    box_disk_mb: PositiveInt = 2048
+    call_limit: PositiveInt = 200  # model calls of one rollout
+    token_limit: PositiveInt = 2_000_000  # tokens of one rollout, prompt and completion
+    serve_runs: int = Field(default=4, ge=0, le=64)  # models served at once; they take no slot
+    serve_host: str = "127.0.0.1"  # where served models listen
+    serve_address: str = ""  # what the hub calls instead, when it is another host
+    vllm_python: str = ""  # an interpreter that has vLLM; empty: the engine `vllm` is refused
+    vllm_arguments: tuple[str, ...] = ()  # e.g. ["--dtype", "float32", "--enforce-eager"]
+    wandb_python: str = ""  # an interpreter that has wandb; empty: the worker's own, if it has it
+    engine_idle_s: PositiveFloat = 300.0  # an engine that nobody uses is ended after this
+    engine_threads: PositiveInt = 1  # of the engine `torch`
+    stall_s: PositiveFloat = 180.0  # a training run's learner or engine that is silent for longer is started anew
+    stop_training_s: PositiveFloat = 600.0  # for a stopped training run's last step, its checkpoint and their upload
+    # of those that CUDA_VISIBLE_DEVICES leaves: "all", "none", or indices and UUIDs: "0,2"
+    gpus: Annotated[str, Field(pattern=r"^(all|none|[0-9A-Za-z-]+( *, *[0-9A-Za-z-]+)*)$", max_length=4000)] = "all"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def hub(self) -> str:
+        """The hub's address without a trailing slash."""
+        return str(self.hub_url).rstrip("/")
+
+    @property
+    def cpus(self) -> int:
+        """Processors that this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def folder(self, name: str) -> Path:
+        """A directory of its own under `data`, made if need be."""
+        path = (self.data / name).absolute()
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def load() -> WorkerEnvironment:
+    """Read the environment. Raises BadSettings."""
+    try:
+        return WorkerEnvironment()
+    except ValidationError as error:
+        problems = [f"{variable(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
+        raise BadSettings("; ".join(problems)) from error
+    except SettingsError as error:
+        raise BadSettings(f"{PREFIX}*: {error}") from error
+
+
+def variable(location: tuple[int | str, ...]) -> str:
+    """The environment variable of a field: ("slots", "eval") -> "WORKER_SLOTS.eval"."""
+    head, *rest = [str(part) for part in location] or [""]
+    return ".".join([PREFIX + head.upper(), *rest])

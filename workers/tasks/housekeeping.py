@@ -1,0 +1,51 @@
+"""What a worker keeps between runs stays within its budgets. The supervisor calls this now and then.
+
+Every run marks what it takes up as used, when it begins. So what nobody has used since the oldest live run began is in
+nobody's hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from workers.runs.trimming import children, files, trim
+from workers.settings import WorkerEnvironment
+from workers.venvs.collection import MIN_IDLE_SECONDS, collect
+
+logger = logging.getLogger(__name__)
+EVERY_S = 600.0
+MARGIN_S = 300.0  # between claiming a run and marking what it uses
+RECORDS_MB = 64  # of remembered source builds: small files
+
+
+async def keep_house(settings: WorkerEnvironment, oldest_run: Callable[[], float | None]) -> None:
+    """Tidy at once and every ten minutes. `oldest_run` gives when the oldest live run began, None without one."""
+    while True:
+        try:
+            began = oldest_run()
+            await asyncio.to_thread(tidy, settings, unused_since=(began or time.time()) - MARGIN_S)
+        except OSError as error:
+            logger.warning("tidying up failed: %s", error)
+        await asyncio.sleep(EVERY_S)
+
+
+def tidy(settings: WorkerEnvironment, *, unused_since: float) -> None:
+    """Bring every store under its budget, as far as its content was not used after `unused_since`."""
+    mb, folder = 1024**2, settings.folder
+    stores = {
+        "blobs": (children(folder("blobs")), settings.cache_mb),
+        "models": (children(folder("models")), settings.models_mb),
+        "training": (children(folder("training")), settings.training_mb),
+        "uv": (files(folder("uv")), settings.uv_mb),
+        "sources": (files(folder("sources")), RECORDS_MB),
+    }
+    for name, (entries, budget) in stores.items():
+        if gone := trim(entries, max_bytes=budget * mb, unused_since=unused_since):
+            logger.info("%s: %d unused entries deleted to stay within %d MB", name, gone, budget)
+    idle = max(MIN_IDLE_SECONDS, time.time() - unused_since)
+    done = collect(folder("venvs"), max_bytes=settings.venvs_mb * mb, min_idle=idle)
+    if done.environments or done.trees:
+        logger.info("venvs: %d environments and %d wheel trees deleted", done.environments, done.trees)

@@ -1,0 +1,25 @@
+"""Which body runs which kind of run. Named, not imported: a slot loads only what its queue needs."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+
+from envhub.protocol.runs import RunKind
+
+from workers.runs.execution import Body
+
+BODIES = {
+    RunKind.BUILD: "workers.builds.run:run_build",
+    RunKind.EVAL: "workers.evals.run:run_evaluation",
+    RunKind.TRAIN: "workers.training.run:run_training",
+}
+QUEUES = {"build": RunKind.BUILD, "eval": RunKind.EVAL, "train": RunKind.TRAIN, "gpu": RunKind.TRAIN}
+
+
+def body_of(kind: RunKind) -> Body | None:
+    """The coroutine function for a kind, or None when this worker cannot do such work."""
+    name = BODIES.get(kind)
+    if name is None:
+        return None
+    body: Body = resolve_name(name)
+    return body

@@ -1,0 +1,121 @@
+"""Finished groups on their way into batches. The coordinator offers, sweeps when weights change, and takes batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workers.training.admission.candidate import Candidate
+from workers.training.admission.difficulty import DifficultyBuffer
+from workers.training.admission.errors import NothingToLearn
+from workers.training.admission.filters import Filter, filter_rollouts
+from workers.training.admission.staleness import is_stale
+
+
+class Verdict(StrEnum):
+    """What became of a group."""
+
+    ADMITTED = "admitted"
+    NOTHING_TRAINS = "nothing_trains"  # all failed, or were dropped by the sample policy
+    DIFFICULTY = "difficulty"  # online difficulty filtering
+    ZERO_SIGNAL = "zero_signal"
+    FILTERED = "filtered"  # the filters left nothing, or no signal
+    STALE = "stale"
+
+
+@dataclass(frozen=True)
+class AdmissionOptions:
+    """How batches are filled."""
+
+    groups_per_batch: int
+    max_off_policy: int = 4  # versions; 0 is strictly on policy
+    drop_zero_signal: bool = True
+    filters: Sequence[Filter] = ()  # pre_batch_filters
+    in_order: bool = False  # batches in order of group numbers instead of arrival (deterministic runs)
+    barren_batches: int = 10  # this many batches' worth of groups refused in a row end the run
+
+
+class AdmissionQueue:
+    """Admitted groups in order. `missing` is what to backfill; `verdicts` and `flags` count everything offered."""
+
+    def __init__(self, options: AdmissionOptions, difficulty: Mapping[str, DifficultyBuffer] | None = None) -> None:
+        self._options = options
+        self._difficulty = difficulty or {}
+        self._waiting: list[Candidate] = []
+        self._refused_in_a_row = Counter[Verdict]()
+        self.verdicts = Counter[Verdict]()  # groups
+        self.flagged = Counter[str]()  # rollouts, by filter
+        self.removed = Counter[str]()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def missing(self) -> int:
+        """Groups that the next batch still needs: refused and swept ones are asked for again by being missing."""
+        return max(0, self._options.groups_per_batch - len(self._waiting))
+
+    def offer(self, candidate: Candidate, step: int) -> Verdict:
+        """Admit a finished group for batch `step` or later, or refuse it. Raises NothingToLearn."""
+        verdict, candidate = self._judge(candidate, step)
+        self.verdicts[verdict] += 1
+        if verdict is Verdict.ADMITTED:
+            self._refused_in_a_row.clear()
+            self._waiting.append(candidate)
+        else:
+            self._refused_in_a_row[verdict] += 1
+            self._check_barren()
+        return verdict
+
+    def sweep(self, step: int) -> tuple[Candidate, ...]:
+        """Drop waiting groups that have become too old for batch `step`; returns them."""
+        stale = tuple(one for one in self._waiting if is_stale(one, step, self._options.max_off_policy))
+        self._waiting = [one for one in self._waiting if one not in stale]
+        self.verdicts[Verdict.STALE] += len(stale)
+        self.verdicts[Verdict.ADMITTED] -= len(stale)
+        return stale
+
+    def take(self, step: int, *, below: int | None = None) -> tuple[Candidate, ...] | None:
+        """The groups of batch `step`, or None while too few wait. Sweeps first.
+
+        below: with `in_order`, the lowest group number still being sampled: only groups before it can be placed.
+        """
+        self.sweep(step)
+        ready = [one for one in self._waiting if below is None or one.group < below]
+        if self._options.in_order:
+            ready.sort(key=lambda one: one.group)
+        if len(ready) < self._options.groups_per_batch:
+            return None
+        taken = tuple(ready[: self._options.groups_per_batch])
+        self._waiting = [one for one in self._waiting if one not in taken]
+        return taken
+
+    def _judge(self, candidate: Candidate, step: int) -> tuple[Verdict, Candidate]:
+        mean = candidate.mean_reward
+        buffer = self._difficulty.get(candidate.environment)
+        if mean is not None and buffer is not None and not buffer.observe(candidate.example, mean):
+            return Verdict.DIFFICULTY, candidate
+        if not candidate.trains:
+            return Verdict.NOTHING_TRAINS, candidate
+        if self._options.drop_zero_signal and not candidate.has_signal:
+            return Verdict.ZERO_SIGNAL, candidate
+        if is_stale(candidate, step, self._options.max_off_policy):
+            return Verdict.STALE, candidate
+        filtered = filter_rollouts(candidate, self._options.filters)
+        self.flagged += filtered.flagged
+        self.removed += filtered.removed
+        left = filtered.candidate
+        if not left.trains or (self._options.drop_zero_signal and not left.has_signal):
+            return Verdict.FILTERED, candidate
+        return Verdict.ADMITTED, left
+
+    def _check_barren(self) -> None:
+        refused = self._refused_in_a_row.total()
+        if refused >= self._options.barren_batches * self._options.groups_per_batch:
+            reasons = ", ".join(f"{name.value} {count}" for name, count in self._refused_in_a_row.most_common())
+            raise NothingToLearn(
+                f"{refused} groups in a row could not train ({reasons}); "
+                "make the task easier or harder for this model, or raise the temperature or rollouts_per_example"
+            )

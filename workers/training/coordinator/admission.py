@@ -1,0 +1,70 @@
+"""The run's admission rules from its configuration. A thin layer over workers.training.admission."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envhub.protocol.training_config import BatchFilter, TrainingConfig
+
+from workers.training.admission.difficulty import DifficultyBuffer, DifficultyOptions
+from workers.training.admission.filters import Filter, GibberishFilter, RepetitionFilter, ZeroAdvantageFilter
+from workers.training.admission.queue import AdmissionOptions, AdmissionQueue
+from workers.training.coordinator.cursor import Shelf
+
+
+def queue_of(config: TrainingConfig, buffers: Mapping[str, DifficultyBuffer], vocabulary: int) -> AdmissionQueue:
+    """A queue that fills batches of batch_size rollouts."""
+    before = config.filters_before
+    drop_zero_signal = any(one.type == "zero_advantage" and one.enforce for one in before)
+    options = AdmissionOptions(
+        groups_per_batch=groups_per_batch(config),
+        max_off_policy=config.trainer.staleness,
+        drop_zero_signal=drop_zero_signal,
+        filters=filters_of([one for one in before if one.type != "zero_advantage"], vocabulary),
+        in_order=config.trainer.staleness == 0,
+    )
+    return AdmissionQueue(options, buffers)
+
+
+def groups_per_batch(config: TrainingConfig) -> int:
+    """Groups of one optimiser step."""
+    return max(1, config.batch_size // config.rollouts_per_example)
+
+
+def filters_of(tables: Sequence[BatchFilter], vocabulary: int) -> tuple[Filter, ...]:
+    """Filters as the configuration asks for them."""
+    made: list[Filter] = []
+    for table in tables:
+        if table.type == "zero_advantage":
+            made.append(ZeroAdvantageFilter(enforce=table.enforce))
+        elif table.type == "repetition":
+            made.append(
+                RepetitionFilter(enforce=table.enforce, window=table.window, prob_threshold=table.prob_threshold)
+            )
+        else:
+            made.append(
+                GibberishFilter(
+                    vocabulary=vocabulary,
+                    enforce=table.enforce,
+                    token_id_threshold=table.token_id_threshold,
+                    logprob_offset=table.logprob_offset,
+                )
+            )
+    return tuple(made)
+
+
+def buffers_of(config: TrainingConfig, shelves: Sequence[Shelf]) -> dict[str, DifficultyBuffer]:
+    """A difficulty buffer for each environment whose size is known."""
+    options = DifficultyOptions(
+        easy_threshold=config.buffer.easy_threshold,
+        hard_threshold=config.buffer.hard_threshold,
+        online_difficulty_filtering=config.buffer.online_difficulty_filtering,
+    )
+    return {shelf.label: DifficultyBuffer(range(shelf.trained or 0), options) for shelf in shelves}
+
+
+def vocabulary_of(base: Path) -> int:
+    """Size of a model's vocabulary."""
+    return int(json.loads((base / "config.json").read_text())["vocab_size"])

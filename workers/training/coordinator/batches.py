@@ -1,0 +1,96 @@
+"""Finished groups on their way into batches: credited, admitted or left out, and cut when a batch is full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from envhub.protocol.runs import FailureKind
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_metrics import StepMetrics
+
+from workers.runs.errors import RunFailed
+from workers.training.admission.difficulty import DifficultyBuffer
+from workers.training.admission.errors import NothingToLearn
+from workers.training.admission.filters import filter_rollouts
+from workers.training.admission.queue import Verdict
+from workers.training.coordinator.admission import filters_of, queue_of
+from workers.training.coordinator.credit import Credited, CreditRules, normalisation_of
+from workers.training.coordinator.figures import Resolved, step_metrics
+from workers.training.coordinator.plan import FinishedGroup, GroupPlan
+from workers.training.credit.errors import CreditError
+from workers.training.credit.normalisation import normalise
+from workers.training.samples.errors import SampleError
+from workers.training.samples.sample import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A batch that is full. `resolved`: its groups and those left out since the last one, by their numbers."""
+
+    samples: tuple[Sample, ...]
+    denominator: float
+    resolved: tuple[Resolved, ...]
+    metrics: StepMetrics
+
+
+@dataclass
+class Batches:
+    """Admission of one run, for the step after the last one that was cut."""
+
+    config: TrainingConfig
+    difficulty: Mapping[str, DifficultyBuffer]
+    vocabulary: int
+    _waiting: dict[int, Credited] = field(default_factory=dict, init=False)  # admitted, in no batch yet
+    _left_out: list[Resolved] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._queue = queue_of(self.config, self.difficulty, self.vocabulary)
+        self._last_filters = filters_of(self.config.post_batch_filters, self.vocabulary)
+        self._rules = CreditRules.of(self.config)
+
+    @property
+    def waiting(self) -> tuple[GroupPlan, ...]:
+        """Groups that are admitted and in no batch yet."""
+        return tuple(credited.finished.plan for credited in self._waiting.values())
+
+    def offer(self, finished: FinishedGroup, step: int) -> None:
+        """Take a group for batch `step` or later. Raises RunFailed."""
+        try:
+            credited = self._rules.credit(finished)
+            verdict = self._queue.offer(credited.candidate, step)
+        except (SampleError, CreditError) as error:
+            raise RunFailed.because(
+                FailureKind.ENVIRONMENT, "untrainable_rollouts", f"{finished.plan.label}: {error}"
+            ) from error
+        except NothingToLearn as error:
+            raise nothing_to_learn(error) from error
+        if verdict is Verdict.ADMITTED:
+            self._waiting[finished.plan.number] = credited
+        else:
+            self._left_out.append(Resolved(credited, verdict.value))
+
+    def cut(self, step: int, in_flight: int) -> Cut | None:
+        """The batch of `step`; None while it is not full, or when the last filters have left nothing of it."""
+        for stale in self._queue.sweep(step):
+            self._left_out.append(Resolved(self._waiting.pop(stale.group), Verdict.STALE.value))
+        taken = self._queue.take(step)
+        if taken is None:
+            return None
+        filtered = [filter_rollouts(candidate, self._last_filters).candidate for candidate in taken]
+        chosen = [Resolved(replace(self._waiting.pop(one.group), candidate=one)) for one in filtered]
+        kept = [sample for candidate in filtered for rollout in candidate.samples for sample in rollout]
+        kind, constant = normalisation_of(self.config)
+        samples, denominator = normalise(kept, kind, constant=constant)
+        if not denominator:
+            self._left_out += [replace(one, dropped=Verdict.FILTERED.value) for one in chosen]
+            return None
+        resolved = sorted([*self._left_out, *chosen], key=lambda one: one.credited.finished.plan.number)
+        self._left_out = []
+        metrics = step_metrics(step, resolved, filtered, samples, inflight=in_flight)
+        return Cut(samples, denominator, tuple(resolved), metrics)
+
+
+def nothing_to_learn(error: NothingToLearn) -> RunFailed:
+    """The model is always right or always wrong."""
+    return RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error))

@@ -1,0 +1,124 @@
+"""A step's rollouts as Parquet segments with their index rows and token view, kept on disk until the hub has them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from envhub.packaging.index_rows import index_rows
+from envhub.packaging.segments import write_segment
+from envhub.protocol.evals import IndexRow
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.training import (
+    TOKENS_KEY,
+    RolloutTokens,
+    StepReport,
+    StepSegment,
+    TokenTraining,
+    TrainingIndexRow,
+)
+from envhub.protocol.training_metrics import StepMetrics
+
+from workers.training.coordinator.figures import Resolved
+from workers.training.journal.durable import write_durably
+from workers.training.samples.record import is_trainable
+from workers.training.samples.rollout import Rollout
+from workers.training.samples.sample import Sample
+
+SEGMENT_ROLLOUTS = 128
+REPORT = "report.json"
+
+
+def keep_step(directory: Path, metrics: StepMetrics, resolved: Sequence[Resolved]) -> None:
+    """Write what the hub will be told of a step; its report is the last file."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    rows = list(rows_of(resolved))
+    segments = []
+    for first in range(0, len(rows), SEGMENT_ROLLOUTS):
+        part = rows[first : first + SEGMENT_ROLLOUTS]
+        content = write_segment([record for record, _ in part])
+        sha256 = hashlib.sha256(content).hexdigest()
+        write_durably(directory / sha256, content)
+        segments.append(StepSegment(sha256=sha256, size=len(content), rows=placed(part, first)))
+    report = StepReport(metrics=metrics, segments=tuple(segments))
+    write_durably(directory / REPORT, report.model_dump_json().encode())
+
+
+def placed(part: Sequence[tuple[RolloutRecord, TrainingIndexRow]], first: int) -> tuple[TrainingIndexRow, ...]:
+    """Index rows with their place in the segment and the step."""
+    slim = index_rows([record for record, _ in part])
+    return tuple(
+        row.model_copy(update={"index": first + place, **shared(made)})
+        for place, ((_, row), made) in enumerate(zip(part, slim, strict=True))
+    )
+
+
+def shared(row: IndexRow) -> dict[str, object]:
+    """What an evaluation's index row knows as well, cleaned."""
+    names = ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")
+    return {name: getattr(row, name) for name in names}
+
+
+def rows_of(resolved: Sequence[Resolved]) -> Iterator[tuple[RolloutRecord, TrainingIndexRow]]:
+    """Every rollout with its token view, and its row."""
+    for one in resolved:
+        plan, candidate = one.credited.finished.plan, one.credited.candidate
+        parts = zip(
+            one.credited.finished.records, candidate.rollouts, candidate.samples, one.credited.advantages, strict=True
+        )
+        for record, rollout, samples, advantage in parts:
+            versions = [int(version) for turn in rollout.turns for version in turn.versions]
+            row = TrainingIndexRow(
+                index=0,
+                environment=plan.label,
+                example=record.example,
+                example_hash=record.example_hash,
+                group=str(plan.number),
+                outcome=record.outcome,
+                advantage=advantage,
+                admitted=not one.dropped and any(sample.trained for sample in samples),
+                dropped=one.dropped or why_not_trained(one, rollout, samples),
+                completion_tokens=rollout.sampled_tokens,
+                version_min=min(versions, default=None),
+                version_max=max(versions, default=None),
+            )
+            view = token_view(record, rollout, () if one.dropped else samples)
+            yield record.model_copy(update={"extras": {**record.extras, TOKENS_KEY: view.model_dump()}}), row
+
+
+def why_not_trained(group: Resolved, rollout: Rollout, samples: Sequence[Sample]) -> str:
+    """Why a rollout of an admitted group is not in the batch; empty when it is."""
+    if any(sample.trained for sample in samples):
+        return ""
+    if not rollout.survived:
+        return "failed"
+    if rollout.truncated:
+        return "truncated"
+    return "filtered_or_overlong" if group.credited.counts.dropped_overlong else "filtered"
+
+
+def token_view(record: RolloutRecord, rollout: Rollout, samples: Sequence[Sample]) -> RolloutTokens:
+    """What training made of each policy turn's tokens."""
+    made, number = [], 0
+    for turn in record.turns:
+        if turn.route != "policy":
+            continue
+        if not is_trainable(turn) or number >= len(rollout.turns):
+            made.append(TokenTraining())
+            continue
+        count, advantages = len(rollout.turns[number].completion_ids), []
+        for sample in samples:
+            advantages += sample.advantages[sample.train & (sample.turns == number)].tolist()
+        whole = len(advantages) == count
+        made.append(
+            TokenTraining(
+                trained=(whole,) * count,
+                advantages=tuple(advantages) if whole else (),
+                versions=tuple(rollout.turns[number].versions.tolist()),
+            )
+        )
+        number += 1
+    return RolloutTokens(turns=tuple(made))

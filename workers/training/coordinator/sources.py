@@ -1,0 +1,146 @@
+"""An environment of the run, ready to give rollouts: installed, boxed, loaded; training and evaluations share it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+from envhub.protocol.builds import LockedWheel
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runner import Described, Group, Load, Policy
+from envhub.protocol.training import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget
+
+from workers.rollouts.environment import InstalledEnvironment
+from workers.rollouts.groups import POLICY_URL, GroupRunner
+from workers.rollouts.interceptor.answers import Upstream
+from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.recorder import Caps
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.pool import RunnerPool, processes_for
+from workers.rollouts.target import open_target
+from workers.runs.execution import Job
+from workers.sandbox import backend
+from workers.training.coordinator.plan import RolloutRequest
+from workers.training.coordinator.shaping import Shaping
+from workers.venvs.environment import ensure_environment
+
+
+@dataclass
+class Source:
+    """Runs groups. `sizes` has the number of examples of each split, None where the environment does not say."""
+
+    label: str
+    runner: GroupRunner
+    shaping: Shaping
+    model: str
+    timeout_s: float
+    described: Described
+    _serial: count[int] = field(default_factory=lambda: count(1))
+
+    def size(self, split: str) -> int | None:
+        """How many examples a split has (an unknown split has those of `train`)."""
+        info = self.described.splits.get(split) or self.described.splits.get("train")
+        return info.size if info is not None else None
+
+    async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
+        """A record for each rollout, whatever happened. Raises RunnerFatal."""
+        begun: list[str] = []
+
+        def make() -> Group:
+            group = self._group(request)
+            self.shaping.begin(group.id, request)
+            begun.append(group.id)
+            return group
+
+        try:
+            return await self.runner.run(make)
+        finally:
+            for group_id in begun:
+                self.shaping.end(group_id)
+
+    def _group(self, request: RolloutRequest) -> Group:
+        return Group(
+            id=f"{request.name}-{next(self._serial)}",
+            example=request.example,
+            split="train" if request.split == "train" else "eval",
+            n=request.n,
+            policy=Policy(base_url=POLICY_URL, model=self.model),
+            sampling=request.sampling,
+            deadline_s=self.timeout_s,
+        )
+
+
+@asynccontextmanager
+async def open_source(
+    job: Job, payload: TrainPayload, target: TrainTarget | EvalTarget, policy: Upstream, in_flight: int
+) -> AsyncIterator[Source]:
+    """Install, box and load one environment. Raises RunFailed, RunnerFatal, RunnerGone, SandboxError, VenvError."""
+    settings, table = job.settings, target.config
+    job.lease.mask(*target.secrets.values())
+    async with AsyncExitStack() as stack:
+        shaping = Shaping()
+        interceptor = Interceptor(
+            policy,
+            judges={
+                name: await stack.enter_async_context(open_target(job, judge, wants_tokens=False))
+                for name, judge in target.judges.items()
+            },
+            caps=Caps(
+                calls=min(settings.call_limit, table.max_turns or settings.call_limit),
+                tokens=min(settings.token_limit, table.max_total_tokens or settings.token_limit),
+                input_tokens=table.max_input_tokens,
+                output_tokens=table.max_output_tokens,
+            ),
+            data=await data_source(job, payload, stack),
+            shape=shaping,
+        )
+        installed = InstalledEnvironment(
+            venv=await install(job, target),
+            python=target.lock.python,
+            sandbox=backend(
+                settings.sandbox, settings.folder("boxes"), accept_no_isolation=settings.sandbox_accept_no_isolation
+            ),
+            settings=settings,
+            interceptor=interceptor,
+            log=job.lease.log,
+            allow=(*payload.config.allow_hosts, *table.allow_hosts),
+            secrets=target.secrets,
+        )
+        pool = await stack.enter_async_context(RunnerPool(installed.open, load_of(target), log=job.lease.log))
+        described = await pool.describe()
+        await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
+        runner = GroupRunner(pool, interceptor, table.retry_limit)
+        yield Source(target.label, runner, shaping, policy.model, table.timeout_s, described)
+
+
+async def install(job: Job, target: EnvironmentTarget) -> Path:
+    """The frozen virtual environment."""
+
+    async def fetch(wheel: LockedWheel) -> Path:
+        return await job.artifacts.fetch(wheel.url or "", wheel.sha256)
+
+    return await ensure_environment(target.lock, root=job.settings.folder("venvs"), fetch=fetch)
+
+
+async def data_source(job: Job, payload: TrainPayload, stack: AsyncExitStack) -> DataSource | None:
+    """The hub's data cache."""
+    if not payload.data_url:
+        return None
+    http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+    return DataSource(job.run.absolute(payload.data_url), job.run.authorization(), http)
+
+
+def load_of(target: TrainTarget | EvalTarget) -> Load:
+    """The runner's first command."""
+    return Load(
+        env_id=target.env_id,
+        module=target.module,
+        env_args=target.config.args,
+        taskset=target.config.taskset,
+        harness=target.config.harness,
+        judge_base_url="{gateway}/judge/v1",
+    )

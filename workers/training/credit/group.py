@@ -1,0 +1,93 @@
+"""Advantages of one finished group, one number for each turn. Called by the coordinator before any token filtering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from workers.training.credit.baseline import group_relative
+from workers.training.credit.errors import CreditError
+from workers.training.credit.length_penalty import LengthPenalty, penalties
+from workers.training.credit.returns import discounted_returns, relative_at_equal_turn
+from workers.training.samples.arrays import Reals
+from workers.training.samples.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class CreditOptions:
+    """How rewards become advantages."""
+
+    baseline: Literal["group_mean", "none"] = "group_mean"  # none: plain REINFORCE, advantage = return
+    scale_by_std: bool = False
+    gamma: float = 1.0  # of per-turn returns; an outcome's reward is not discounted
+    length_penalty: LengthPenalty | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.gamma <= 1.0:
+            raise ValueError(f"gamma is {self.gamma}; it must lie between 0 and 1")
+        if self.scale_by_std and self.baseline == "none":
+            raise ValueError("scale_by_std scales deviations from the group's mean: it needs baseline = group_mean")
+
+
+def credit_group(group: Sequence[Rollout], options: CreditOptions) -> tuple[Reals | None, ...]:
+    """Advantages [turns] of each rollout of a group, None for those that did not survive.
+
+    In order of precedence: advantages of the environment (as they are; a turn's before a rollout's), per-turn rewards,
+    the outcome's reward. Raises CreditError when only some survivors have advantages. A rollout without per-turn
+    rewards in a group that has them earned nothing on any turn: the others' outcomes do not count either.
+    """
+    survivors = [rollout for rollout in group if rollout.survived]
+    if _all_or_none(survivors, "turn_advantages"):
+        credited = [np.array(one.turn_advantages, dtype=np.float64) for one in survivors]
+    elif _all_or_none(survivors, "advantage"):
+        credited = [np.full(len(one.turns), one.advantage) for one in survivors]
+    elif any(one.turn_rewards is not None for one in survivors):
+        credited = _by_turn(survivors, options)
+    else:
+        credited = _by_outcome(survivors, options)
+    advantages = iter(credited)
+    return tuple(next(advantages) if rollout.survived else None for rollout in group)
+
+
+def has_signal(credits: Sequence[Reals | None]) -> bool:
+    """Whether any advantage of the group is not zero. A group without signal is dropped and replaced by another."""
+    return any(bool(np.any(credit)) for credit in credits if credit is not None)
+
+
+def _by_outcome(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
+    rewards = np.array([rollout.reward for rollout in survivors], dtype=np.float64)
+    if options.length_penalty is not None:
+        rewards = rewards - penalties(survivors, rewards, options.length_penalty)
+    if options.baseline == "group_mean":
+        rewards = group_relative(rewards, scale_by_std=options.scale_by_std)
+    return [np.full(len(one.turns), reward) for one, reward in zip(survivors, rewards, strict=True)]
+
+
+def _by_turn(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
+    rewards = [_turn_rewards(rollout) for rollout in survivors]
+    if options.length_penalty is not None:  # the price of the whole is paid at the end
+        totals = np.array([one.sum() for one in rewards])
+        for one, price in zip(rewards, penalties(survivors, totals, options.length_penalty), strict=True):
+            one[-1:] -= price
+    returns = [discounted_returns(one.tolist(), options.gamma) for one in rewards]
+    if options.baseline == "none":
+        return returns
+    return list(relative_at_equal_turn(returns, scale_by_std=options.scale_by_std))
+
+
+def _turn_rewards(rollout: Rollout) -> Reals:
+    given = rollout.turn_rewards
+    return np.zeros(len(rollout.turns)) if given is None else np.array(given, dtype=np.float64)
+
+
+def _all_or_none(survivors: Sequence[Rollout], name: str) -> bool:
+    given = [getattr(rollout, name) is not None for rollout in survivors]
+    if any(given) and not all(given):
+        lacking = survivors[given.index(False)].key
+        raise CreditError(
+            f"rollout {lacking} has no {name} and others of its group do; the environment must give them to all"
+        )
+    return any(given)

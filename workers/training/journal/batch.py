@@ -1,0 +1,34 @@
+"""What one optimiser step trains on. Written by the coordinator, read by the learner; the same bytes for both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from envhub.protocol.base import JsonObject
+
+from workers.training.samples.sample import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class StepBatch:
+    """Samples of one optimiser step with their advantages and weights, and the one denominator of its loss.
+
+    loss = sum over trained tokens of sample.weight * loss_t / denominator, however it is cut into micro-batches.
+    """
+
+    step: int  # >= 1; trains weights v(step-1) into v(step)
+    samples: tuple[Sample, ...]
+    denominator: float  # > 0, unless there is nothing to train
+    meta: JsonObject = field(
+        default_factory=dict
+    )  # JSON for people and pages: rollouts, rewards, counts; not read by the maths
+
+    @property
+    def trained(self) -> int:
+        """How many tokens are trained."""
+        return sum(sample.trained for sample in self.samples)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        return sum(len(sample) for sample in self.samples)

@@ -1,0 +1,144 @@
+"""Causal attention over packed segments, each with its ancestors' keys; one function for every device.
+
+Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward.
+CUDA: flash-attn's varlen kernel when it is installed, else torch's. Elsewhere: one scaled_dot_product_attention for
+each segment, so that no mask of all tokens by all tokens exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface
+
+from workers.training.packing.microbatch import MicroBatch
+
+try:
+    from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where CUDA is
+except ImportError:
+    flash_attn_varlen_func = None
+
+ATTENTION = "packed_segments"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A micro-batch's segments. bounds, paths, maxima: python ints, so that no kernel launch waits for the device.
+
+    key_index: positions of K and V to gather for each segment in turn; None when no segment has ancestors.
+    """
+
+    bounds: tuple[int, ...]
+    paths: tuple[tuple[int, ...], ...]
+    query_bounds: Tensor
+    key_bounds: Tensor
+    key_index: Tensor | None
+    max_query: int
+    max_key: int
+
+    @staticmethod
+    def of(batch: MicroBatch, device: torch.device) -> Packed:
+        """The layout of `batch` on `device`."""
+
+        def tensor(values: Any) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.int32, device=device)
+
+        index = None if batch.key_index is None else tensor(batch.key_index)
+        queries, keys = tensor(batch.bounds), tensor(batch.key_bounds)
+        return Packed(batch.bounds, batch.paths, queries, keys, index, batch.max_query, batch.max_key)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: float, window: int | None) -> Tensor:
+    """query [1, heads, N, d], key and value [1, kv_heads, N, d] -> [1, N, heads, d].
+
+    window: a token sees itself and the window - 1 tokens before it along its path; None: all of them.
+    """
+    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
+        return _varlen(query, key, value, packed, scale, window)
+    return by_segment(query, key, value, packed, scale=scale, window=window)
+
+
+def by_segment(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: float, window: int | None
+) -> Tensor:
+    """Scaled dot-product attention, a segment at a time.
+
+    `split` and not slices: the gradient of a slice is an array of all tokens, that of a split is written once.
+    """
+    sizes = [end - start for start, end in zip(packed.bounds, packed.bounds[1:], strict=False)]
+    queries, keys, values = (part.split(sizes, dim=2) for part in (query, key, value))
+    grouped = query.shape[1] != key.shape[1]
+    outputs = []
+    for number, path in enumerate(packed.paths):
+        parts = (*path, number)
+        k, v = (torch.cat([of[part] for part in parts], 2) if path else of[number] for of in (keys, values))
+        mask = _mask(queries[number].shape[2], k.shape[2], window, query.device)
+        outputs.append(
+            scaled_dot_product_attention(
+                queries[number], k, v, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
+            )
+        )
+    return torch.cat(outputs, 2).transpose(1, 2)
+
+
+def _mask(queries: int, keys: int, window: int | None, device: torch.device) -> Tensor | None:
+    """Which keys each query sees, [queries, keys]; None: plain causal. The last query sees the last key."""
+    if queries == keys and (window is None or keys <= window):
+        return None
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+    return seen if window is None else seen.triu(keys - queries - window + 1)
+
+
+def _varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, window: int | None) -> Tensor:
+    """One kernel launch over all segments: [N, heads, d] with cumulative lengths; causal from the bottom right."""
+    q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))
+    if packed.key_index is not None:
+        k, v = k.index_select(0, packed.key_index), v.index_select(0, packed.key_index)
+    span = (-1, 0) if window is None else (window - 1, 0)
+    lengths = (packed.query_bounds, packed.key_bounds, packed.max_query, packed.max_key)
+    output: Tensor
+    if flash_attn_varlen_func is not None:
+        output = flash_attn_varlen_func(q, k, v, *lengths, softmax_scale=scale, causal=True, window_size=span)
+    else:
+        output = torch_varlen(q, k, v, lengths, scale, span)
+    return output[None]
+
+
+def torch_varlen(
+    q: Tensor, k: Tensor, v: Tensor, lengths: tuple[Tensor, Tensor, int, int], scale: float, span: tuple[int, int]
+) -> Tensor:
+    """The same from torch alone."""
+    output = varlen_attn(q, k, v, *lengths, scale=scale, window_size=span, enable_gqa=q.shape[1] != k.shape[1])
+    assert isinstance(output, Tensor)
+    return output
+
+
+def _interface(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packed: Packed,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """transformers' calling convention."""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return attend(query, key, value, packed, scale=scale, window=sliding_window).contiguous(), None
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    return None
+
+
+AttentionInterface.register(ATTENTION, _interface)
+AttentionMaskInterface.register(ATTENTION, _no_mask)

@@ -1,0 +1,32 @@
+"""Token budgets that memory enforced. Written before a step is tried again, so that a replay packs as the run did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workers.training.learner.reports import Report, append_line, read_lines
+
+
+class Budget(Report):
+    """From `step` on, micro-batches hold `tokens` tokens."""
+
+    step: int
+    tokens: int
+
+
+class Budgets:
+    """The configured budget and what became of it."""
+
+    def __init__(self, path: Path, configured: int) -> None:
+        self._path, self._lines = path, [Budget(step=0, tokens=configured), *read_lines(path, Budget)]
+
+    def at(self, step: int) -> int:
+        """The budget that `step` is (or was) trained with."""
+        return [line.tokens for line in self._lines if line.step <= step][-1]
+
+    def halve(self, step: int) -> int:
+        """Half of it from `step` on."""
+        line = Budget(step=step, tokens=self.at(step) // 2)
+        append_line(self._path, line)
+        self._lines.append(line)
+        return line.tokens

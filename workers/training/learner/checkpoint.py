@@ -1,0 +1,107 @@
+"""The learner's whole state on disk, so that it is a function of (checkpoint, journal), for any number of processes.
+
+checkpoints/step-000010/: masters.safetensors (trained weights, fp32), moments.safetensors (AdamW),
+rng.safetensors, state.json.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from workers.training.learner.config import CheckpointConfig
+from workers.training.learner.errors import BadCheckpoint
+from workers.training.learner.folders import is_whole, write_folder
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.sharding import whole
+from workers.training.learner.step import Learner
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def save_checkpoint(learner: Learner, run: RunDir) -> None:
+    """Write the state after `learner.step`. Every process must call it; rank 0 writes."""
+    masters: dict[str, Tensor] = {}
+    moments: dict[str, Tensor] = {}
+    steps = 0.0
+    for name, master in learner.masters.named.items():
+        state = learner.optimiser.state[master]
+        parts = {name: master.detach(), **{f"{moment}.{name}": state[moment] for moment in MOMENTS}}
+        steps = float(state["step"])
+        for key, part in parts.items():
+            full = whole(part)
+            if learner.world.rank == 0:
+                (masters if key == name else moments)[key] = full.to("cpu").contiguous()
+    if learner.world.rank != 0:
+        return
+    state = {"step": learner.step, "not_finite": learner.not_finite, "updates": steps}
+
+    def fill(folder: Path) -> None:
+        save_file(masters, folder / "masters.safetensors")
+        save_file(moments, folder / "moments.safetensors")
+        save_file({"rng": torch.get_rng_state()}, folder / "rng.safetensors")
+        (folder / "state.json").write_text(json.dumps(state))
+
+    write_folder(run.checkpoint(learner.step), learner.step, "checkpoint", fill)
+
+
+def checkpoint_steps(run: RunDir) -> list[int]:
+    """Steps that have a checkpoint's folder, newest first."""
+    return sorted(
+        (int(path.name[5:]) for path in run.checkpoints.glob("step-*") if path.name[5:].isdigit()), reverse=True
+    )
+
+
+def restore_checkpoint(learner: Learner, run: RunDir, *, replayable_from: int) -> int:
+    """Load the newest whole checkpoint and return its step; 0 when there is none and step 1 is journaled or to come.
+
+    A damaged checkpoint is passed over. replayable_from: the journal's first step on disk. Raises BadCheckpoint.
+    """
+    steps = checkpoint_steps(run)
+    for step in steps:
+        if step + 1 >= replayable_from and is_whole(run.checkpoint(step)):
+            _load(learner, run.checkpoint(step))
+            return step
+    if replayable_from > 1:
+        have = ", ".join(map(str, steps)) or "none"
+        message = f"no whole checkpoint to replay from (checkpoints: {have}; first batch: {replayable_from})"
+        raise BadCheckpoint(message, hint="restore a checkpoint or the journal from a backup")
+    return 0
+
+
+def _load(learner: Learner, folder: Path) -> None:
+    masters, moments = load_file(folder / "masters.safetensors"), load_file(folder / "moments.safetensors")
+    state = json.loads((folder / "state.json").read_text())
+    if masters.keys() != learner.masters.named.keys():
+        raise BadCheckpoint(f"{folder.name} was made for other weights", hint="the run's mode or model was changed")
+    with torch.no_grad():
+        for name, master in learner.masters.named.items():
+            _set(master, masters[name])
+            own = learner.optimiser.state[master]
+            for moment in MOMENTS:
+                _set(own[moment], moments[f"{moment}.{name}"])
+            own["step"].fill_(state["updates"])
+    learner.masters.spread()
+    learner.step, learner.not_finite = state["step"], state["not_finite"]
+    torch.set_rng_state(load_file(folder / "rng.safetensors")["rng"])
+
+
+def _set(target: Any, value: Tensor) -> None:
+    if isinstance(target, DTensor):
+        target.copy_(distribute_tensor(value.to(target.device), target.device_mesh, target.placements))
+    else:
+        target.copy_(value)
+
+
+def remove_old(run: RunDir, config: CheckpointConfig) -> None:
+    """Keep the newest `keep_last` checkpoints, and those at multiples of `keep_interval`."""
+    for step in checkpoint_steps(run)[config.keep_last :]:
+        if config.keep_interval is None or step % config.keep_interval:
+            shutil.rmtree(run.checkpoint(step), ignore_errors=True)

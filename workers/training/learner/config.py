@@ -1,0 +1,83 @@
+"""RUN_DIR/config.json, the learner's part: written by whoever starts a run, read by the learner. Free of torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LossName = Literal["dapo", "cispo", "dr_grpo", "grpo", "gspo", "dppo_kl", "reinforce"]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    """Base of every table: unknown keys are mistakes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LossConfig(Part):
+    """Which loss, and the numbers of all of them (each loss reads its own)."""
+
+    name: LossName = "dapo"
+    clip_low: NotNegative = 0.2
+    clip_high: NotNegative = 0.28  # cispo: the cap of r itself, 5 is usual
+    mask_low: NotNegative = 0.2  # dppo_kl
+    mask_high: NotNegative = 0.2
+    adv_tau: NotNegative = 1.0
+    kl_tau: NotNegative = 1e-3
+
+
+class LoraConfig(Part):
+    """Adapters: W x + (alpha / rank) B A x on every linear layer named in `target_modules`."""
+
+    rank: Count = 16
+    alpha: Positive = 32.0
+    target_modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class OptimiserConfig(Part):
+    """AdamW, the gradient's norm bound and the learning rate's schedule."""
+
+    learning_rate: NotNegative = 1e-5
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: Positive = 1e-8
+    weight_decay: NotNegative = 0.0
+    max_grad_norm: NotNegative = 1.0  # 0: unbounded
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    decay: Literal["constant", "linear", "cosine"] = "constant"  # the others: to zero after max_steps
+
+
+class CheckpointConfig(Part):
+    """When the learner's whole state is written, and how much is kept."""
+
+    interval: Count = 10
+    keep_last: Count = 2
+    keep_interval: Count | None = None  # checkpoints at multiples of it are kept for good
+    keep_weights: Count = 8  # published weight versions
+
+
+class LearnerConfig(Part):
+    """Everything that the learner needs besides the journal."""
+
+    mode: Literal["lora", "full"] = "lora"
+    lora: LoraConfig = LoraConfig()
+    initial_adapter: Path | None = None  # LoRA: go on from this adapter
+    loss: LossConfig = LossConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    max_steps: Count = 100
+    token_budget: Count = 8192  # tokens of one micro-batch
+    prefix_sharing: bool = True
+    head_chunk: Count | None = None  # trained tokens whose logits exist at once; None: by device
+    recompute_layers: Annotated[int, Field(ge=0)] | None = None  # None: by the memory plan
+    memory_bytes: Count | None = None  # the learner's share of the device; None: what is free
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    takes_turns: bool = False  # with the engine, on one GPU
+    threads: Count = 1
+    deterministic: bool = False  # on a GPU: slower kernels that repeat bitwise, where there are any; a CPU always does
+    poll_seconds: Positive = 0.2

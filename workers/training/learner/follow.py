@@ -1,0 +1,143 @@
+"""The learner's life in a run's directory: restore, replay the journal, train what is appended, until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+
+from workers.training.journal.batch import StepBatch
+from workers.training.journal.errors import JournalError
+from workers.training.journal.reader import JournalReader
+from workers.training.learner import checkpoint, publish
+from workers.training.learner.budget import Budgets
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.errors import BadJournal, OutOfMemory
+from workers.training.learner.reports import LearnerState, LearnerStep, Phase, append_line, read_lines, replace_file
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.step import Learner
+from workers.training.learner.token_logprobs import write_logprobs
+from workers.training.learner.turns import turn
+
+logger = logging.getLogger(__name__)
+STOP, IDLE = -1, 0
+
+
+@dataclass
+class Heart:
+    """Writes learner.state.json; only rank 0 has one."""
+
+    run: RunDir
+    phase: Phase = "loading"
+    step: int = 0
+    checkpoint: int = 0
+
+    def beat(self, phase: Phase | None = None) -> None:
+        """Say that the learner lives, and what it does."""
+        self.phase = phase or self.phase
+        state = LearnerState(
+            phase=self.phase, step=self.step, checkpoint=self.checkpoint, t=time.time(), pid=os.getpid()
+        )
+        replace_file(self.run.state, state)
+
+
+class Follower:
+    """One run's learner. Killed anywhere, the next one goes on from the last checkpoint and makes the same weights."""
+
+    def __init__(self, run: RunDir, config: LearnerConfig, learner: Learner) -> None:
+        self.run, self.config, self.learner = run, config, learner
+        self.world = learner.world
+        self.first = self.world.rank == 0
+        self.journal = JournalReader(run.journal)
+        self.budgets = Budgets(run.budgets, config.token_budget)
+        self.heart = Heart(run)
+        reported = read_lines(run.metrics, LearnerStep) if self.first else []
+        self.reported = reported[-1].step if reported else 0
+
+    def follow(self) -> None:
+        """Returns after the final checkpoint. Raises LearnerError."""
+        self._restore()
+        while (step := self.world.told(self._next() if self.first else IDLE)) != STOP:
+            if step == IDLE:
+                self._beat("waiting")
+                time.sleep(self.config.poll_seconds)
+            else:
+                self._train(step)
+        if self.heart.checkpoint != self.learner.step:
+            self._checkpoint()
+        self._beat("done")
+
+    def _restore(self) -> None:
+        steps = self._committed()
+        done = checkpoint.restore_checkpoint(self.learner, self.run, replayable_from=steps[0] if steps else 1)
+        self.heart.step = self.heart.checkpoint = done
+        if done:
+            publish.publish(self.learner, self.run)
+        logger.info("starting after step %d; %d batches are journaled", done, len(steps))
+
+    def _next(self) -> int:
+        """The next step to train, or IDLE, or STOP."""
+        if self.run.stop.exists() or self.learner.step >= self.config.max_steps:
+            return STOP
+        following = self.learner.step + 1
+        return following if following in self._committed() else IDLE
+
+    def _committed(self) -> tuple[int, ...]:
+        try:
+            return self.journal.steps()
+        except JournalError as error:
+            raise BadJournal(str(error)) from error
+
+    def _train(self, step: int) -> None:
+        with turn(self.run, self.config, self._beat):
+            self._beat("replaying" if step <= self.reported else "training")
+            report = self._trained(step)
+            self.heart.step = step
+            self._beat("publishing")
+            began = time.monotonic()
+            publish.publish(self.learner, self.run)
+        if self.first:
+            publish.remove_old(self.run, self.config.checkpoint.keep_weights)
+            if step > self.reported:
+                append_line(self.run.metrics, report.model_copy(update={"publish_seconds": time.monotonic() - began}))
+                self.reported = step
+        if step % self.config.checkpoint.interval == 0:
+            self._checkpoint()
+
+    def _trained(self, step: int) -> LearnerStep:
+        """Train `step`; when memory runs out, with half of the token budget, again and again."""
+        try:
+            batch = self.journal.read(step)
+        except JournalError as error:
+            raise BadJournal(str(error)) from error
+        while True:
+            try:
+                report = self.learner.train(batch, budget=self.budgets.at(step), beat=self._beat)
+                self._keep_logprobs(batch, report)
+                return report
+            except OutOfMemory as error:
+                longest = max(len(sample) for sample in batch.samples)
+                if self.budgets.at(step) // 2 < longest:
+                    raise
+                halved = self.budgets.halve(step) if self.first else 0
+                logger.warning("%s; going on with %d", error.message, halved)
+                if self.world.size > 1:  # the others wait in a collective: start all of them anew
+                    error.restart_helps = True
+                    raise
+
+    def _keep_logprobs(self, batch: StepBatch, report: LearnerStep) -> None:
+        """For the token view, once. A step that moved nothing has none."""
+        if self.first and batch.step > self.reported and not report.skipped:
+            write_logprobs(self.run.logprobs_of(batch.step), batch.samples, self.learner.logprobs)
+
+    def _checkpoint(self) -> None:
+        self._beat("checkpointing")
+        checkpoint.save_checkpoint(self.learner, self.run)
+        self.heart.checkpoint = self.learner.step
+        if self.first:
+            checkpoint.remove_old(self.run, self.config.checkpoint)
+
+    def _beat(self, phase: Phase | None = None) -> None:
+        if self.first:
+            self.heart.beat(phase)

@@ -1,0 +1,23 @@
+"""Forward and backward of one micro-batch: body, fused head, body's backward."""
+
+from __future__ import annotations
+
+from workers.training.learner.batches import DeviceBatch
+from workers.training.learner.config import LossConfig
+from workers.training.learner.head import HeadOutput, head_loss
+from workers.training.learner.masters import Masters
+from workers.training.learner.model import Policy
+
+
+def add_gradients(policy: Policy, masters: Masters, batch: DeviceBatch, loss: LossConfig, *, chunk: int) -> HeadOutput:
+    """Add the gradient of this micro-batch's share of the step's loss to the masters' gradients.
+
+    The head's own gradient exists when its forward ends; only the hidden states' goes through autograd.
+    """
+    states = policy.hidden(batch.ids, batch.positions, batch.packed)
+    chosen = states.index_select(0, batch.index)
+    output = head_loss(
+        chosen.detach(), policy.head, batch.targets, loss, chunk=chunk, dweight=masters.gradient(policy.head)
+    )
+    chosen.backward(output.dhidden)
+    return output

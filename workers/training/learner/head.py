@@ -1,0 +1,131 @@
+"""The language-model head on trained tokens only, fused with the loss, its gradient made while the logits exist.
+
+A chunk of logits is made once, turned into log-probability, entropy, loss and d loss / d logits in place, multiplied
+into the gradients of hidden states and head weight, and dropped: 6 V H flops a token and two chunk buffers, where
+autograd would keep three [M, V] arrays and recomputation would cost 8 V H.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from workers.training.learner.config import LossConfig
+from workers.training.learner.losses import TOKEN_LOSSES, TokenLoss, gspo
+
+CPU_CHUNK_BYTES = 1 << 25  # of one buffer of logits
+CUDA_CHUNK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What M trained tokens need. scale: weight / denominator of the optimiser step. All [M]."""
+
+    labels: Tensor
+    logmu: Tensor
+    advantages: Tensor
+    inv_temperature: Tensor
+    scale: Tensor
+    sequence: Tensor
+
+    def part(self, rows: slice) -> Targets:
+        """Some of them."""
+        return Targets(*(getattr(self, name)[rows] for name in Targets.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class HeadOutput:
+    """loss: sum over tokens of scale * loss_t, a scalar. dhidden: [M, H]. logp, entropy: [M]. token: unscaled, [M]."""
+
+    loss: Tensor
+    dhidden: Tensor
+    logp: Tensor
+    entropy: Tensor
+    token: TokenLoss
+
+
+def default_chunk(vocabulary: int, device: torch.device) -> int:
+    """Tokens of a chunk: on CPU what the caches forgive, on GPU enough to fill the matrix units."""
+    budget = CPU_CHUNK_BYTES if device.type == "cpu" else CUDA_CHUNK_BYTES
+    return max(16, budget // (4 * vocabulary))
+
+
+def head_loss(
+    hidden: Tensor, weight: Tensor, targets: Targets, config: LossConfig, *, chunk: int, dweight: Tensor | None
+) -> HeadOutput:
+    """Loss of hidden states [M, H] under the head `weight` [V, H], with gradients; not tracked by autograd.
+
+    dweight: [V, H], fp32 (or fp64), is added to: rounding to bf16 chunk by chunk would lose small gradients. None: the
+    head is frozen. Logits are multiplied by inv_temperature, as the sampler's were.
+    """
+    with torch.no_grad():
+        rows = [slice(start, start + chunk) for start in range(0, hidden.shape[0], chunk)] or [slice(0, 0)]
+        whole = _sequence_level(hidden, weight, targets, config, rows) if config.name == "gspo" else None
+        parts = [
+            _chunk(hidden[at], weight, targets.part(at), config, dweight, None if whole is None else whole.part(at))
+            for at in rows
+        ]
+        return HeadOutput(
+            loss=torch.stack([part.loss for part in parts]).sum(),
+            dhidden=torch.cat([part.dhidden for part in parts]),
+            logp=torch.cat([part.logp for part in parts]),
+            entropy=torch.cat([part.entropy for part in parts]),
+            token=TokenLoss.join([part.token for part in parts]),
+        )
+
+
+def _chunk(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Targets,
+    config: LossConfig,
+    dweight: Tensor | None,
+    given: TokenLoss | None,
+) -> HeadOutput:
+    scaled = _scaled(hidden, targets)
+    logq = torch.log_softmax(_logits(scaled, weight), -1)
+    logp = logq.gather(1, targets.labels[:, None]).squeeze(1)
+    probability = torch.exp(logq)
+    entropy = -torch.bmm(probability[:, None], logq[:, :, None]).flatten()  # row by row, with no third buffer
+    del logq
+    token = given or TOKEN_LOSSES[config.name](logp, targets.logmu, targets.advantages, config)
+    slope = token.dlogp * targets.scale
+    # d logp / d logits = onehot(label) - probability; the probabilities become the gradient in place.
+    dlogits = probability.mul_(-slope[:, None]).scatter_add_(1, targets.labels[:, None], slope[:, None])
+    narrow = dlogits.to(weight.dtype)
+    dhidden = (narrow @ weight) * targets.inv_temperature[:, None].to(weight.dtype)
+    if dweight is not None:
+        _add_outer(dweight, narrow, scaled)
+    return HeadOutput((token.loss * targets.scale).sum(), dhidden, logp, entropy, token)
+
+
+def _sequence_level(
+    hidden: Tensor, weight: Tensor, targets: Targets, config: LossConfig, rows: list[slice]
+) -> TokenLoss:
+    """First pass of a loss on whole sequences: all log-probabilities, then every token's derivative."""
+    logps = []
+    for at in rows:
+        logq = torch.log_softmax(_logits(_scaled(hidden[at], targets.part(at)), weight), -1)
+        logps.append(logq.gather(1, targets.labels[at, None]).squeeze(1))
+    return gspo(torch.cat(logps), targets.logmu, targets.advantages, targets.sequence, config)
+
+
+def _scaled(hidden: Tensor, targets: Targets) -> Tensor:
+    return hidden * targets.inv_temperature[:, None].to(hidden.dtype)
+
+
+def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
+    logits = hidden @ weight.t()
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _add_outer(dweight: Tensor, dlogits: Tensor, hidden: Tensor) -> None:
+    """dweight += dlogits^T hidden, summed in dweight's precision."""
+    if dweight.dtype == dlogits.dtype:
+        dweight.addmm_(dlogits.t(), hidden)
+    elif dlogits.is_cuda:
+        dweight.add_(torch.mm(dlogits.t(), hidden, out_dtype=dweight.dtype))
+    else:
+        dweight.addmm_(dlogits.t().to(dweight.dtype), hidden.to(dweight.dtype))

@@ -1,0 +1,28 @@
+"""Liger's fused kernels (RMSNorm, SwiGLU, RoPE) where they can run; results agree with the plain modules'."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def liger_patch(model_type: str) -> Callable[..., None] | None:
+    """Liger's function for a model family, or None when Liger is not installed or does not know the family."""
+    try:
+        module = importlib.import_module("liger_kernel.transformers")
+    except ImportError:
+        return None
+    found: Callable[..., None] | None = getattr(module, f"apply_liger_kernel_to_{model_type}", None)
+    return found
+
+
+def use_fused_kernels(model: Any) -> bool:
+    """Patch a model that is on a CUDA device; says whether it did. The head stays ours."""
+    if next(model.parameters()).device.type != "cuda":
+        return False
+    patch = liger_patch(model.config.model_type)
+    if patch is None:
+        return False
+    patch(rope=True, rms_norm=True, swiglu=True, fused_linear_cross_entropy=False, model=model)
+    return True

@@ -1,0 +1,54 @@
+"""Low-rank adapters (Hu et al. 2021): W x + (alpha / rank) B A x, on the linear layers that the configuration names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from workers.training.learner.config import LoraConfig
+from workers.training.learner.errors import BadModel
+
+
+class LoraLinear(nn.Module):
+    """A frozen linear layer with a trained low-rank term. The factors stay fp32 and are cast for each use."""
+
+    def __init__(self, base: nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.base, self.scale = base, config.alpha / config.rank
+        precise = torch.float64 if base.weight.dtype == torch.float64 else torch.float32
+        down = torch.empty(config.rank, base.in_features, dtype=precise)
+        nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=generator)
+        self.down = nn.Parameter(down.to(base.weight.device))  # A
+        self.up = nn.Parameter(
+            torch.zeros(base.out_features, config.rank, dtype=precise, device=base.weight.device)
+        )  # B
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out]."""
+        small = linear(x, self.down.to(x.dtype)) * self.scale
+        result: Tensor = self.base(x) + linear(small, self.up.to(x.dtype))
+        return result
+
+
+def add_adapters(model: Any, config: LoraConfig, *, seed: int) -> dict[str, LoraLinear]:
+    """Freeze `model` and put adapters into it; they are zero at first. Returns them by module path, in model order.
+
+    Raises BadModel when no layer has one of the names.
+    """
+    model.requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    adapters: dict[str, LoraLinear] = {}
+    for path, module in list(model.named_modules()):
+        if isinstance(module, nn.Linear) and path.rpartition(".")[2] in config.target_modules:
+            adapters[path] = LoraLinear(module, config, generator)
+            model.set_submodule(path, adapters[path])
+    if not adapters:
+        names = sorted(
+            {path.rpartition(".")[2] for path, module in model.named_modules() if isinstance(module, nn.Linear)}
+        )
+        raise BadModel(f"no linear layer is named {config.target_modules}", hint=f"this model has {names}")
+    return adapters

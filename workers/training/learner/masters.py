@@ -1,0 +1,59 @@
+"""fp32 copies of trained weights, which gradients are summed into and the optimiser updates.
+
+A parameter that is fp32 (or fp64) already is its own master. A bf16 parameter gets a copy: each gradient moves into it
+as soon as autograd has made it, since sums of many micro-batches in bf16 would lose the small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+WIDE = (torch.float32, torch.float64)
+
+
+class Masters:
+    """The masters of named parameters, in order. `named` is what optimiser and checkpoints see."""
+
+    def __init__(self, parameters: Sequence[tuple[str, nn.Parameter]]) -> None:
+        self.named: dict[str, nn.Parameter] = {}
+        self._narrow: list[tuple[nn.Parameter, nn.Parameter]] = []
+        self._of: dict[int, nn.Parameter] = {}
+        for name, parameter in parameters:
+            master = parameter
+            if parameter.dtype not in WIDE:
+                master = nn.Parameter(parameter.detach().to(torch.float32))
+                self._narrow.append((parameter, master))
+                parameter.register_post_accumulate_grad_hook(self._move)
+            self.named[name] = self._of[id(parameter)] = master
+
+    def gradient(self, parameter: nn.Parameter) -> Tensor | None:
+        """Where the gradient of a trained parameter is summed; None for a frozen one."""
+        master = self._of.get(id(parameter))
+        if master is None:
+            return None
+        if master.grad is None:
+            master.grad = torch.zeros_like(master)
+        return master.grad
+
+    def clear_gradients(self) -> None:
+        """Forget all gradients and give their memory back."""
+        for master in self.named.values():
+            master.grad = None
+
+    def spread(self) -> None:
+        """Copy the masters into the weights that the model computes with."""
+        with torch.no_grad():
+            for parameter, master in self._narrow:
+                parameter.copy_(master)
+
+    def _move(self, parameter: Tensor) -> None:
+        master = self._of[id(parameter)]
+        assert parameter.grad is not None
+        if master.grad is None:
+            master.grad = parameter.grad.to(master.dtype)
+        else:
+            master.grad.add_(parameter.grad)
+        parameter.grad = None

@@ -1,0 +1,120 @@
+"""What the learner writes for others: a line a step, its state, the manifest of published weights. Free of torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from workers.training.journal.durable import append_durably
+
+Line = TypeVar("Line", bound=BaseModel)
+Phase = Literal["loading", "replaying", "waiting", "training", "publishing", "checkpointing", "done", "failed"]
+
+
+class Report(BaseModel):
+    """Base: written whole, read tolerantly."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class LearnerStep(Report):
+    """A line of metrics.jsonl. None: not finite. Means, shares and maxima are over the step's trained tokens."""
+
+    step: int
+    version: int
+    skipped: Literal["", "empty", "not_finite"] = ""
+    loss: float | None = None
+    kl: float | None = None  # KL(sampler || learner) by k3
+    kl_max: float | None = None
+    squared_log_ratio: float | None = None  # times kl_tau it is dppo_kl's second part
+    logprob_gap: float | None = None  # |learner - sampler|
+    entropy: float | None = None
+    ratio_mean: float | None = None
+    ratio_std: float | None = None
+    ratio_max: float | None = None
+    inverse_ratio_max: float | None = None
+    masked_positive: float | None = None  # share of trained tokens that a bound cut off, advantage above 0
+    masked_negative: float | None = None
+    grad_norm: float | None = None  # before clipping
+    learning_rate: float = 0.0
+    samples: int = 0
+    tokens: int = 0  # forwarded: a shared prefix counts once
+    trained_tokens: int = 0
+    micro_batches: int = 0
+    token_budget: int = 0
+    seconds: float = 0.0
+    publish_seconds: float = 0.0
+    tokens_per_s: float = 0.0
+    trained_tokens_per_s: float = 0.0
+    peak_memory: int = 0  # bytes: the device's, on CPU the process's
+    at: float = 0.0  # seconds since 1970
+
+
+class LearnerState(Report):
+    """learner.state.json. `step`: the last one trained; `checkpoint`: batches up to it are not needed any more."""
+
+    phase: Phase
+    step: int
+    checkpoint: int
+    t: float  # seconds since 1970; renewed at every micro-batch and poll
+    pid: int
+
+
+class LearnerFailure(Report):
+    """learner.error.json."""
+
+    code: str
+    message: str
+    hint: str = ""
+    step: int = 0
+    restart_helps: bool = False
+
+
+class PublishedFile(Report):
+    """One file of a published version."""
+
+    sha256: str
+    bytes: int
+
+
+class WeightsManifest(Report):
+    """weights/v000001/manifest.json, or a checkpoint's. The folder is complete when it has its name."""
+
+    step: int
+    kind: Literal["adapter", "full", "checkpoint"]
+    files: dict[str, PublishedFile]
+
+
+def replace_file(path: Path, content: BaseModel) -> None:
+    """Readers see the old or the new content. Not for what must outlive a crash of the machine."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(content.model_dump_json())
+    unfinished.replace(path)
+
+
+def append_line(path: Path, content: BaseModel) -> None:
+    """Append one line that is on disk when this returns."""
+    append_durably(path, content.model_dump_json().encode() + b"\n")
+
+
+def read_lines(path: Path, kind: type[Line]) -> list[Line]:
+    """All whole lines. What a crash left of a last one is cut off the file."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) != len(data):
+        os.truncate(path, len(whole))
+    return [kind.model_validate(json.loads(line)) for line in whole.splitlines()]
+
+
+def read_file(path: Path, kind: type[Line]) -> Line | None:
+    """The content, or None when there is none or it is damaged."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

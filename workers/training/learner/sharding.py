@@ -1,0 +1,70 @@
+"""Layers' weights, gradients and optimiser state split over processes (FSDP2). What is outside of layers is replicated.
+
+Embeddings, head, last norm and adapters stay whole on each process, and their gradients are summed once a step: the
+head makes its own gradient outside of autograd, and adapters are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.model import Policy
+from workers.training.learner.world import World
+
+
+def loading_dtype(config: LearnerConfig, world: World, device: torch.device) -> torch.dtype:
+    """What weights are loaded as: split ones that are trained stay fp32 and are cast for each use by FSDP."""
+    masters = config.mode == "full" and world.size > 1
+    return torch.bfloat16 if device.type == "cuda" and not masters else torch.float32
+
+
+def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
+    """Split the layers' weights; a no-op for one process. Gradients are summed over processes, not averaged."""
+    if world.size == 1:
+        return
+    layers: list[nn.Module] = list(policy.body.layers)
+    precision = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
+    for layer in layers:
+        adapters = {p for p in layer.parameters() if policy.adapters and p.requires_grad}
+        fully_shard(layer, mp_policy=precision, ignored_params=adapters)
+    inside = {p for layer in layers for p in layer.parameters()}
+    outside = {p for p in policy.model.parameters() if p not in inside}
+    adapters = {p for p in inside if policy.adapters and p.requires_grad}
+    for parameter in outside:
+        parameter.data = parameter.data.to(compute)
+    fully_shard(policy.body, mp_policy=precision, ignored_params=outside | adapters)
+    for module in policy.body.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no other
+
+
+def sync_gradients(policy: Policy, *, now: bool) -> None:
+    """Whether the next backward ends with the gradients' exchange: only a step's last micro-batch needs it."""
+    if isinstance(policy.body, FSDPModule):
+        policy.body.set_requires_gradient_sync(now)
+
+
+def sum_replicated(masters: Mapping[str, nn.Parameter], world: World) -> None:
+    """Add up the gradients of what every process holds whole."""
+    if world.size == 1:
+        return
+    for master in masters.values():
+        if isinstance(master, DTensor):
+            continue
+        if master.grad is None:  # every process must take part
+            master.grad = torch.zeros_like(master)
+        world.add(master.grad)
+
+
+def whole(tensor: Any) -> torch.Tensor:
+    """All of a tensor that may be split; every process must call it."""
+    result: torch.Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return result

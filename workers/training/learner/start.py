@@ -1,0 +1,47 @@
+"""Sets torch up, loads the policy, and follows the run."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch.utils import deterministic
+from transformers.utils import logging as transformers_logging
+
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.follow import Follower
+from workers.training.learner.model import Policy, load_policy, pick_device
+from workers.training.learner.recompute import make_plan, recompute_layers
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.sharding import loading_dtype, shard
+from workers.training.learner.step import Learner
+from workers.training.learner.turns import turn
+from workers.training.learner.world import World, join_world
+
+
+def start(run: RunDir, config: LearnerConfig) -> None:
+    """Train until told to stop. Raises LearnerError."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    transformers_logging.disable_progress_bar()
+    torch.set_num_threads(config.threads)
+    torch.manual_seed(config.seed)
+    kind = pick_device(config.device).type
+    if config.deterministic or kind == "cpu":
+        torch.use_deterministic_algorithms(True, warn_only=kind == "cuda")
+        # every buffer here is written before it is read
+        deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a module with properties
+    with join_world(kind) as world:
+        device = pick_device(config.device)
+        with turn(run, config):
+            policy = loaded(run, config, world, device)
+            learner = Learner(policy, config, world)
+        Follower(run, config, learner).follow()
+
+
+def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device) -> Policy:
+    """The policy on its device, split over the world. Raises BadModel."""
+    plan = make_plan(run.base, config, device) if config.recompute_layers is None else None
+    policy = load_policy(run.base, config, device, dtype=loading_dtype(config, world, device))
+    recompute_layers(policy, plan.recompute if plan else config.recompute_layers or 0)
+    shard(policy, world, compute=torch.bfloat16 if device.type == "cuda" else torch.float32)
+    return policy

@@ -1,0 +1,148 @@
+"""The learner: journaled batches in, better weights out. One optimiser step a batch.
+
+Departures from GRPO as published: the behaviour policy is the sampler's own recorded log-probabilities (no second
+forward); one denominator for the whole step, whatever the micro-batches; no reference model.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from workers.training.journal.batch import StepBatch
+from workers.training.learner.batches import to_device
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.errors import NotFinite, OutOfMemory
+from workers.training.learner.gradients import add_gradients
+from workers.training.learner.head import default_chunk
+from workers.training.learner.masters import Masters
+from workers.training.learner.metrics import MAXIMA, SUMS, StepMeter, TokenMeter, summary
+from workers.training.learner.model import Policy
+from workers.training.learner.optimiser import clip, learning_rate, make_optimiser, squared_norm, update
+from workers.training.learner.reports import LearnerStep
+from workers.training.learner.sharding import sum_replicated, sync_gradients
+from workers.training.learner.token_logprobs import Places
+from workers.training.learner.world import World
+from workers.training.packing.microbatch import MicroBatch
+from workers.training.packing.plan import PackingOptions, pack_step
+from workers.training.samples.arrays import Floats
+
+NOT_FINITE_LIMIT = 3
+
+
+class Learner:
+    """A policy with its optimiser. `step` is the last one trained, `not_finite` how many in a row were skipped,
+    `logprobs` the policy's own of its trained tokens (before the update), in the order of learner.token_logprobs."""
+
+    def __init__(self, policy: Policy, config: LearnerConfig, world: World) -> None:
+        self.policy, self.config, self.world = policy, config, world
+        self.masters = Masters(policy.trained())
+        self.optimiser = make_optimiser(config.optimiser, self.masters.named)
+        self.chunk = config.head_chunk or default_chunk(policy.head.shape[0], policy.device)
+        self.step = 0
+        self.not_finite = 0
+        self.logprobs: Floats = np.zeros(0, np.float32)
+
+    def train(self, batch: StepBatch, *, budget: int, beat: Callable[[], None] = lambda: None) -> LearnerStep:
+        """Move the weights by one step; says what happened. Raises NotFinite (the third time in a row), OutOfMemory.
+
+        After OutOfMemory nothing has changed and the step may be tried with another budget.
+        """
+        began = time.monotonic()
+        self._reset_peak()
+        options = PackingOptions(
+            budget=budget, ranks=self.world.size, share_prefixes=self.config.prefix_sharing, oversized="own"
+        )
+        batches = pack_step(batch.samples, options)[self.world.rank]
+        try:
+            figures = self._gradients(batches, batch, beat) if batch.trained else None
+        except (RuntimeError, MemoryError) as error:
+            self.masters.clear_gradients()
+            if not is_out_of_memory(error):
+                raise
+            message = f"step {batch.step} does not fit into memory in micro-batches of {budget} tokens"
+            raise OutOfMemory(message, hint="shorten sequences, train an adapter, or use a larger device") from error
+        rate = learning_rate(self.config.optimiser, batch.step, self.config.max_steps)
+        report = LearnerStep(
+            step=batch.step,
+            version=batch.step,
+            skipped="" if figures else "empty",
+            learning_rate=rate,
+            samples=len(batch.samples),
+            micro_batches=len(batches),
+            token_budget=budget,
+        )
+        if figures:
+            report = self._finish(report, figures, rate)
+        self.step = batch.step
+        return self._timed(report, time.monotonic() - began)
+
+    def _gradients(self, batches: tuple[MicroBatch, ...], step: StepBatch, beat: Callable[[], None]) -> list[float]:
+        """Forward and backward of this process's micro-batches. Figures of all processes, read in one go."""
+        device = self.policy.device
+        meter, precise = StepMeter(device), _precise(self.policy)
+        known = TokenMeter(Places.of(step.samples), device)
+        for number, batch in enumerate(batches, 1):
+            beat()
+            sync_gradients(self.policy, now=number == len(batches))
+            placed = to_device(batch, denominator=step.denominator, device=device, precise=precise)
+            output = add_gradients(self.policy, self.masters, placed, self.config.loss, chunk=self.chunk)
+            meter.add(output, placed.targets, batch.tokens)
+            known.add(output, batch)
+        sum_replicated(self.masters.named, self.world)
+        self.world.add(meter.sums)
+        self.world.largest(meter.maxima)
+        norm = squared_norm(self.masters.named, self.world, device)
+        figures: list[float] = torch.cat([meter.sums, meter.maxima, norm[None]]).tolist()
+        self.logprobs = known.read(self.world)
+        return figures
+
+    def _finish(self, report: LearnerStep, figures: list[float], rate: float) -> LearnerStep:
+        """Clip and update, unless loss or gradient are not finite."""
+        sums, maxima, norm = figures[: len(SUMS)], figures[len(SUMS) : -1], math.sqrt(figures[-1])
+        loss = sums[SUMS.index("loss")]
+        assert len(maxima) == len(MAXIMA)
+        finite = math.isfinite(loss) and math.isfinite(norm)
+        if finite:
+            clip(self.masters.named, norm, self.config.optimiser)
+            update(self.optimiser, rate)
+            self.masters.spread()
+        self.masters.clear_gradients()
+        self.not_finite = 0 if finite else self.not_finite + 1
+        if self.not_finite >= NOT_FINITE_LIMIT:
+            message = f"loss or gradient were not finite in {NOT_FINITE_LIMIT} steps in a row, up to {report.step}"
+            raise NotFinite(message, hint="lower the learning rate; the batches are in the journal")
+        more = {
+            "skipped": "" if finite else "not_finite",
+            "grad_norm": norm if math.isfinite(norm) else None,
+            "tokens": int(sums[SUMS.index("tokens")]),
+            "trained_tokens": int(sums[SUMS.index("trained")]),
+        }
+        return report.model_copy(update=summary(sums, maxima) | more)
+
+    def _timed(self, report: LearnerStep, seconds: float) -> LearnerStep:
+        rates = {"tokens_per_s": report.tokens / seconds, "trained_tokens_per_s": report.trained_tokens / seconds}
+        return report.model_copy(update={"seconds": seconds, "peak_memory": self._peak(), "at": time.time(), **rates})
+
+    def _reset_peak(self) -> None:
+        if self.policy.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+
+    def _peak(self) -> int:
+        if self.policy.device.type == "cuda":
+            return torch.cuda.max_memory_allocated()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _precise(policy: Policy) -> torch.dtype:
+    return torch.float64 if policy.head.dtype == torch.float64 else torch.float32
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """torch's CUDA allocator has a class for it, its CPU allocator only a text."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

@@ -1,0 +1,36 @@
+"""A learner that shares its GPU with the engine works only when it is granted a turn, by two files.
+
+The learner writes a fresh token into turn.wanted; workers.training.supervise.turns puts the engine to sleep and copies
+the token into turn.granted. When turn.wanted is gone or has another token, the turn is over.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.turn_files import read_token, write_token
+
+
+@contextmanager
+def turn(run: RunDir, config: LearnerConfig, beat: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """The GPU is the learner's for as long as the block lasts; at once when it is never shared."""
+    if not config.takes_turns:
+        yield
+        return
+    token = uuid.uuid4().hex
+    write_token(run.turn_wanted, token)
+    while read_token(run.turn_granted) != token:
+        beat()
+        time.sleep(config.poll_seconds)
+    try:
+        yield
+    finally:
+        torch.cuda.empty_cache()  # what torch keeps for later is the engine's now
+        run.turn_wanted.unlink(missing_ok=True)

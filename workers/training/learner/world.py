@@ -1,0 +1,60 @@
+"""The processes that train together: one, or those that torchrun started. Collectives are no-ops when alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+WAIT = timedelta(days=7)  # rank 0 may wait that long for the next batch, and the others for rank 0
+
+
+@dataclass(frozen=True)
+class World:
+    """rank of size; `control` is a gloo group for waiting on rank 0, whatever the data's backend is."""
+
+    rank: int = 0
+    size: int = 1
+    control: Any = None
+
+    def add(self, tensor: Tensor) -> None:
+        """Sum over processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+
+    def largest(self, tensor: Tensor) -> None:
+        """Maximum over processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+
+    def told(self, number: int) -> int:
+        """Rank 0's number, on every rank."""
+        if self.size == 1:
+            return number
+        message = torch.tensor([number])
+        dist.broadcast(message, src=0, group=self.control)
+        return int(message)
+
+
+@contextmanager
+def join_world(device_type: str) -> Iterator[World]:
+    """This process's place, from torchrun's environment variables; alone without them."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    if device_type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    try:
+        control = dist.new_group(backend="gloo", timeout=WAIT)
+        yield World(dist.get_rank(), size, control)
+    finally:
+        dist.destroy_process_group()

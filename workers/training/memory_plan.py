@@ -1,0 +1,92 @@
+"""What the learner's memory holds, predicted from the model's shape, and how many layers to recompute. Free of torch.
+
+Coefficients of `layer_bytes` were fitted to the tensors that autograd keeps for transformers' Qwen3 layers (the test
+measures them again). `width` is the bytes of a weight that the model computes with: 4 (fp32) or 2 (bf16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envhub.protocol.training_shapes import ModelShape
+
+KEPT_FREE = 0.1  # of the memory, for fragmentation and the allocator
+HEAD_BUFFERS = 3  # [chunk, V] in fp32 at once
+MOMENTS = 8  # bytes of AdamW's two, fp32
+PRECISE = 4
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and in what pieces. rank 0: all weights."""
+
+    rank: int
+    targets: tuple[str, ...]
+    width: int
+    token_budget: int
+    head_chunk: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes. `recompute` of the layers keep only their input and are run again in the backward pass."""
+
+    weights: int
+    optimiser: int  # masters, gradients, moments
+    activations: int
+    head: int
+    recompute: int
+    fits: bool
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.optimiser + self.activations + self.head
+
+
+def layer_bytes(shape: ModelShape, training: Training) -> int:
+    """What one layer keeps of one token for its backward pass.
+
+    Norms and rotations work in fp32; a trained matrix keeps its input, a frozen one does not.
+    """
+    w, frozen = training.width, training.rank > 0
+    query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    factors = 7 * training.rank * w  # the adapters' inner values
+    return (
+        shape.hidden * (2 * PRECISE + (2 if frozen else 4) * w)
+        + shape.intermediate * 4 * w
+        + query * (PRECISE + (3 if frozen else 4) * w)
+        + key * (PRECISE + (2 if frozen else 3) * w)
+        + factors
+        + 50
+    )
+
+
+def predict(shape: ModelShape, training: Training, *, recompute: int, available: int) -> MemoryPlan:
+    """The plan with a given number of recomputed layers."""
+    full = training.rank == 0
+    trained = shape.parameters if full else shape.lora_parameters(training.rank, training.targets)
+    master = 0 if training.width == PRECISE and full else trained * PRECISE  # fp32 weights are their own
+    layer, inputs = layer_bytes(shape, training), shape.hidden * training.width
+    kept = (shape.layers - recompute) * layer + recompute * inputs + (layer if recompute else 0)
+    ends = shape.hidden * (3 * training.width + 2 * PRECISE)  # embedding, last norm, trained states and their gradient
+    head_gradient = shape.vocabulary * shape.hidden * PRECISE if full and training.width != PRECISE else 0
+    plan = MemoryPlan(
+        weights=shape.parameters * training.width,
+        optimiser=master + trained * (PRECISE + MOMENTS),
+        activations=training.token_budget * (kept + ends),
+        head=HEAD_BUFFERS * training.head_chunk * shape.vocabulary * PRECISE + head_gradient,
+        recompute=recompute,
+        fits=False,
+    )
+    fits = plan.total <= available * (1 - KEPT_FREE)
+    return MemoryPlan(plan.weights, plan.optimiser, plan.activations, plan.head, recompute, fits)
+
+
+def plan_memory(shape: ModelShape, training: Training, *, available: int) -> MemoryPlan:
+    """The plan that recomputes as few layers as fit into `available` bytes; all of them when nothing does."""
+    for count in range(shape.layers + 1):
+        plan = predict(shape, training, recompute=count, available=available)
+        if plan.fits:
+            break
+    return plan

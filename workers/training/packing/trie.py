@@ -1,0 +1,91 @@
+"""Token sequences as a tree, so that a common prefix is forwarded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workers.training.samples.arrays import Ids
+from workers.training.samples.merge import shared_length
+
+_NOTHING = np.zeros(0, np.int32)
+
+
+@dataclass(eq=False)
+class Node:
+    """A run of tokens below another. `depth` is the position of its first token in its sequences."""
+
+    tokens: Ids
+    depth: int
+    parent: Node | None
+    children: list[Node] = field(default_factory=list)
+
+    def path(self) -> tuple[Node, ...]:
+        """From the root's child down to this node; () for the root."""
+        found: list[Node] = []
+        node: Node = self
+        while node.parent is not None:
+            found.append(node)
+            node = node.parent
+        return tuple(reversed(found))
+
+    def walk(self) -> Iterator[Node]:
+        """The nodes below, parents before children, in order of insertion."""
+        waiting = self.children[::-1]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.children[::-1]
+
+
+class Trie:
+    """A radix tree. Prefixes shorter than `min_shared` are not shared: a segment costs more than it saves."""
+
+    def __init__(self, min_shared: int) -> None:
+        self.root = Node(_NOTHING, 0, None)
+        self.tokens = 0  # that must be forwarded
+        self._min_shared = max(1, min_shared)
+
+    def missing(self, ids: Ids) -> int:
+        """How many tokens `insert` would add."""
+        return len(ids) - self._deepest(ids)[2]
+
+    def insert(self, ids: Ids) -> Node:
+        """Add a sequence; returns the node it ends in. Nodes may be split later, which keeps the answer valid."""
+        parent, child, shared = self._deepest(ids)
+        if child is not None and shared < child.depth + len(child.tokens):
+            parent = _split(child, shared - child.depth)
+        elif child is not None:
+            parent = child
+        if shared == len(ids):
+            return parent
+        leaf = Node(ids[shared:], shared, parent)
+        parent.children.append(leaf)
+        self.tokens += len(leaf.tokens)
+        return leaf
+
+    def _deepest(self, ids: Ids) -> tuple[Node, Node | None, int]:
+        """(node wholly shared, its child shared in part or None, tokens shared in all)."""
+        node, shared = self.root, 0
+        while True:
+            lengths = [shared_length(child.tokens, ids[shared:]) for child in node.children]
+            best = max(range(len(lengths)), key=lengths.__getitem__, default=None)
+            if best is None or not lengths[best] or shared + lengths[best] < self._min_shared:
+                return node, None, shared
+            child = node.children[best]
+            shared += lengths[best]
+            if lengths[best] < len(child.tokens):
+                return node, child, shared
+            node = child
+
+
+def _split(node: Node, at: int) -> Node:
+    """Cut a node in two; returns the upper, new one. The lower stays the same object: sequences end in it."""
+    parent = node.parent
+    assert parent is not None
+    upper = Node(node.tokens[:at], node.depth, parent, [node])
+    parent.children[parent.children.index(node)] = upper
+    node.tokens, node.depth, node.parent = node.tokens[at:], node.depth + at, upper
+    return upper

@@ -1,0 +1,269 @@
+"""The body of a train run: engine, learner and boxes around the coordinator. Called by workers.tasks.slot; no torch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import aiohttp
+from envhub.protocol.gpu_need import engine_of, gpu_sizes
+from envhub.protocol.models import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.runs import FailureKind
+from envhub.protocol.training import TrainPayload
+from envhub.protocol.training_shapes import shape_of_config
+from envhub.protocol.training_trainer import TrainingMode
+
+from workers.inference.policy_engine import PolicyEngineStart
+from workers.rollouts.failures import typed_failures
+from workers.rollouts.interceptor.endpoint import Endpoint
+from workers.rollouts.schedule import first_of
+from workers.runs.children import Children
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job
+from workers.training.coordinator.evaluation import Evaluations, held_out_examples
+from workers.training.coordinator.loop import Coordinator
+from workers.training.coordinator.policy import Connect, VersionedPolicy
+from workers.training.coordinator.sources import Source, open_source
+from workers.training.coordinator.zero_adapter import write_zero_adapter
+from workers.training.exporters.exports import exporting
+from workers.training.learner.run_dir import RunDir
+from workers.training.placement import CannotPlace, Placement, place
+from workers.training.supervise.directory import prepare_directory, remove_old
+from workers.training.supervise.engine import EngineKeeper
+from workers.training.supervise.learner import LearnerKeeper
+from workers.training.supervise.learner_config import learner_config
+from workers.training.supervise.model_files import bring_model
+from workers.training.supervise.reporter import Reporter
+from workers.training.supervise.stalls import watch_rollouts
+from workers.training.supervise.stopping import newest_version, save_last
+from workers.training.supervise.turns import Turns
+
+SERVED_NAME = "policy"
+ANSWER_S = 600.0
+VERSIONS_SERVED = 4  # the newest, its predecessor's last requests, an evaluation's, and one to spare
+
+
+async def run_training(job: Job) -> None:
+    """Raises RunFailed; cancelled from outside when the user or the hub wants it."""
+    payload = TrainPayload.model_validate(job.claim.payload)
+    job.lease.mask(*payload.secrets.values())
+    job.lease.farewell_s = job.settings.stop_training_s
+    job.lease.progress(payload.reported_steps, payload.config.max_steps, "steps", "preparing")
+    root = job.settings.folder("training")
+    remove_old(root)
+    remove_old(job.settings.folder("metrics"))
+    with typed_failures(job):
+        run_dir = await prepare_directory(root, payload, job.claim, job.artifacts.fetch_blob)
+        adapter = await bring_model(job, payload, run_dir)
+        placement = placement_of(job, payload, run_dir)
+        job.lease.log(placement.words())
+        if placement.in_turns:
+            payload = synchronous(payload)
+        config = learner_config(
+            payload.config, initial_adapter=adapter, threads=job.settings.engine_threads, placement=placement
+        )
+        run_dir.config.write_text(config.model_dump_json(indent=1))
+        if payload.config.trainer.mode is TrainingMode.LORA and not run_dir.version(0).exists():
+            first_version(run_dir, payload, adapter)
+        try:
+            async with AsyncExitStack() as stack:
+                await train(job, payload, run_dir, placement, stack)
+        except BaseExceptionGroup as group:
+            raise first_of(group) from None
+    shutil.rmtree(run_dir.root)
+
+
+def first_version(run_dir: RunDir, payload: TrainPayload, adapter: object) -> None:
+    """weights/v000000: the adapter that training begins with. Raises RunFailed."""
+    trainer = payload.config.trainer
+    if adapter is not None:
+        shutil.copytree(str(adapter), run_dir.version(0))
+        return
+    try:
+        write_zero_adapter(
+            run_dir.version(0),
+            run_dir.base,
+            rank=trainer.rank,
+            alpha=payload.config.alpha,
+            targets=trainer.target_modules,
+        )
+    except ValueError as error:
+        raise RunFailed.because(FailureKind.LIMIT, "no_target_modules", str(error)) from error
+
+
+async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Placement, stack: AsyncExitStack) -> None:
+    """Everything at once; the first error ends the rest."""
+    http = await stack.enter_async_context(
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
+    )
+    lora = payload.config.trainer.mode is TrainingMode.LORA
+    policy = VersionedPolicy(payload.model.reference, SERVED_NAME, connect_to(payload, http), adapters=lora)
+    turns = Turns(run_dir, policy)
+    children = Children(job.settings.folder("children"))
+    engine = EngineKeeper(
+        engine_start(job, payload, run_dir, placement),
+        policy,
+        children,
+        job.settings.folder("engine-home"),
+        job.lease.log,
+        job.claim.run_id,
+        stall_s=job.settings.stall_s,
+        turn=turns.lock,
+    )
+    learner = LearnerKeeper(
+        run_dir, children, job.lease.log, job.claim.run_id, gpus=placement.learner, stall_s=job.settings.stall_s
+    )
+    reporter = Reporter(job, payload, run_dir, await stack.enter_async_context(exporting(job, payload)))
+    async with asyncio.TaskGroup() as tasks:
+        background = [tasks.create_task(engine.run()), tasks.create_task(reporter.run())]
+        if placement.in_turns:
+            background.append(tasks.create_task(turns.run()))
+        learning = tasks.create_task(learner.run())
+        try:
+            sources = await open_sources(job, payload, policy, stack)
+            run = Steps(payload, run_dir, sources, policy, reporter)
+            coordinator = run.coordinator(job)
+            background.append(tasks.create_task(watch_rollouts(coordinator)))
+            version = newest_version(run_dir)
+            reporter.catch_up(version)
+            await policy.advance(version, run_dir.version(version))
+            if version == 0:
+                await run.evaluate(0)
+            await coordinator.run()
+        except asyncio.CancelledError:
+            if job.lease.cancelled.is_set():
+                await save_last(job, run_dir, learning, reporter)
+            raise
+        await learning
+        await reporter.finish()
+        for task in background:
+            task.cancel()
+
+
+@dataclass
+class Steps:
+    """What happens around a step: its evaluations and its report."""
+
+    payload: TrainPayload
+    run_dir: RunDir
+    sources: Sources
+    policy: VersionedPolicy
+    reporter: Reporter
+
+    def __post_init__(self) -> None:
+        config = self.payload.config
+        splits = {table.label: table.split or "train" for table in config.env}
+        sizes = {label: self.sources.trained[label].size(split) for label, split in splits.items()}
+        self.held_out = held_out_examples(config, sizes)
+        self.evaluations = Evaluations(config, self.sources.trained, self.sources.evaluated, self.held_out)
+        self._began = time.monotonic()
+
+    def coordinator(self, job: Job) -> Coordinator:
+        """The run itself."""
+        return Coordinator(
+            self.payload.config,
+            self.run_dir,
+            self.sources.trained,
+            self.held_out,
+            self.policy,
+            self.after_weights,
+            job.lease.log,
+        )
+
+    async def after_weights(self, step: int) -> None:
+        """The weights of `step` are served: evaluate and report. The next ones wait until this has ended."""
+        spent = {"step": time.monotonic() - self._began}
+        self._began = time.monotonic()
+        self.reporter.step(step, spent)
+        await self.evaluate(step)
+
+    async def evaluate(self, step: int) -> None:
+        """The evaluations due after a step."""
+        for point in await self.evaluations.run(step):
+            self.reporter.evaluation(point)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The environments, by label."""
+
+    trained: Mapping[str, Source]
+    evaluated: Mapping[str, Source]
+
+
+async def open_sources(job: Job, payload: TrainPayload, policy: VersionedPolicy, stack: AsyncExitStack) -> Sources:
+    """Install and load every environment, one after the other."""
+    in_flight = payload.config.inflight
+    trained: dict[str, Source] = {}
+    evaluated: dict[str, Source] = {}
+    for target in payload.environments:
+        job.lease.progress(payload.reported_steps, payload.config.max_steps, "steps", f"loading {target.label}")
+        trained[target.label] = await stack.enter_async_context(open_source(job, payload, target, policy, in_flight))
+    for evaluation in payload.evaluations:
+        evaluated[evaluation.label] = await stack.enter_async_context(
+            open_source(job, payload, evaluation, policy, in_flight)
+        )
+    return Sources(trained, evaluated)
+
+
+def placement_of(job: Job, payload: TrainPayload, run_dir: RunDir) -> Placement:
+    """Which of the run's GPUs are the engine's and which the learner's. Raises RunFailed."""
+    trainer = payload.config.trainer
+    shape = shape_of_config(json.loads((run_dir.base / "config.json").read_text()))
+    sizes = None if shape is None else gpu_sizes(payload.config, shape)
+    try:
+        return place(job.gpus, trainer, engine_of(trainer, payload.model.engine), sizes)
+    except CannotPlace as error:
+        raise RunFailed.because(FailureKind.LIMIT, "cannot_place", str(error), error.hint) from error
+
+
+def synchronous(payload: TrainPayload) -> TrainPayload:
+    """On one GPU nothing is won by sampling ahead: rollouts would only wait, and time out, in the learner's turn."""
+    trainer = payload.config.trainer.model_copy(update={"max_off_policy": 0})
+    return payload.model_copy(update={"config": payload.config.model_copy(update={"trainer": trainer})})
+
+
+def engine_start(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Placement) -> PolicyEngineStart:
+    """How this run's engine is started. Raises RunFailed."""
+    trainer, settings = payload.config.trainer, job.settings
+    kind = engine_of(trainer, payload.model.engine)
+    if kind == "vllm" and not settings.vllm_python:
+        raise RunFailed.because(
+            FailureKind.INFRASTRUCTURE,
+            "no_vllm",
+            "This worker has no vLLM.",
+            'Set WORKER_VLLM_PYTHON to an interpreter that has it, or trainer.engine = "torch".',
+        )
+    return PolicyEngineStart(
+        kind=kind,
+        directory=run_dir.base.resolve(),
+        name=SERVED_NAME,
+        adapters=VERSIONS_SERVED if trainer.mode is TrainingMode.LORA else 0,
+        rank=trainer.rank,
+        deterministic=trainer.deterministic,
+        threads=settings.engine_threads,
+        vllm_python=settings.vllm_python,
+        vllm_arguments=settings.vllm_arguments,
+        gpus=placement.engine,
+        gpu_share=placement.engine_share,
+        sleeps=placement.in_turns,
+    )
+
+
+def connect_to(payload: TrainPayload, http: aiohttp.ClientSession) -> Connect:
+    """Makes the upstream of one version."""
+
+    def connect(base_url: str, model: str) -> Endpoint:
+        variant = TargetVariant(
+            kind=EndpointKind.OPENAI, base_url=base_url, model=model, timeout_s=ANSWER_S, max_retries=2
+        )
+        outbound = OutboundPolicy(allow_loopback=True)
+        target = EndpointTarget(model=payload.model.reference, variants=(variant,), outbound=outbound)
+        return Endpoint(target, http)
+
+    return connect

@@ -1,0 +1,1 @@
+"""From recorded rollouts to training samples: turns, rollouts, exact-prefix merge, truncation. numpy only."""

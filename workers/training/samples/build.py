@@ -1,0 +1,83 @@
+"""A credited group to its samples: merge, truncation policy, length limit. Everything left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from workers.training.samples.arrays import Reals
+from workers.training.samples.errors import OverlongSample
+from workers.training.samples.merge import merge_turns
+from workers.training.samples.rollout import Rollout
+from workers.training.samples.sample import Sample
+
+
+@dataclass(frozen=True)
+class SamplePolicy:
+    """What becomes of rollouts that a limit ended, and of samples longer than the learner takes.
+
+    truncated: train as it is; zero_advantage keeps the tokens in the denominators without credit; drop leaves them out
+    (their reward counts for the group's baseline in all three). overlong: never cut, since a cut sample is biased.
+    """
+
+    truncated: Literal["train", "zero_advantage", "drop"] = "train"
+    max_tokens: int | None = None
+    overlong: Literal["drop", "error"] = "drop"
+
+
+@dataclass(frozen=True)
+class SampleCounts:
+    """How a group's rollouts became samples."""
+
+    rollouts: int = 0
+    failed: int = 0
+    truncated: int = 0  # whatever the policy made of them
+    dropped_truncated: int = 0  # rollouts
+    dropped_overlong: int = 0  # samples
+    breaks: int = 0
+    forks: int = 0
+
+    def __add__(self, other: SampleCounts) -> SampleCounts:
+        names = self.__dataclass_fields__
+        return SampleCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True)
+class GroupSamples:
+    """Samples of each rollout of a group, in its order; () for a rollout that does not train."""
+
+    samples: tuple[tuple[Sample, ...], ...]
+    counts: SampleCounts
+
+
+def build_samples(group: Sequence[Rollout], credits: Sequence[Reals | None], policy: SamplePolicy) -> GroupSamples:
+    """Samples of a group with the advantages of `credit.credit_group`. Raises OverlongSample under that policy."""
+    built = [_build(rollout, credit, policy) for rollout, credit in zip(group, credits, strict=True)]
+    return GroupSamples(tuple(samples for samples, _ in built), sum((counts for _, counts in built), SampleCounts()))
+
+
+def _build(rollout: Rollout, credit: Reals | None, policy: SamplePolicy) -> tuple[tuple[Sample, ...], SampleCounts]:
+    if credit is None:
+        return (), SampleCounts(rollouts=1, failed=1)
+    if rollout.truncated and policy.truncated == "drop":
+        return (), SampleCounts(rollouts=1, truncated=1, dropped_truncated=1)
+    if rollout.truncated and policy.truncated == "zero_advantage":
+        credit = credit * 0.0
+    merge = merge_turns(rollout)
+    fitting = tuple(sample for sample in merge.samples if policy.max_tokens is None or len(sample) <= policy.max_tokens)
+    overlong = len(merge.samples) - len(fitting)
+    if overlong and policy.overlong == "error":
+        longest = max(len(sample) for sample in merge.samples)
+        raise OverlongSample(
+            f"rollout {rollout.key} has a sample of {longest} tokens, over the {policy.max_tokens} of the run; "
+            "raise the run's sequence length, lower the environment's limits, or drop such samples"
+        )
+    counts = SampleCounts(
+        rollouts=1,
+        truncated=int(rollout.truncated),
+        dropped_overlong=overlong,
+        breaks=merge.breaks,
+        forks=merge.forks,
+    )
+    return tuple(sample.credited(credit.tolist()) for sample in fitting), counts

@@ -1,0 +1,20 @@
+"""What is wrong with recorded rollouts or samples.
+
+SampleError (ValueError)
+|-- UntrainableRecord   a record lacks what token-exact training needs
+`-- OverlongSample      a sample is longer than the limit and the policy is to refuse
+"""
+
+from __future__ import annotations
+
+
+class SampleError(ValueError):
+    """Base of all. The message ends with a hint."""
+
+
+class UntrainableRecord(SampleError):
+    """A turn has no tokens, logprobs or policy version."""
+
+
+class OverlongSample(SampleError):
+    """A sample is longer than the run allows."""

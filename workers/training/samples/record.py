@@ -1,0 +1,95 @@
+"""A recorded rollout to the trainer's: keeps the trainable policy turns, token for token. Called by the coordinator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.rollouts import Turn as TurnRecord
+
+from workers.training.samples.arrays import floats, ids
+from workers.training.samples.errors import UntrainableRecord
+from workers.training.samples.rollout import Rollout, Turn
+
+
+def to_rollout(
+    record: RolloutRecord,
+    *,
+    group: int,
+    environment: str,
+    temperature: float = 1.0,
+    versions: Mapping[int, Sequence[int]] | None = None,
+) -> Rollout:
+    """The rollout of a record. Raises UntrainableRecord.
+
+    versions: of each sampled token, for turns (by their `index`) during which the weights changed; others have their
+    turn's `policy_version`. Where some turn has a reward (or an advantage) of its own, those without earned nothing.
+    """
+    if temperature <= 0:
+        raise ValueError(f"a temperature of {temperature} has no policy gradient; sample training rollouts above 0")
+    kept = tuple(turn for turn in record.turns if is_trainable(turn))
+    failed = record.outcome is Outcome.FAILED or record.reward is None or not math.isfinite(record.reward)
+    return Rollout(
+        group=group,
+        example=record.example,
+        index=record.rollout,
+        environment=environment,
+        turns=() if failed else tuple(_turn(turn, (versions or {}).get(turn.index)) for turn in kept),
+        reward=None if failed else record.reward,
+        advantage=None if failed else record.advantage,
+        turn_advantages=None if failed else _advantages(record, kept),
+        turn_rewards=None if failed else _rewards(record, kept),
+        metrics=dict(record.metrics),
+        truncated=record.outcome is Outcome.TRUNCATED,
+        failed=failed,
+        temperature=temperature,
+    )
+
+
+def is_trainable(turn: TurnRecord) -> bool:
+    """Whether a turn's completion may be trained: the policy's, answered, and sampled by the policy itself."""
+    return turn.route == "policy" and turn.trainable and turn.status == 200 and not turn.error
+
+
+def _turn(record: TurnRecord, versions: Sequence[int] | None) -> Turn:
+    tokens = record.tokens
+    if tokens is None or not tokens.prompt_ids:
+        raise UntrainableRecord(
+            f"turn {record.index} has no token ids; the engine must return them (return_token_ids) for training"
+        )
+    count = len(tokens.completion_ids)
+    if len(tokens.logprobs) != count or not np.isfinite(tokens.logprobs).all():
+        raise UntrainableRecord(
+            f"turn {record.index} has {len(tokens.logprobs)} logprobs for {count} sampled tokens, or some that are not "
+            "finite; the engine must return the sampler's logprob of each (logprobs, processed)"
+        )
+    if versions is None and record.policy_version is None:
+        raise UntrainableRecord(f"turn {record.index} names no policy version; serve weights under a version")
+    spans = versions if versions is not None else [record.policy_version or 0] * count
+    return Turn(
+        ids(tokens.prompt_ids), ids(tokens.completion_ids), floats(tokens.logprobs), ids(spans), record.finish_reason
+    )
+
+
+def _advantages(record: RolloutRecord, kept: Sequence[TurnRecord]) -> tuple[float, ...] | None:
+    """The environment's own advantage of each kept turn; None when it gives none."""
+    if all(turn.advantage is None for turn in record.turns):
+        return None
+    return tuple(turn.advantage or 0.0 for turn in kept)
+
+
+def _rewards(record: RolloutRecord, kept: Sequence[TurnRecord]) -> tuple[float, ...] | None:
+    """A reward for each kept turn, None when no turn has one. What was earned on a turn that is not trained belongs to
+    the last one before it."""
+    if all(turn.reward is None for turn in record.turns):
+        return None
+    places = {turn.index: place for place, turn in enumerate(kept)}
+    aligned = [0.0] * len(kept)
+    place = 0
+    for turn in record.turns:
+        place = places.get(turn.index, place)
+        if kept:
+            aligned[place] += turn.reward or 0.0
+    return tuple(aligned)

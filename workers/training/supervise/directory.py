@@ -1,0 +1,139 @@
+"""The run's directory: made anew, found again by the same worker, or made from an uploaded checkpoint on another.
+
+A local directory is used again only if it is not behind what the hub knows: another worker may have gone on meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+from envhub.protocol.base import BlobRef
+from envhub.protocol.runs import Claim, FailureKind
+from envhub.protocol.training import TrainPayload
+from pydantic import BaseModel, ValidationError
+
+from workers.runs.errors import RunFailed
+from workers.training.journal.durable import write_durably
+from workers.training.journal.manifest import NAME as MANIFEST
+from workers.training.journal.reader import JournalReader
+from workers.training.learner.run_dir import RunDir
+
+FetchBlob = Callable[[BlobRef], Awaitable[Path]]
+LINEAGE = "lineage.json"
+CHECKPOINT, WEIGHTS, JOURNAL = "checkpoint", "weights", "journal"
+MANIFESTS = "manifests"
+KEPT_SECONDS = 7 * 24 * 3600.0
+
+
+async def prepare_directory(root: Path, payload: TrainPayload, claim: Claim, fetch: FetchBlob) -> RunDir:
+    """`root/<training id>`, ready for coordinator and learner. Raises RunFailed."""
+    run_dir = RunDir(root / payload.training_id)
+    if run_dir.root.exists() and is_behind(run_dir, payload, claim):
+        shutil.rmtree(run_dir.root)
+    if not run_dir.root.exists() and payload.resume is not None:
+        await from_checkpoint(run_dir, payload.resume.step, payload.resume.files, fetch)
+    run_dir.weights.mkdir(parents=True, exist_ok=True)
+    run_dir.stop.unlink(missing_ok=True)  # an earlier life was stopped
+    told = max(payload.reported_steps, reported(run_dir))
+    note(run_dir, Lineage(run_id=claim.run_id, attempt=claim.attempt, reported=told))
+    return run_dir
+
+
+def is_behind(run_dir: RunDir, payload: TrainPayload, claim: Claim) -> bool:
+    """Whether the run went on elsewhere since this directory was used."""
+    steps = JournalReader(run_dir.journal).steps() if run_dir.journal.exists() else ()
+    resume = payload.resume.step if payload.resume is not None else 0
+    if max(payload.reported_steps, resume) > max(steps, default=0):
+        return True
+    known = lineage(run_dir)
+    if (known.run_id, known.attempt + 1) == (claim.run_id, claim.attempt):
+        return False  # nobody else had it in between
+    return payload.reported_steps > known.reported + 1  # one more may have been stored without our hearing of it
+
+
+class Lineage(BaseModel):
+    """Which attempt used the directory last, and the last step that the hub has from it."""
+
+    run_id: str = ""
+    attempt: int = 0
+    reported: int = 0
+
+
+def lineage(run_dir: RunDir) -> Lineage:
+    """As noted; empty for a directory without a note."""
+    try:
+        return Lineage.model_validate_json((run_dir.root / LINEAGE).read_bytes())
+    except (OSError, ValidationError):
+        return Lineage()
+
+
+def note(run_dir: RunDir, known: Lineage) -> None:
+    """Write it down."""
+    write_durably(run_dir.root / LINEAGE, known.model_dump_json().encode())
+
+
+def reported(run_dir: RunDir) -> int:
+    """The last step that the hub has."""
+    return lineage(run_dir).reported
+
+
+def note_reported(run_dir: RunDir, step: int) -> None:
+    """The hub has the steps up to this one."""
+    note(run_dir, lineage(run_dir).model_copy(update={"reported": step}))
+
+
+def checkpoint_files(run_dir: RunDir, step: int) -> dict[str, Path]:
+    """What another worker needs to go on after `step`: the learner's state, the weights, the batch with our state."""
+    files = {f"{CHECKPOINT}/{name}": path for name, path in tree(run_dir.checkpoint(step))}
+    files |= {f"{WEIGHTS}/{name}": path for name, path in tree(run_dir.version(step))}
+    batch = run_dir.journal / f"step-{step:06d}.safetensors"
+    return {**files, f"{JOURNAL}/{batch.name}": batch, f"{JOURNAL}/{MANIFEST}": manifest_of(run_dir, step)}
+
+
+def manifest_of(run_dir: RunDir, step: int) -> Path:
+    """A manifest of this batch alone, in a file of its own: the journal's grows while it is uploaded."""
+    lines = [json.loads(line) for line in (run_dir.journal / MANIFEST).read_text().split("\n")[:-1]]
+    kept = [line for line in lines if line.get("kind") == "batch" and line["step"] == step]
+    path = run_dir.root / MANIFESTS / f"step-{step:06d}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    write_durably(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    return path
+
+
+def tree(folder: Path) -> list[tuple[str, Path]]:
+    """Regular files below a folder by their relative names."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [(path.relative_to(folder).as_posix(), path) for path in found]
+
+
+async def from_checkpoint(run_dir: RunDir, step: int, files: Mapping[str, BlobRef], fetch: FetchBlob) -> None:
+    """Make the directory as it was after `step`, whole or not at all."""
+    unfinished = RunDir(run_dir.root.with_name(f".{run_dir.root.name}"))
+    shutil.rmtree(unfinished.root, ignore_errors=True)
+    places = {
+        CHECKPOINT: unfinished.checkpoint(step),
+        WEIGHTS: unfinished.version(step),
+        JOURNAL: unfinished.journal,
+    }
+    for name, ref in files.items():
+        part, _, rest = name.partition("/")
+        pure = PurePosixPath(rest)
+        if part not in places or not rest or pure.is_absolute() or ".." in pure.parts:
+            raise RunFailed.because(
+                FailureKind.INFRASTRUCTURE, "bad_checkpoint", f"the checkpoint has a file named {name!r}"
+            )
+        target = places[part] / pure
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(await fetch(ref), target)
+    unfinished.root.rename(run_dir.root)
+
+
+def remove_old(root: Path, now: float | None = None) -> None:
+    """Directories of runs that nobody has gone on with for a week."""
+    for folder in root.iterdir() if root.exists() else ():
+        if (now or time.time()) - folder.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)

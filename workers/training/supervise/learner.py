@@ -1,0 +1,175 @@
+"""The learner's process: kept alive within bounds, killed when its heartbeat stops, its last words made a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from envhub.protocol.gpus import Gpu
+from envhub.protocol.runs import Failure, FailureKind
+
+from workers.inference.process import PASSED, QUIET, spawn, visible_devices
+from workers.runs.children import Children
+from workers.runs.errors import RunFailed
+from workers.training.learner.errors import (
+    BadCheckpoint,
+    BadConfig,
+    BadJournal,
+    BadModel,
+    LearnerError,
+    NotFinite,
+    OutOfMemory,
+)
+from workers.training.learner.run_dir import RunDir
+
+RESTARTS = 3  # without a finished step in between
+PAUSE_S = 1.0
+LOADING_S = 900.0  # until a fresh process beats for the first time: it reads the model meanwhile
+KEPT_LINES = 60
+KINDS: dict[int, tuple[type[LearnerError], FailureKind]] = {
+    kind.exit_status: (kind, blame)
+    for kind, blame in (
+        (BadConfig, FailureKind.LIMIT),
+        (BadModel, FailureKind.LIMIT),
+        (OutOfMemory, FailureKind.LIMIT),
+        (NotFinite, FailureKind.POLICY),
+        (BadJournal, FailureKind.INFRASTRUCTURE),
+        (BadCheckpoint, FailureKind.INFRASTRUCTURE),
+    )
+}
+HINTS = {
+    OutOfMemory.code: 'Set a smaller trainer.token_budget or seq_len, or train with mode = "lora".',
+    NotFinite.code: "Lower learning_rate or grad_clip. The steps' batches are kept with the run's files.",
+    BadModel.code: "hub model list says what can be trained here.",
+}
+
+
+@dataclass
+class LearnerKeeper:
+    """`run` lasts until the learner has finished its last step. Raises RunFailed."""
+
+    run_dir: RunDir
+    children: Children
+    log: Callable[[str], None]
+    run_id: str
+    stall_s: float = 180.0
+    gpus: tuple[Gpu, ...] = ()  # none: on the CPU
+    pid: int | None = field(default=None, init=False)
+    _lines: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES), init=False)
+
+    async def run(self) -> None:
+        """Start it, again and again while that may help."""
+        failures, step = 0, self._step()
+        while True:
+            status = await self._once()
+            if status == 0:
+                return
+            if self._step() > step:
+                failures, step = 0, self._step()
+            failures += 1
+            failure = self.failure(status)
+            if failures > RESTARTS or not self._worth_another(status):
+                raise RunFailed(failure)
+            self.log(f"the learner ended after step {step} ({failure.message}); starting it anew")
+            await asyncio.sleep(PAUSE_S * failures)
+
+    async def _once(self) -> int:
+        """One life of the process; gives its exit status, negative for a signal."""
+        self.run_dir.error.unlink(missing_ok=True)
+        self.run_dir.turn_wanted.unlink(missing_ok=True)  # by an earlier life
+        environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET
+        process = await spawn(self.command(), environment | visible_devices(self.gpus))
+        self.pid = process.pid
+        self.children.record(process.pid, what="learner", run_id=self.run_id)
+        reading = asyncio.create_task(self._read(process))
+        watching = asyncio.create_task(self._watch(process.pid))
+        try:
+            status = await process.wait()
+            await asyncio.wait([reading], timeout=2.0)
+            return status
+        finally:
+            self.pid = None
+            reading.cancel()
+            watching.cancel()
+            await asyncio.shield(asyncio.to_thread(self.children.end, process.pid))
+            self.run_dir.turn_wanted.unlink(missing_ok=True)  # the engine may go on
+
+    def command(self) -> list[str]:
+        """One process, or one for each GPU."""
+        if len(self.gpus) > 1:
+            module = ["-m", "workers.training.learner.elastic", str(len(self.gpus))]
+        else:
+            module = ["-m", "workers.training.learner"]
+        return [sys.executable, *module, str(self.run_dir.root)]
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        with suppress(ValueError, asyncio.IncompleteReadError):
+            async for raw in process.stdout:
+                line = raw.decode(errors="replace").rstrip()[:2000]
+                self._lines.append(line)
+                self.log(f"learner: {line}")
+
+    async def _watch(self, pid: int) -> None:
+        """End a process whose heartbeat has stopped, or has not begun."""
+        began = time.time()
+        while True:
+            await asyncio.sleep(min(5.0, self.stall_s / 4))
+            beat = last_beat(self.run_dir)
+            alive = beat > began  # else the file is an earlier process's
+            silent = time.time() - max(began, beat)
+            if silent > (self.stall_s if alive else LOADING_S):
+                phase = str(read_json(self.run_dir, "state").get("phase")) if alive else "starting"
+                self.log(f"the learner has said nothing for {silent:.0f} s (it was {phase}): ending it")
+                await asyncio.to_thread(self.children.end, pid)
+
+    def _step(self) -> int:
+        step = read_json(self.run_dir, "state").get("step", 0)
+        return step if isinstance(step, int) else 0
+
+    def _worth_another(self, status: int) -> bool:
+        if status not in KINDS:
+            return True  # killed, or something unforeseen
+        return KINDS[status][0].restart_helps or bool(read_json(self.run_dir, "error").get("restart_helps"))
+
+    def failure(self, status: int) -> Failure:
+        """What a user is told of an exit status."""
+        said = read_json(self.run_dir, "error")
+        if status in KINDS:
+            kind, blame = KINDS[status]
+            message = str(said.get("message") or f"The learner ended: {kind.__doc__}")
+            hint = str(said.get("hint") or HINTS.get(kind.code, ""))
+            return Failure(kind=blame, code=f"learner_{kind.code}", message=message[:2000], hint=hint)
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        tail = "\n".join(list(self._lines)[-15:])
+        return Failure(
+            kind=FailureKind.INFRASTRUCTURE,
+            code="learner_died",
+            message=f"The learner {how}. Its last lines:\n{tail}"[:3500],
+            hint="Signal 9 is often the host's memory: set a smaller trainer.token_budget. The run can be resumed.",
+        )
+
+
+def read_json(run_dir: RunDir, name: str) -> dict[str, object]:
+    """learner.state.json or learner.error.json; empty while there is none."""
+    path = run_dir.state if name == "state" else run_dir.error
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def last_beat(run_dir: RunDir) -> float:
+    """When the learner wrote its state last (wall clock); 0 for never."""
+    try:
+        return run_dir.state.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,49 @@
+"""The learner's config.json from the run's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envhub.protocol.training_config import TrainingConfig
+
+from workers.training.learner.config import (
+    CheckpointConfig,
+    LearnerConfig,
+    LoraConfig,
+    LossConfig,
+    OptimiserConfig,
+)
+from workers.training.placement import Placement
+
+DEFAULT_BUDGET = 8192
+
+
+def learner_config(
+    config: TrainingConfig, *, initial_adapter: Path | None, threads: int, placement: Placement
+) -> LearnerConfig:
+    """Everything that the learner needs besides the journal."""
+    trainer = config.trainer
+    return LearnerConfig(
+        mode=trainer.mode.value,
+        lora=LoraConfig(rank=trainer.rank, alpha=config.alpha, target_modules=trainer.target_modules),
+        initial_adapter=initial_adapter,
+        loss=LossConfig.model_validate({"name": trainer.loss.value, **trainer.loss_parameters}),
+        optimiser=OptimiserConfig(
+            learning_rate=config.learning_rate,
+            betas=trainer.betas,
+            weight_decay=trainer.weight_decay,
+            max_grad_norm=trainer.grad_clip,
+            warmup_steps=trainer.warmup_steps,
+            decay=trainer.schedule,
+        ),
+        checkpoint=CheckpointConfig(interval=config.checkpoint_interval or config.max_steps),
+        max_steps=config.max_steps,
+        token_budget=trainer.token_budget or max(DEFAULT_BUDGET, trainer.seq_len or 0),
+        prefix_sharing=trainer.prefix_sharing,
+        seed=trainer.seed,
+        memory_bytes=placement.learner_memory,
+        device="cuda" if placement.learner else "cpu",
+        takes_turns=placement.in_turns,
+        threads=threads,
+        poll_seconds=0.02,
+    )

@@ -1,0 +1,32 @@
+"""A step's metrics from its two halves: what the coordinator knew when it cut the batch, and what the learner found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from envhub.protocol.training import StepReport
+from envhub.protocol.training_metrics import StepMetrics
+
+from workers.training.learner.reports import LearnerStep
+
+SAME_NAMES = (
+    "version", "skipped", "kl", "kl_max", "entropy", "ratio_mean", "ratio_max", "masked_positive", "masked_negative",
+    "grad_norm", "learning_rate", "micro_batches", "token_budget", "tokens_per_s", "trained_tokens_per_s",
+)  # fmt: skip
+
+
+def merged(kept: StepReport, learner: LearnerStep | None, seconds: Mapping[str, float], at: datetime) -> StepMetrics:
+    """The whole step."""
+    spent = dict(seconds)
+    update: dict[str, object] = {"at": at, "seconds": spent}
+    if learner is not None:
+        update |= {name: getattr(learner, name) for name in SAME_NAMES}
+        losses = {"loss": learner.loss, "squared_log_ratio": learner.squared_log_ratio}
+        update["losses"] = {name: value for name, value in losses.items() if value is not None}
+        update["memory"] = {"learner": learner.peak_memory}
+        spent |= {"learn": learner.seconds, "publish": learner.publish_seconds}
+    if wall := spent.get("step"):
+        sampled = sum(row.completion_tokens for segment in kept.segments for row in segment.rows)
+        update["sampled_tokens_per_s"] = sampled / wall
+    return kept.metrics.model_copy(update=update)

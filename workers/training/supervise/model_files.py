@@ -1,0 +1,117 @@
+"""The model that is trained, as directories: from the hub's storage, or from its Hugging Face cache at a revision."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+import httpx
+from envhub.protocol.runs import FailureKind
+from envhub.protocol.training import PolicyTarget, StoredFiles, TrainPayload
+from envhub.protocol.training_trainer import TrainingMode
+
+from workers.inference.engines import EngineFailed, fetch_model
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job
+from workers.training.learner.run_dir import RunDir
+from workers.training.supervise.directory import WEIGHTS
+
+WANTED = (".safetensors", ".json", ".jinja", ".model", ".txt")
+CHUNK = 1024 * 1024
+
+
+async def bring_model(job: Job, payload: TrainPayload, run_dir: RunDir) -> Path | None:
+    """Make run_dir.base; gives the adapter that training goes on from. Raises RunFailed."""
+    models = job.settings.folder("models")
+    target = payload.model
+    try:
+        base = await bring_base(job, payload, models)
+        adapter = await fetch_model(target.adapter, models, job.artifacts.fetch) if target.adapter else None
+    except EngineFailed as error:
+        raise RunFailed.because(FailureKind.INFRASTRUCTURE, "model_not_fetched", str(error), error.hint) from error
+    if payload.warm_start is not None:
+        warm = await stored(job, payload.warm_start, run_dir.root / "warm-start")
+        if payload.config.trainer.mode is TrainingMode.LORA:
+            adapter = warm
+        else:
+            base = overlaid(base, warm, run_dir.root / "warm-base")
+    run_dir.base.unlink(missing_ok=True)
+    run_dir.base.symlink_to(base, target_is_directory=True)
+    return adapter
+
+
+async def bring_base(job: Job, payload: TrainPayload, models: Path) -> Path:
+    """The base model's directory."""
+    target = payload.model
+    if target.base is not None:
+        return await fetch_model(target.base, models, job.artifacts.fetch)
+    if not target.repository or not payload.data_url:
+        raise EngineFailed(f"the hub does not say where {target.reference} is", "hub model list")
+    return await from_hugging_face(job, payload.data_url, target, models)
+
+
+async def from_hugging_face(job: Job, data_url: str, target: PolicyTarget, models: Path) -> Path:
+    """A repository's files at a revision, through the hub's cache; the directory appears whole or not at all."""
+    directory = models / f"hf-{quote(target.repository, safe='')}-{target.revision}"
+    if directory.exists():
+        return directory
+    unfinished = directory.with_name(f".{directory.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    root, headers = job.run.absolute(data_url).rstrip("/"), dict(job.run.authorization())
+    async with httpx.AsyncClient(headers=headers, follow_redirects=True, timeout=httpx.Timeout(300.0)) as http:
+        try:
+            answer = await http.get(f"{root}/api/models/{target.repository}/revision/{target.revision}")
+            answer.raise_for_status()
+            names = [str(sibling["rfilename"]) for sibling in answer.json()["siblings"]]
+            for name in filter(is_wanted, names):
+                await save(http, f"{root}/{target.repository}/resolve/{target.revision}/{name}", unfinished / name)
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            raise EngineFailed(
+                f"{target.repository}@{target.revision} could not be fetched: {error}",
+                "Import the model by hand where the hub has no access to Hugging Face.",
+            ) from error
+    unfinished.rename(directory)
+    return directory
+
+
+def is_wanted(name: str) -> bool:
+    """Weights, configuration and tokenizer at the repository's root."""
+    pure = PurePosixPath(name)
+    return len(pure.parts) == 1 and name.endswith(WANTED) and not name.startswith(".")
+
+
+async def save(http: httpx.AsyncClient, url: str, path: Path) -> None:
+    """Stream a file. Raises httpx.HTTPError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    async with http.stream("GET", url) as response:
+        response.raise_for_status()
+        with path.open("wb") as file:
+            async for chunk in response.aiter_bytes(CHUNK):
+                file.write(chunk)
+
+
+async def stored(job: Job, files: StoredFiles, directory: Path) -> Path:
+    """The published weights inside a checkpoint's files. Raises RunFailed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, ref in files.files.items():
+        part, _, rest = name.partition("/")
+        if part == WEIGHTS and rest and PurePosixPath(rest).name == rest:
+            shutil.copyfile(await job.artifacts.fetch_blob(ref), directory / rest)
+    if not any(directory.iterdir()):
+        raise RunFailed.because(
+            FailureKind.LIMIT, "checkpoint_without_weights", "The checkpoint has no weights to begin with."
+        )
+    return directory
+
+
+def overlaid(base: Path, weights: Path, directory: Path) -> Path:
+    """The base model's other files with these weights."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    for path in base.iterdir():
+        if path.is_file() and not path.name.endswith((".safetensors", ".index.json")):
+            (directory / path.name).symlink_to(path)
+    for path in weights.glob("*.safetensors"):
+        (directory / path.name).symlink_to(path.absolute())
+    return directory

@@ -1,0 +1,199 @@
+"""Steps, evaluations, checkpoints and adapters on their way to the hub, in order, each idempotent.
+
+A step waits in `reports/` until the hub has it, so what a killed worker did not tell is told by its successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from envhub.protocol.training import (
+    AdapterReport,
+    AdapterView,
+    CheckpointReport,
+    CheckpointView,
+    EvaluationReport,
+    StepReply,
+    StepReport,
+    TrainPayload,
+)
+from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training_trainer import TrainingMode
+
+from workers.runs.execution import Job
+from workers.training.coordinator.loop import report_dir
+from workers.training.coordinator.segments import REPORT
+from workers.training.exporters.exports import Exports
+from workers.training.learner.folders import MANIFEST
+from workers.training.learner.reports import LearnerStep
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.token_logprobs import remove_logprobs
+from workers.training.supervise.directory import checkpoint_files, note_reported, reported, tree
+from workers.training.supervise.merging import merged
+from workers.training.supervise.token_logprobs import with_logprobs
+
+Item = int | EvaluationPoint
+LINE_POLL_S, LINE_POLLS = 0.05, 400
+ON_POLICY_KL = 0.01  # bfloat16 against itself stays below; wrong weights do not
+
+
+@dataclass
+class Reporter:
+    """`run` sends what `step` and `evaluation` were given; `finish` waits for it."""
+
+    job: Job
+    payload: TrainPayload
+    run_dir: RunDir
+    exports: Exports
+    _items: asyncio.Queue[tuple[Item, Mapping[str, float]]] = field(default_factory=asyncio.Queue, init=False)
+    _checkpoints: set[int] = field(default_factory=set, init=False)
+    _last: StepMetrics | None = field(default=None, init=False)
+    _queued: int = field(default=0, init=False)
+
+    def catch_up(self, version: int) -> None:
+        """Queue the steps up to `version` that are neither told nor queued, such as an earlier life's."""
+        for step in range(max(reported(self.run_dir), self._queued) + 1, version + 1):
+            self.step(step, {})
+
+    def step(self, step: int, seconds: Mapping[str, float]) -> None:
+        """A step's weights are served; `seconds` is where its time went."""
+        self._queued = step
+        self._items.put_nowait((step, seconds))
+
+    def evaluation(self, point: EvaluationPoint) -> None:
+        """An evaluation has ended."""
+        self._items.put_nowait((point, {}))
+
+    async def finish(self) -> None:
+        """Until the hub has everything."""
+        await self._items.join()
+        await self._new_checkpoints()
+
+    async def run(self) -> None:
+        """Send in order, until cancelled. Raises envhub.errors, LeaseLost."""
+        while True:
+            item, seconds = await self._items.get()
+            if isinstance(item, EvaluationPoint):
+                self.exports.add(item)
+                await self._post("evaluations", EvaluationReport(point=item), StepReply)
+            else:
+                await self._step(item, seconds)
+            self._items.task_done()
+
+    async def _step(self, step: int, seconds: Mapping[str, float]) -> None:
+        folder = report_dir(self.run_dir, step)
+        if (folder / REPORT).exists():
+            kept = StepReport.model_validate_json((folder / REPORT).read_bytes())
+            learner = await awaited_step(self.run_dir, step)
+            kept = await asyncio.to_thread(with_logprobs, folder, kept, self.run_dir.logprobs_of(step))
+            for segment in kept.segments:
+                await self.job.artifacts.upload_blob(folder / segment.sha256)
+            metrics = merged(kept, learner, seconds, datetime.now(UTC))
+            self.exports.add(metrics)
+            await self._post("steps", kept.model_copy(update={"metrics": metrics}), StepReply)
+            self._last = metrics
+            self._say(metrics)
+        note_reported(self.run_dir, step)
+        shutil.rmtree(folder, ignore_errors=True)
+        remove_logprobs(self.run_dir.logprobs, step)
+        await self._new_checkpoints()
+        await self._adapter(step)
+
+    def _say(self, metrics: StepMetrics) -> None:
+        reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.3f}"
+        note = f"reward {reward}"
+        self.job.lease.progress(metrics.step, self.payload.config.max_steps, "steps", note)
+        self.job.lease.log(f"step {metrics.step}: {note}, {metrics.trained_tokens} tokens trained")
+        if not metrics.staleness_max and (metrics.kl or 0.0) > ON_POLICY_KL:
+            self.job.lease.log(
+                f"step {metrics.step}: learner and engine disagree about tokens that the newest weights have sampled "
+                f"(KL {metrics.kl:.3g} nats): look at the engine's dtype; a quantised engine needs a larger kl_tau"
+            )
+
+    async def _new_checkpoints(self) -> None:
+        """Upload every whole checkpoint of a reported step that was not uploaded yet."""
+        last = reported(self.run_dir)
+        for folder in sorted(self.run_dir.checkpoints.glob("step-*")):
+            step = int(folder.name.removeprefix("step-"))
+            if step > last or step in self._checkpoints or not self.run_dir.version(step).is_dir():
+                continue
+            try:
+                files, size = await self._upload(checkpoint_files(self.run_dir, step))
+            except FileNotFoundError:
+                continue  # the learner has just replaced it by a newer one
+            final = step == self.payload.config.max_steps
+            report = CheckpointReport(step=step, files=files, size=size, final=final)
+            await self._post("checkpoints", report, CheckpointView)
+            self._checkpoints.add(step)
+
+    async def _adapter(self, step: int) -> None:
+        config, final = self.payload.config, step == self.payload.config.max_steps
+        due = final or (config.adapters.interval and step % config.adapters.interval == 0)
+        if not due or not self.run_dir.version(step).is_dir():
+            return
+        lora = config.trainer.mode is TrainingMode.LORA
+        files, size = await self._upload(servable_files(self.run_dir, step, whole_model=not lora))
+        report = AdapterReport(
+            step=step,
+            mode=config.trainer.mode,
+            files=files,
+            size=size,
+            rank=config.trainer.rank if lora else None,
+            alpha=config.alpha if lora else None,
+            reward_mean=self._last.reward_mean if self._last is not None else None,
+            final=final,
+        )
+        await self._post("adapters", report, AdapterView)
+
+    async def _upload(self, files: Mapping[str, Path]) -> tuple[dict[str, str], int]:
+        found = {name: await self.job.artifacts.upload_blob(path) for name, path in files.items()}
+        return found, sum(path.stat().st_size for path in files.values())
+
+    async def _post(
+        self,
+        what: str,
+        body: StepReport | EvaluationReport | CheckpointReport | AdapterReport,
+        reply: type[StepReply] | type[CheckpointView] | type[AdapterView],
+    ) -> None:
+        await self.job.run.post(f"/training/{self.payload.training_id}/{what}", body, reply)
+
+
+def servable_files(run_dir: RunDir, step: int, *, whole_model: bool) -> dict[str, Path]:
+    """A published version as an engine loads it: the adapter, or the weights with the base model's other files."""
+    published = {name: path for name, path in tree(run_dir.version(step)) if name != MANIFEST}
+    if not whole_model:
+        return published
+    rest = {
+        path.name: path
+        for path in run_dir.base.iterdir()
+        if path.is_file() and not path.name.endswith((".safetensors", ".safetensors.index.json", ".bin"))
+    }
+    return {**rest, **published}
+
+
+async def awaited_step(run_dir: RunDir, step: int) -> LearnerStep | None:
+    """The learner writes its line a moment after it published the weights; a killed one writes it after its replay."""
+    for _ in range(LINE_POLLS):
+        if (found := learner_step(run_dir, step)) is not None:
+            return found
+        await asyncio.sleep(LINE_POLL_S)
+    return None
+
+
+def learner_step(run_dir: RunDir, step: int) -> LearnerStep | None:
+    """The learner's last word on a step. The file is the learner's: it is only read."""
+    try:
+        lines = run_dir.metrics.read_bytes().split(b"\n")[:-1]
+    except OSError:
+        return None
+    for line in reversed(lines):
+        content = json.loads(line)
+        if content.get("step") == step:
+            return LearnerStep.model_validate(content)
+    return None

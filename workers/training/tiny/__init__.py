@@ -1,0 +1,1 @@
+"""hub/tiny: a character-level model that really samples, made in seconds: `python -m workers.training.tiny OUT`."""

@@ -1,0 +1,55 @@
+"""Makes the tiny model: `python -m workers.training.tiny OUT [--steps N --seed N]`. Quick when OUT is there already."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch
+
+from workers.training.tiny.architecture import make_model, make_tokenizer
+from workers.training.tiny.warmup import hint, warm_up
+
+HINTED = 0.08  # sampled exact match of reverse-text at which the warm-up stops
+
+
+def make(out: Path, *, steps: int, seed: int) -> None:
+    """Make and warm up the model, then move it to `out` in one step."""
+    tokenizer, model = make_tokenizer(), make_model(seed)
+    model.config.name_or_path = ""
+
+    def report(step: int, loss: float) -> None:
+        sys.stderr.write(f"warm-up step {step}/{steps} loss {loss:.3f}\n")
+
+    warm_up(model, tokenizer, steps=steps, seed=seed, report=report)
+    sys.stderr.write(f"reverses {hint(model, tokenizer, share=HINTED, seed=seed):.0%} of the words\n")
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    model.save_pretrained(unfinished)
+    tokenizer.save_pretrained(unfinished)
+    shutil.rmtree(out, ignore_errors=True)
+    unfinished.rename(out)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m workers.training.tiny")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    if (arguments.out / "config.json").exists():
+        sys.stderr.write(f"{arguments.out} is there already\n")
+        return
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(arguments.threads)
+    make(arguments.out, steps=arguments.steps, seed=arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

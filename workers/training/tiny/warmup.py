@@ -1,0 +1,99 @@
+"""Supervised warm-up: cross-entropy on the assistant's tokens, first of all formats, then hints of one task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from workers.training.tiny.corpus import Conversation, conversations, hints, random_word, user
+
+IGNORED = -100
+
+
+def encode(tokenizer: Any, conversation: Conversation) -> tuple[list[int], list[int]]:
+    """Token ids and labels of a conversation; labels are IGNORED outside of what the assistant says."""
+    ids: list[int] = tokenizer.apply_chat_template(conversation, return_dict=False)
+    labels, speaking = [], False
+    assistant, end = tokenizer.convert_tokens_to_ids(["<asst>", "<eos>"])
+    for token in ids:
+        labels.append(token if speaking else IGNORED)
+        speaking = token == assistant or (speaking and token != end)
+    return ids, labels
+
+
+def batch_of(tokenizer: Any, rows: list[Conversation]) -> tuple[Tensor, Tensor, Tensor]:
+    """ids, mask and labels, [B, T], right-padded."""
+    encoded = [encode(tokenizer, row) for row in rows]
+    width = max(len(ids) for ids, _ in encoded)
+    ids = torch.tensor([i + [tokenizer.pad_token_id] * (width - len(i)) for i, _ in encoded])
+    mask = torch.tensor([[1] * len(i) + [0] * (width - len(i)) for i, _ in encoded])
+    labels = torch.tensor([la + [IGNORED] * (width - len(la)) for _, la in encoded])
+    return ids, mask, labels
+
+
+def learn(model: Any, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor, Tensor]) -> float:
+    """One step; the loss in nats a token."""
+    ids, mask, labels = batch
+    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+    loss = cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+def warm_up(
+    model: Any, tokenizer: Any, *, steps: int, seed: int, report: Callable[[int, float], None], batch: int = 64
+) -> float:
+    """Teach the formats, in place, with AdamW and one cycle of the learning rate; the last loss (nats a token)."""
+    rng = random.Random(seed)  # noqa: S311  a corpus, not a secret
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps, pct_start=0.1)
+    model.train()
+    value = float("nan")
+    for step in range(1, steps + 1):
+        value = learn(model, optimizer, batch_of(tokenizer, conversations(batch, rng)))
+        schedule.step()
+        if step % 50 == 0 or step == steps:
+            report(step, value)
+    model.eval()
+    return value
+
+
+def hint(model: Any, tokenizer: Any, *, share: float, seed: int, most: int = 200, batch: int = 64) -> float:
+    """Show reversed words, in place, until the share of right samples (T=1) reaches `share`; that share."""
+    rng = random.Random(seed)  # noqa: S311  a corpus, not a secret
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0)
+    right = 0.0
+    for step in range(1, most + 1):
+        model.train()
+        learn(model, optimizer, batch_of(tokenizer, hints(batch, rng)))
+        if step % 4 == 0:
+            model.eval()
+            right = share_of_right_samples(model, tokenizer, 400, rng)
+            if right >= share:
+                break
+    model.eval()
+    return right
+
+
+@torch.no_grad()
+def share_of_right_samples(model: Any, tokenizer: Any, n: int, rng: random.Random) -> float:
+    """Of `n` sampled answers to `reverse: abcd`, those that are exactly right and end there."""
+    words = [random_word(rng) for _ in range(n)]
+    asked = [[user(f"reverse: {word}")] for word in words]
+    prompts = [tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False) for talk in asked]
+    end = tokenizer.convert_tokens_to_ids("<eos>")
+    right = torch.tensor([[*tokenizer.encode(word[::-1], add_special_tokens=False), end] for word in words])
+    ids = torch.tensor(prompts)
+    generator = torch.Generator().manual_seed(rng.randrange(2**32))
+    for _ in range(right.shape[1]):
+        odds = torch.softmax(model(input_ids=ids, use_cache=False).logits[:, -1], -1)
+        ids = torch.cat([ids, torch.multinomial(odds, 1, generator=generator)], 1)
+    return float((ids[:, -right.shape[1] :] == right).all(1).float().mean())

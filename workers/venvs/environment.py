@@ -1,0 +1,132 @@
+"""Makes the environment of a lock, once: wheel trees linked together, frozen, shared by all with that lock.
+
+`ensure_environment` is what builds and evaluations call. The result is bound read-only into boxes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from envhub.protocol.builds import EnvironmentLock, LockedWheel
+
+from workers.venvs import interpreters
+from workers.venvs.assembly import assemble, freeze, remove_tree
+from workers.venvs.errors import BadWheel, NoPython
+from workers.venvs.interpreters import Interpreter
+from workers.venvs.tool_programs import TOOLS, install_tools
+from workers.venvs.wheel_checks import CheckedWheel, check_wheel
+from workers.venvs.wheel_trees import Tree, make_trees, read_tree, tree_path
+
+Fetch = Callable[[LockedWheel], Awaitable[Path]]  # a local file with the wheel's bytes; they are verified here
+CONCURRENT_FETCHES = 8
+LOCK_FILE = "envhub-lock.json"
+LAYOUT = 1  # part of every key: raise it when environments are laid out differently
+
+
+def environment_key(lock: EnvironmentLock) -> str:
+    """The name of the lock's environment: a hash over its wheels, Python, platform and tools."""
+    wheels = sorted((wheel.tool, wheel.name, wheel.version, wheel.filename, wheel.sha256) for wheel in lock.wheels)
+    content = json.dumps([LAYOUT, lock.python, lock.platform, wheels])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch) -> Path:
+    """The frozen environment of `lock` beneath `root`, with `bin/python`. `fetch` is called for wheels not seen before.
+
+    Raises NoPython (this worker lacks the lock's Python or is another platform), BadWheel, DangerousWheel, ToolFailed.
+    """
+    interpreter = interpreters.exactly(lock.python)
+    if lock.platform != interpreters.host_platform():
+        raise NoPython(f"the version was built for {lock.platform}; this worker is {interpreters.host_platform()}")
+    key = environment_key(lock)
+    final = root / "venvs" / key
+    for folder in (root, root / "venvs", root / "used"):
+        folder.mkdir(parents=True, exist_ok=True)
+    root.chmod(0o755)
+    async with _alone(root / "locks" / f"{key}.lock"):
+        if not final.exists():
+            await _make(lock, interpreter, root=root, final=final, fetch=fetch)
+        (root / "used" / key).touch()
+    return final
+
+
+async def _make(lock: EnvironmentLock, interpreter: Interpreter, *, root: Path, final: Path, fetch: Fetch) -> None:
+    trees = await _trees(lock.wheels, interpreter, root=root, fetch=fetch)
+    made = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
+    try:
+        await asyncio.to_thread(_assemble_all, made, lock, trees, interpreter)
+        os.rename(made, final)
+    except BaseException:
+        await asyncio.to_thread(remove_tree, made)
+        raise
+
+
+def _assemble_all(made: Path, lock: EnvironmentLock, trees: dict[str, Tree], interpreter: Interpreter) -> None:
+    assemble(made, [trees[wheel.sha256] for wheel in lock.wheels if not wheel.tool], interpreter)
+    tools = sorted({wheel.tool for wheel in lock.wheels if wheel.tool})
+    for number, tool in enumerate(tools):
+        own = [trees[wheel.sha256] for wheel in lock.wheels if wheel.tool == tool]
+        assemble(made / TOOLS / str(number), own, interpreter)
+    install_tools(made, tools)
+    (made / LOCK_FILE).write_text(lock.model_dump_json())
+    freeze(made)
+
+
+async def _trees(
+    wheels: Iterable[LockedWheel], interpreter: Interpreter, *, root: Path, fetch: Fetch
+) -> dict[str, Tree]:
+    """The trees of all wheels by SHA-256, made where they are missing."""
+    places = {wheel.sha256: tree_path(root / "trees", wheel.sha256, interpreter) for wheel in wheels}
+    if any(read_tree(place) is None for place in places.values()):
+        async with _alone(root / "locks" / "trees.lock"):
+            missing = [wheel for wheel in wheels if read_tree(places[wheel.sha256]) is None]
+            checked = await _fetch_all(missing, fetch)
+            await make_trees(checked, trees=root / "trees", interpreter=interpreter)
+    found = {sha256: read_tree(place) for sha256, place in places.items()}
+    if lost := [sha256 for sha256, tree in found.items() if tree is None]:
+        raise BadWheel(f"the trees of {len(lost)} wheels were deleted while the environment was made")
+    return {sha256: tree for sha256, tree in found.items() if tree is not None}
+
+
+async def _fetch_all(wheels: Iterable[LockedWheel], fetch: Fetch) -> list[tuple[str, CheckedWheel]]:
+    limit = asyncio.Semaphore(CONCURRENT_FETCHES)
+
+    async def one(wheel: LockedWheel) -> tuple[str, CheckedWheel]:
+        async with limit:
+            path = await fetch(wheel)
+            return wheel.sha256, await asyncio.to_thread(_verified, path, wheel)
+
+    return list(await asyncio.gather(*(one(wheel) for wheel in wheels)))
+
+
+def _verified(path: Path, wheel: LockedWheel) -> CheckedWheel:
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != wheel.sha256:
+        raise BadWheel(f"{wheel.filename} is not the file that the lock names (sha256 {found[:12]}...)")
+    return check_wheel(path, wheel.filename)
+
+
+@asynccontextmanager
+async def _alone(path: Path) -> AsyncIterator[None]:
+    """Hold a lock file against other makers, in this process or another."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,128 @@
+"""Which Pythons this worker has, and which of them a package gets. Never downloads one.
+
+Only base interpreters are asked about themselves (`-I -S`: isolated, no site, so no `.pth` file runs).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags
+
+from workers.venvs.errors import NoPython
+
+OLDEST, NEWEST = 10, 19
+_QUESTION = (
+    "import json,sys;print(json.dumps({'executable':getattr(sys,'_base_executable',sys.executable),"
+    "'prefix':sys.base_prefix,'version':sys.version_info[:3],'name':sys.implementation.name}))"
+)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A base interpreter. `prefix` is the directory that a box must see (read-only) to run it."""
+
+    executable: Path
+    prefix: Path
+    version: tuple[int, int, int]
+
+    @property
+    def short(self) -> str:
+        """Its minor version, e.g. "3.11": what a lock names."""
+        return f"{self.version[0]}.{self.version[1]}"
+
+    @property
+    def full(self) -> str:
+        """Its whole version, e.g. "3.11.7"."""
+        return ".".join(str(part) for part in self.version)
+
+    @property
+    def cache_tag(self) -> str:
+        """The middle part of its `.pyc` names, e.g. "cpython-311"."""
+        return f"cpython-{self.version[0]}{self.version[1]}"
+
+    def tags(self) -> list[Tag]:
+        """The wheel tags that it accepts on this machine, best first."""
+        minor = self.version[:2]
+        return [*cpython_tags(minor), *compatible_tags(minor, f"cp{minor[0]}{minor[1]}")]
+
+
+def host_platform() -> str:
+    """This machine's platform as wheels spell it, e.g. "linux_x86_64"."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+@lru_cache(maxsize=1)
+def present() -> tuple[Interpreter, ...]:
+    """Every usable CPython, the worker's own first, then newest first; one for each minor version."""
+    found: dict[str, Interpreter] = {}
+    for candidate in _candidates():
+        interpreter = _ask(candidate)
+        if interpreter is not None:
+            found.setdefault(interpreter.short, interpreter)
+    own, *others = found.values()
+    return (own, *sorted(others, key=lambda one: one.version, reverse=True))
+
+
+def choose(requires_python: str) -> Interpreter:
+    """The interpreter for a package: the worker's own if it fits, else the newest that does. Raises NoPython."""
+    try:
+        wanted = SpecifierSet(requires_python)
+    except InvalidSpecifier as error:
+        raise NoPython(f"requires-python {requires_python!r} is not a version specifier") from error
+    for interpreter in present():
+        if wanted.contains(interpreter.full, prereleases=True):
+            return interpreter
+    raise NoPython(f"the package needs Python {requires_python}; this worker has {_names()}", hint=_HINT)
+
+
+def exactly(short: str) -> Interpreter:
+    """The interpreter of a lock's minor version. Raises NoPython."""
+    for interpreter in present():
+        if interpreter.short == short:
+            return interpreter
+    raise NoPython(f"the version was built with Python {short}; this worker has {_names()}", hint=_HINT)
+
+
+_HINT = "Install that Python on the worker (uv python install X.Y, or the system's packages), or widen requires-python."
+
+
+def _names() -> str:
+    return ", ".join(f"Python {interpreter.full}" for interpreter in present())
+
+
+def _candidates() -> Iterator[str]:
+    yield getattr(sys, "_base_executable", "") or sys.executable
+    minors = [f"python3.{minor}" for minor in range(OLDEST, NEWEST)]
+    on_path = filter(None, (shutil.which(name) for name in minors))
+    yield from (path for path in on_path if Path(path).parent.name != "shims")  # pyenv's: slow, and found below
+    home = Path.home()
+    managed = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python")
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions"
+    for folder, pattern in ((managed, "cpython-*"), (pyenv, "3.*")):
+        for name in minors:
+            yield from (str(path) for path in sorted(folder.glob(f"{pattern}/bin/{name}"), reverse=True))
+
+
+def _ask(executable: str) -> Interpreter | None:
+    try:
+        reply = subprocess.run(
+            [executable, "-I", "-S", "-c", _QUESTION], capture_output=True, timeout=20, check=True, text=True
+        )
+        facts = json.loads(reply.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    major, minor, micro = facts["version"]
+    if facts["name"] != "cpython" or (major, minor) < (3, OLDEST):
+        return None
+    return Interpreter(Path(facts["executable"]).resolve(), Path(facts["prefix"]).resolve(), (major, minor, micro))

@@ -1,0 +1,126 @@
+"""Reads a wheel before anything of it is installed: where each file goes, and whether it may.
+
+Everything is decided from the members of the archive, never from RECORD, which the wheel's author writes.
+"""
+
+from __future__ import annotations
+
+import re
+from configparser import ConfigParser
+from configparser import Error as ConfigError
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+
+from envhub.errors import ArchiveError
+from envhub.packaging.archives import Budget, Member, read_members, safe_members
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from workers.venvs.errors import BadWheel, DangerousWheel
+
+WHEEL_BUDGET = Budget(
+    max_packed=6 * 1024**3, max_unpacked=16 * 1024**3, max_files=200_000, max_ratio=1000.0
+)  # torch with CUDA is the largest that people use
+MAX_TEXT = 8 * 1024 * 1024
+_RESERVED_SCRIPTS = re.compile(r"^(python|pypy|activate|deactivate|pyvenv|pip\d*$|\.)", re.IGNORECASE)
+_SCRIPT_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}$")
+_ENTRY_POINT = re.compile(r"^(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(\[.*\])?$")
+_DATA_FOLDERS = {"share", "etc"}  # sympy's and jupyter's manual pages and the like: read by programs, never run
+
+
+Place = tuple[str, str]  # scheme ("site", "headers", "bin" or "data") and path beneath it
+
+
+@dataclass(frozen=True)
+class CheckedWheel:
+    """A wheel that may be installed. `places` maps a member to (scheme, path in it)."""
+
+    path: Path
+    name: str
+    version: str
+    places: dict[str, Place]
+    scripts: dict[str, tuple[str, str]]  # console script -> (module, attribute)
+    metadata: str
+
+
+def check_wheel(path: Path, filename: str) -> CheckedWheel:
+    """Raises DangerousWheel or BadWheel, which name the wheel and the member."""
+    try:
+        name, version, _, _ = parse_wheel_filename(filename)
+        members = safe_members(path, WHEEL_BUDGET)
+    except InvalidWheelFilename as error:
+        raise BadWheel(f"{filename} is not a wheel's file name") from error
+    except ArchiveError as error:
+        raise DangerousWheel(f"{filename}: {error.message}") from error
+    info = _info_folder(filename, str(name), members)
+    texts = read_members(path, lambda member: member.path.startswith(f"{info}/"), limit=MAX_TEXT)
+    metadata = texts.get(f"{info}/METADATA", b"").decode("utf-8", "replace")
+    _check_identity(filename, metadata, str(name))
+    data = info.removesuffix(".dist-info") + ".data"
+    places = {member.path: _place(filename, member, data) for member in members}
+    scripts = _scripts(filename, texts.get(f"{info}/entry_points.txt", b"").decode("utf-8", "replace"))
+    return CheckedWheel(path, str(name), str(version), places, scripts, metadata)
+
+
+def _info_folder(filename: str, name: str, members: list[Member]) -> str:
+    folders = {
+        first for first, _, rest in (m.path.partition("/") for m in members) if rest and first.endswith(".dist-info")
+    }
+    if len(folders) != 1 or canonicalize_name(next(iter(folders)).split("-")[0]) != name:
+        raise BadWheel(
+            f"{filename} must have one .dist-info folder, of its own name; it has {sorted(folders) or 'none'}"
+        )
+    return folders.pop()
+
+
+def _check_identity(filename: str, metadata: str, name: str) -> None:
+    headers = HeaderParser().parsestr(metadata)
+    if canonicalize_name(headers.get("Name") or "") != name:
+        raise BadWheel(f"{filename} says in its metadata that it is {headers.get('Name')!r}")
+
+
+def _place(filename: str, member: Member, data: str) -> Place:
+    parts = member.path.split("/")
+    if parts[-1] == "pyvenv.cfg":
+        raise DangerousWheel(f"{filename} brings {member.path}, which would redirect the environment's interpreter")
+    if not parts[0].endswith(".data"):
+        return "site", member.path
+    if parts[0] != data or len(parts) < 3:
+        raise DangerousWheel(f"{filename} has an unexpected folder {parts[0]}")
+    kind, rest = parts[1], "/".join(parts[2:])
+    if kind in {"purelib", "platlib"}:
+        return "site", rest
+    if kind == "scripts":
+        return "bin", check_script(filename, rest)
+    if kind == "headers":
+        return "headers", rest
+    if kind == "data" and parts[2] in _DATA_FOLDERS and len(parts) > 3:
+        return "data", rest
+    raise DangerousWheel(
+        f"{filename} brings {member.path}, which would be written over the environment itself",
+        hint="Ship files inside the package instead of data_files (.data/data).",
+    )
+
+
+def check_script(filename: str, name: str) -> str:
+    """The script's name, when it may lie in the environment's bin. Raises DangerousWheel."""
+    if not _SCRIPT_NAME.match(name) or _RESERVED_SCRIPTS.match(name):
+        raise DangerousWheel(f"{filename} installs a program named {name!r}, which is the environment's own to have")
+    return name
+
+
+def _scripts(filename: str, text: str) -> dict[str, tuple[str, str]]:
+    parser = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+    try:
+        parser.read_string(text)
+    except ConfigError as error:
+        raise BadWheel(f"{filename} has a broken entry_points.txt: {error}") from error
+    found: dict[str, tuple[str, str]] = {}
+    for section in ("console_scripts", "gui_scripts"):
+        for name, target in parser.items(section) if parser.has_section(section) else ():
+            match = _ENTRY_POINT.match(target.strip())
+            if match is None:
+                raise BadWheel(f"{filename}: entry point {name} = {target!r} names no function")
+            found[check_script(filename, name)] = (match["module"], match["attribute"])
+    return found

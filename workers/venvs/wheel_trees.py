@@ -1,0 +1,150 @@
+"""Wheels unpacked and byte-compiled once for each Python, ready to be hard-linked into any number of environments.
+
+A tree is complete or absent: it is made beside its place and renamed. Its files are never written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from envhub.packaging.archives import unpack
+
+from workers.venvs.errors import ToolFailed
+from workers.venvs.interpreters import Interpreter
+from workers.venvs.programs import console_script, relocated
+from workers.venvs.unprivileged import Tool, hand_over, run_tool
+from workers.venvs.wheel_checks import WHEEL_BUDGET, CheckedWheel
+
+MANIFEST = "manifest.json"
+COMPILE_TIMEOUT = 900.0
+RARELY_IMPORTED = r"/tests?/"  # a third of the files of numpy, pandas and sympy
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One wheel on disk, laid out like an environment. Paths are relative to `root`."""
+
+    root: Path
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+    size: int
+
+
+def tree_path(trees: Path, sha256: str, interpreter: Interpreter) -> Path:
+    """Where the tree of a wheel lies, for one Python."""
+    return trees / f"{sha256}-{interpreter.cache_tag}"
+
+
+def read_tree(path: Path) -> Tree | None:
+    """The tree at `path`, or None when it was not made."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+    except FileNotFoundError:
+        return None
+    return Tree(path / "root", tuple(manifest["folders"]), tuple(manifest["files"]), manifest["size"])
+
+
+async def make_trees(wheels: Iterable[tuple[str, CheckedWheel]], *, trees: Path, interpreter: Interpreter) -> None:
+    """Unpack and compile the wheels (by SHA-256) that have no tree yet. Raises ToolFailed."""
+    missing = {sha: wheel for sha, wheel in wheels if read_tree(tree_path(trees, sha, interpreter)) is None}
+    if not missing:
+        return
+    trees.mkdir(parents=True, exist_ok=True)
+    trees.chmod(0o755)
+    work = Path(tempfile.mkdtemp(prefix=".making-", dir=trees))
+    work.chmod(0o755)
+    try:
+        for sha, wheel in missing.items():
+            await asyncio.to_thread(_lay_out, wheel, work / sha, interpreter)
+        await _compile([work / sha / "root" for sha in missing], work / "pyc", interpreter)
+        for sha in missing:
+            await asyncio.to_thread(_finish, work / sha, tree_path(trees, sha, interpreter), work / "pyc", interpreter)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, work, True)
+
+
+def _lay_out(wheel: CheckedWheel, target: Path, interpreter: Interpreter) -> None:
+    raw, root = target / "raw", target / "root"
+    unpack(wheel.path, raw, WHEEL_BUDGET)
+    schemes = {
+        "site": root / f"lib/python{interpreter.short}/site-packages",
+        "headers": root / f"include/site/python{interpreter.short}/{wheel.name}",
+        "bin": root / "bin",
+        "data": root,
+    }
+    schemes["site"].mkdir(parents=True)
+    for member, (scheme, place) in wheel.places.items():
+        path = schemes[scheme] / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(raw / member, path)
+        if scheme == "bin":
+            path.write_bytes(relocated(path.read_bytes()))
+            path.chmod(0o755)
+    for name, (module, attribute) in wheel.scripts.items():
+        path = root / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(console_script(module, attribute))
+        path.chmod(0o755)
+    shutil.rmtree(raw)
+
+
+async def _compile(roots: list[Path], pyc: Path, interpreter: Interpreter) -> None:
+    """Write byte code of every source into `pyc` (the builder's own); sources that do not compile are skipped."""
+    hand_over(pyc)
+    jobs = str(max(1, len(os.sched_getaffinity(0))))
+    flags = ["-q", "-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-x", RARELY_IMPORTED]
+    base = [str(interpreter.executable), "-I", "-S", "-X", f"pycache_prefix={pyc}", "-m", "compileall"]
+    result = await run_tool(
+        Tool(
+            [*base, *flags, *map(str, roots)],
+            cwd=pyc,
+            reads=[interpreter.prefix, pyc.parent],
+            writes=[pyc],
+            timeout=COMPILE_TIMEOUT,
+        )
+    )
+    if result.exit_code not in {0, 1}:  # 1: some source is not valid for this Python, as many test files are
+        raise ToolFailed(f"the byte compiler ended with {result.exit_code}: {result.stderr[-500:]}")
+
+
+def _finish(made: Path, final: Path, pyc: Path, interpreter: Interpreter) -> None:
+    root = made / "root"
+    for source in [path for path in root.rglob("*.py") if path.is_file()]:
+        code = pyc / source.parent.relative_to("/") / f"{source.stem}.{interpreter.cache_tag}.pyc"
+        _take(code, source.parent / "__pycache__" / code.name)
+    folders, files, size = [], [], 0
+    for folder, _, names in os.walk(root):
+        folders.append(os.path.relpath(folder, root))
+        for name in names:
+            path = Path(folder, name)
+            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
+            size += path.stat().st_size
+            files.append(os.path.relpath(path, root))
+    tree = Tree(root, tuple(sorted(folders)), tuple(sorted(files)), size)
+    manifest = {key: value for key, value in asdict(tree).items() if key != "root"}
+    (made / MANIFEST).write_text(json.dumps(manifest))
+    try:
+        os.rename(made, final)
+    except OSError:
+        if read_tree(final) is None:  # else another maker was faster
+            raise
+
+
+def _take(code: Path, place: Path) -> None:
+    """Copy one compiled file out of the builder's directory: a regular file, never through a link."""
+    try:
+        descriptor = os.open(code, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    with os.fdopen(descriptor, "rb") as stream:
+        content = stream.read()
+    place.parent.mkdir(exist_ok=True)
+    if not place.exists():  # a wheel may ship its own
+        place.write_bytes(content)
