@@ -1,0 +1,34 @@
+"""Fixtures for everybody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from pytest_django.plugin import DjangoDbBlocker
+
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """A database of this process's own; on SQLite a file, since threads cannot share one in memory."""
+    test = settings.DATABASES["default"].setdefault("TEST", {})
+    if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
+        test["NAME"] = f"test_hub_{os.getpid()}"
+    else:
+        test["NAME"] = str(settings.HUB.data / "test.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Before the test database is dropped, end the connections that threads of live servers have left open."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            others = "datname = current_database() AND pid <> pg_backend_pid()"
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")

@@ -1,0 +1,62 @@
+"""`hub worker ...` and `hub user ...` against the real API."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.protocol.accounts import Scope
+
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_token, make_user
+from tests.factories.runs import make_worker, make_worker_token
+
+pytestmark = pytest.mark.django_db
+
+
+def administrator(make_cli: MakeCli) -> Cli:
+    cli = make_cli(make_user("root-user", is_superuser=True))
+    cli.environ["HUB_TOKEN"] = make_token(cli.user, Scope.READ, Scope.WRITE, Scope.ADMIN)
+    return cli
+
+
+def test_workers_are_listed_and_revoked(make_cli: MakeCli) -> None:
+    hub = administrator(make_cli)
+    worker = make_worker(make_worker_token()[1])
+    assert worker.name in hub("worker", "list").stdout
+    hub("worker", "revoke", str(worker.pk))
+    assert [item["revoked"] for item in hub.json("worker", "list")] == [True]
+
+
+def test_a_worker_token_is_made(make_cli: MakeCli) -> None:
+    hub = administrator(make_cli)
+    assert hub("worker", "token", "builder", "--queue", "build").stdout.startswith("hubw_")
+
+
+def test_a_user_is_invited_and_listed(make_cli: MakeCli) -> None:
+    hub = administrator(make_cli)
+    assert "/invitation/" in hub("user", "invite", "ada").stdout
+    assert {user["name"]: user["invited"] for user in hub.json("user", "list")}["ada"] is True
+
+
+def test_nobody_else_may(make_cli: MakeCli) -> None:
+    hub = make_cli(make_user("bob"))
+    for command in (("worker", "list"), ("user", "list"), ("user", "invite", "ada")):
+        hub(*command, code=1)
+
+
+def test_an_administrators_ordinary_token_is_told_what_it_lacks(make_cli: MakeCli) -> None:
+    assert "scope admin" in make_cli(make_user("root-user", is_superuser=True))("user", "list", code=1).output
+
+
+def test_a_user_is_disabled_and_enabled(make_cli: MakeCli) -> None:
+    hub, bob = administrator(make_cli), make_cli(make_user("bob"))
+    assert hub("user", "disable", "bob").stdout == "bob is disabled\n"
+    assert "not valid" in bob("whoami", code=1).output
+    assert hub.json("user", "enable", "bob")["is_active"] is True
+    bob("whoami")
+
+
+def test_who_cannot_be_disabled_is_explained(make_cli: MakeCli) -> None:
+    hub = administrator(make_cli)
+    assert "yourself" in hub("user", "disable", "root-user", code=1).output
+    assert "no user nobody" in hub("user", "disable", "nobody", code=1).output
+    make_cli(make_user("bob"))("user", "disable", "root-user", code=1)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_user
+from tests.factories.evals import create_hosted, make_records, start, store
+
+
+@pytest.fixture
+def two(cli: Cli) -> tuple[str, str]:
+    """The ids of A, with rewards 0.5, 0 and 0, and B, with 1, 0.5 and 0."""
+    rewards = (([0.0, 1.0], [0.0, 0.0], [0.0]), ([1.0, 1.0], [0.5, 0.5], [0.0]))
+    made = [create_hosted(cli.user, num_examples=3) for _ in rewards]
+    for evaluation, scored in zip(made, rewards, strict=True):
+        start(evaluation)
+        store(evaluation, make_records(*scored))
+    return str(made[0].pk), str(made[1].pk)
+
+
+def test_two_evaluations_are_compared_example_by_example(cli: Cli, two: tuple[str, str]) -> None:
+    found = cli.json("eval", "compare", *two)
+    assert found["reward"]["mean"] == pytest.approx(1 / 3)
+    assert found["reward"]["std_error"] == pytest.approx(1 / 6)  # of 0.5, 0.5, 0
+    assert [pair["example"] for pair in found["pairs"]] == [0, 1, 2]
+    worst = cli.json("eval", "compare", *two, "--sort", "worse", "--examples", "1")
+    assert [pair["example"] for pair in worst["pairs"]] == [2]
+
+
+def test_the_table_says_what_may_be_concluded(cli: Cli, two: tuple[str, str]) -> None:
+    shown = cli("eval", "compare", *two)
+    assert "no clear difference" in shown.stdout
+    assert "+0.3333" in shown.stdout
+    assert "3: B ahead on 2, A ahead on 0" in shown.stdout
+    assert f"/evaluations/compare?a={two[0]}&b={two[1]}" in shown.stderr
+
+
+def test_nothing_in_common_is_said(cli: Cli, two: tuple[str, str]) -> None:
+    empty = create_hosted(cli.user)
+    assert "no example was scored by both" in cli("eval", "compare", two[0], str(empty.pk)).stdout
+
+
+def test_what_cannot_be_compared_is_explained(cli: Cli, two: tuple[str, str], make_cli: MakeCli) -> None:
+    other = create_hosted(cli.user, name="other-env")
+    assert "two environments" in cli("eval", "compare", two[0], str(other.pk), code=1).stderr
+    make_cli(make_user("bob"))("eval", "compare", *two, code=1)
+    cli("eval", "compare", two[0], "latest", code=2)

@@ -1,0 +1,115 @@
+"""`hub eval run --local` with a real verifiers release and a stub endpoint."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from envhub.cli.eval_local import plan
+from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.packages import Generation
+from envhub.protocol.runner import Described, Hello, Policy, SplitInfo
+
+from hub.evals.models import RolloutIndex
+from tests.envhub.cli.conftest import Cli
+from tests.factories.packages import write_package
+
+POLICY = Policy(base_url="http://127.0.0.1:1/v1", model="m")
+CONFIG = EvaluationConfig(environment="tiny-env", model="m", num_examples=3, rollouts_per_example=4)
+
+
+def _hello(*, requires_group: bool) -> Hello:
+    return Hello(generation=Generation.LEGACY, verifiers="0", python="3", env_class="E", requires_group=requires_group)
+
+
+def _described(size: int | None) -> Described:
+    return Described(env_class="E", splits={"eval": SplitInfo(size=size)})
+
+
+def test_rollouts_are_planned_one_by_one_and_no_more_than_there_are_examples() -> None:
+    groups = plan(CONFIG, POLICY, _hello(requires_group=False), _described(2))
+    assert [(group.example, group.first_index, group.n) for group in groups][:5] == [
+        *((0, index, 1) for index in range(4)),
+        (1, 0, 1),
+    ]
+    assert len(groups) == 8
+    assert len({group.id for group in groups}) == 8
+
+
+def test_group_rewards_get_whole_groups() -> None:
+    groups = plan(CONFIG, POLICY, _hello(requires_group=True), _described(None))
+    assert [(group.example, group.n) for group in groups] == [(0, 4), (1, 4), (2, 4)]
+
+
+def test_local_flags_need_local(cli: Cli) -> None:
+    assert "--local" in cli("eval", "run", "tiny-env", "-m", "m", "--skip-upload", code=2).stderr
+
+
+def test_without_a_login_or_an_endpoint_it_says_what_to_do(cli: Cli) -> None:
+    write_package(Path("environments"))
+    cli.environ.pop("HUB_TOKEN")
+    assert "--base-url" in cli("eval", "run", "tiny-env", "--local", "-m", "m", code=2).stderr
+
+
+def test_an_interpreter_that_dies_is_an_error_not_a_hang(cli: Cli) -> None:
+    write_package(Path("environments"))
+    arguments = ("--local", "-m", "m", "-b", "http://127.0.0.1:1/v1", "--python", "/bin/false", "--skip-upload")
+    assert "died" in cli("eval", "run", "tiny-env", *arguments, code=1).stderr
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter with verifiers 0.1.14."""
+    folder = tmp_path_factory.mktemp("venv") / "v"
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "-q", str(folder), "--python", sys.executable], check=True)
+    interpreter = str(folder / "bin" / "python")
+    subprocess.run([*uv, "pip", "install", "-q", "--python", interpreter, "verifiers==0.1.14"], check=True)
+    return interpreter
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """A stub endpoint that always answers `cba`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tests.fakes.policy_endpoint", "--port", str(port), "--text", "cba"]
+    with subprocess.Popen(command) as process:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/v1"
+        process.terminate()
+
+
+@pytest.mark.verifiers
+def test_a_local_evaluation_is_written_where_users_look_and_uploaded(cli: Cli, python: str, endpoint: str) -> None:
+    write_package(Path("environments"))
+    cli("push", "tiny-env", "--no-wait")
+    arguments = ("--local", "-m", "some/model", "-n", "2", "-r", "2", "-b", endpoint, "--python", python)
+    done = cli.json("eval", "run", "tiny-env", *arguments)
+    assert done["directory"].startswith("outputs/evals/tiny-env--some--model/")
+    rows = [json.loads(line) for line in Path("outputs/evals/tiny-env/results.jsonl").read_text().splitlines()]
+    assert [row["reward"] for row in rows] == [1.0, 1.0, 0.0, 0.0]
+    assert (done["evaluation"]["source"], done["evaluation"]["summary"]["scored"]) == ("pushed", 4)
+    again = cli.json("eval", "push", done["directory"])
+    assert again["evaluation"]["id"] == done["evaluation"]["id"]
+    assert RolloutIndex.objects.count() == 4
+
+
+@pytest.mark.verifiers
+def test_results_are_kept_when_the_environment_is_not_on_the_hub(cli: Cli, python: str, endpoint: str) -> None:
+    write_package(Path("environments"))
+    arguments = ("--local", "-m", "m", "-n", "1", "-r", "1", "-b", endpoint, "--python", python)
+    result = cli("eval", "run", "tiny-env", *arguments)
+    assert "hub push tiny-env" in result.stderr
+    assert Path("outputs/evals/tiny-env/results.jsonl").exists()

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hub.evals.models import Evaluation, RolloutIndex
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.registry import create_ready_version
+
+SAVED = Path(__file__).parent.parent / "packaging" / "saved"
+
+
+@pytest.fixture
+def pushed(cli: Cli) -> str:
+    """The id of an evaluation made from saved results."""
+    create_ready_version(cli.user)
+    return str(cli.json("eval", "push", str(SAVED / "results-0.1.14"))["evaluation"]["id"])
+
+
+def test_saved_results_are_pushed_with_their_statistics(cli: Cli, pushed: str) -> None:
+    view = cli.json("eval", "show", pushed)
+    assert (view["state"], view["source"], view["environment"]) == ("succeeded", "pushed", "alice/tiny-env")
+    assert view["summary"]["scored"] == 6
+    assert view["summary"]["reward"]["mean"] == pytest.approx(1 / 3)
+    assert "0.3333" in cli("eval", "show", pushed).stdout
+
+
+def test_the_same_results_again_are_no_duplicates(cli: Cli, pushed: str) -> None:
+    again = cli.json("eval", "push", str(SAVED / "results-0.1.14"))
+    assert again["evaluation"]["id"] == pushed
+    assert (Evaluation.objects.count(), RolloutIndex.objects.count()) == (1, 6)
+
+
+def test_an_interrupted_push_goes_on_where_it_was(cli: Cli, pushed: str) -> None:
+    RolloutIndex.objects.all().delete()
+    Evaluation.objects.update(state="running")
+    cli("eval", "push", str(SAVED / "results-0.1.14"))
+    assert (Evaluation.objects.count(), RolloutIndex.objects.count()) == (1, 6)
+
+
+def test_traces_of_the_current_generation_are_pushed(cli: Cli) -> None:
+    create_ready_version(cli.user, "count-words")
+    view = cli.json("eval", "push", str(SAVED / "traces-0.4.0"))["evaluation"]
+    assert view["summary"]["scored"] == 4
+
+
+def test_failed_rollouts_are_coverage_not_zero(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    summary = cli.json("eval", "push", str(SAVED / "results-0.1.14-failed"))["evaluation"]["summary"]
+    assert (summary["scored"], summary["reward"]) == (0, None)
+    assert summary["outcomes"]["infrastructure"] == 2
+
+
+def test_results_of_an_unknown_environment_are_refused(cli: Cli) -> None:
+    cli("eval", "push", str(SAVED / "results-0.1.14"), code=1)
+
+
+def test_a_torn_file_is_pushed_with_a_warning(cli: Cli, tmp_path: Path) -> None:
+    create_ready_version(cli.user)
+    directory = shutil.copytree(SAVED / "results-0.1.14", tmp_path / "run")
+    text = (directory / "results.jsonl").read_text()
+    (directory / "results.jsonl").write_text(text[:-40])
+    result = cli("eval", "push", str(directory))
+    assert "torn" in result.stderr
+    assert RolloutIndex.objects.count() == 5
+
+
+def test_pull_writes_what_verifiers_writes(cli: Cli, pushed: str) -> None:
+    found = cli.json("eval", "pull", pushed, "out")
+    assert found["rollouts"] == 6
+    rows = [json.loads(line) for line in Path("out/results.jsonl").read_text().splitlines()]
+    original = [json.loads(line) for line in (SAVED / "results-0.1.14/results.jsonl").read_text().splitlines()]
+    keys = ("example_id", "prompt", "completion", "answer", "reward", "error", "metrics", "stop_condition")
+    assert [[row[key] for key in keys] for row in rows] == [[row[key] for key in keys] for row in original]
+    assert json.loads(Path("out/metadata.json").read_text())["env_id"] == "tiny-env"
+
+
+def test_rollouts_are_listed_filtered_and_shown(cli: Cli, pushed: str) -> None:
+    assert len(cli.json("eval", "rollouts", pushed)) == 6
+    assert {row["example"] for row in cli.json("eval", "rollouts", pushed, "--min-reward", "0.5")} == {0}
+    assert "Reverse: abc" in cli("eval", "rollouts", pushed, "0", "0").stdout
+
+
+def test_exports_are_written_by_file_name(cli: Cli, pushed: str) -> None:
+    cli("eval", "export", pushed, "all.jsonl", "--min-reward", "0.5")
+    assert len(Path("all.jsonl").read_text().splitlines()) == 2
+    cli("eval", "export", pushed, "all.parquet")
+    assert Path("all.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_a_pushed_evaluation_is_private_to_its_owner(cli: Cli, pushed: str, make_cli: MakeCli) -> None:
+    bob = make_cli(make_user("bob"))
+    bob("eval", "show", pushed, code=1)
+    assert bob.json("eval", "list") == []
+    bob("eval", "delete", pushed, "--yes", code=1)
+
+
+def test_an_evaluation_is_deleted(cli: Cli, pushed: str) -> None:
+    cli("eval", "delete", pushed, "--yes")
+    cli("eval", "show", pushed, code=1)
+
+
+def test_a_hosted_evaluation_is_queued_from_flags(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    view = cli.json(
+        *("eval", "run", "tiny-env", "-m", "alice/stub", "-n", "2", "-r", "4", "--no-wait", "--seed", "7"),
+        *("--env-args", '{"num_examples": 2}', "--sampling", '{"temperature": 0}', "--state-columns", "a,b"),
+    )
+    config = view["config"]
+    assert (config["num_examples"], config["rollouts_per_example"], config["seed"]) == (2, 4, 7)
+    assert (config["env_args"], config["sampling"]) == ({"num_examples": 2}, {"temperature": 0})
+    assert config["state_columns"] == ["a", "b"]
+    assert cli.json("run", "show", view["run_id"])["kind"] == "eval"
+    assert cli.json("eval", "cancel", view["id"])["state"] == "cancelled"
+    assert cli.json("eval", "list", "alice/tiny-env")[0]["state"] == "cancelled"
+
+
+def test_what_is_missing_of_an_evaluation_is_queued_again(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    begun = cli.json("eval", "run", "tiny-env", "-m", "alice/stub", "-n", "2", "--max-retries", "0", "--no-wait")
+    cli("eval", "cancel", begun["id"])
+    resumed = cli.json("eval", "resume", begun["id"], "--no-wait")
+    assert (resumed["id"], resumed["state"], resumed["config"]["max_retries"]) == (begun["id"], "queued", 0)
+    assert resumed["run_id"] != begun["run_id"]
+    assert "error" in cli("eval", "resume", begun["id"], "--no-wait", code=1).stderr  # it waits already
+
+
+def test_a_file_starts_several_evaluations_and_flags_win(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    text = 'model = "alice/stub"\n[[eval]]\nenv_id = "tiny-env"\n[[eval]]\nenv_id = "alice/tiny-env"\nnum_examples = 3'
+    Path("both.toml").write_text(text)
+    views = cli.json("eval", "run", "both.toml", "-r", "1", "--no-wait")
+    assert [view["config"]["num_examples"] for view in views] == [5, 3]
+    assert [view["config"]["rollouts_per_example"] for view in views] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tiny-env"], ["tiny-env", "-m", "x", "--env-args", "[1]"], ["tiny-env", "-m", "x", "-n", "-5"]]
+)
+def test_wrong_usage_exits_2(cli: Cli, arguments: list[str]) -> None:
+    create_ready_version(cli.user)
+    cli("eval", "run", *arguments, code=2)

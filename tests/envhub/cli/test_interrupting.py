@@ -1,0 +1,13 @@
+"""Ctrl-C ends the watching, not the work."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.cli.progress import goes_on
+from envhub.cli.session import Session
+
+
+def test_who_stops_watching_is_told_that_the_work_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), goes_on(Session(), "`hub eval cancel 7` ends it"):
+        raise KeyboardInterrupt
+    assert "it goes on in the hub: `hub eval cancel 7` ends it" in capsys.readouterr().err

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from envhub.cli.main import COMMANDS
+from envhub.cli.session import printable
+
+from tests.envhub.cli.conftest import Cli
+
+PATHS = [
+    *([name] for name, entry in COMMANDS.items() if isinstance(entry, str)),
+    *([name, part] for name, entry in COMMANDS.items() if not isinstance(entry, str) for part in entry if part),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_exists_and_has_json(cli: Cli, path: list[str]) -> None:
+    assert "--json" in cli(*path, "--help").stdout
+
+
+def test_an_unknown_command_and_a_missing_argument_exit_2(cli: Cli) -> None:
+    cli("nope", code=2)
+    cli("eval", "nope", code=2)
+    cli("env", "info", code=2)
+
+
+def test_a_light_command_does_not_import_heavy_modules() -> None:
+    heavy = "('pyarrow', 'hatchling')"
+    code = f"import sys, envhub.cli.main, envhub.cli.login; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    assert printable("a\x1b]0;title\x07b\x9b31m\tc\n") == "a]0;titleb31m\tc\n"

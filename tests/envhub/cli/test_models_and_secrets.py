@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.envhub.cli.conftest import Cli
+
+
+def test_secrets_go_in_by_standard_input_and_never_come_out(cli: Cli) -> None:
+    result = cli("secret", "set", "MY_KEY", stdin="very-secret\n")
+    assert "very-secret" not in result.output
+    (listed,) = cli.json("secret", "list")
+    assert listed["name"] == "MY_KEY"
+    assert "very-secret" not in str(listed)
+    cli("secret", "delete", "MY_KEY")
+    assert cli.json("secret", "list") == []
+
+
+def test_an_empty_secret_is_refused(cli: Cli) -> None:
+    cli("secret", "set", "MY_KEY", stdin="", code=2)
+
+
+def test_a_model_is_added_shown_and_removed(cli: Cli) -> None:
+    cli.environ["THEIR_KEY"] = "sk-very-secret"
+    arguments = ("--base-url", "https://models.example/v1", "-m", "big", "--key-var", "THEIR_KEY", "--no-test")
+    assert cli.json("model", "add", "big", *arguments)["name"] == "big"
+    shown = cli("model", "show", "big").output
+    assert "models.example" in shown
+    assert "sk-very-secret" not in shown
+    assert [item["name"] for item in cli.json("model", "list") if item["owner"] == "alice"] == ["big"]
+    cli("model", "remove", "alice/big")
+    cli("model", "show", "big", code=1)
+
+
+def test_an_unset_key_variable_is_a_usage_error(cli: Cli) -> None:
+    cli("model", "add", "big", "--base-url", "https://models.example/v1", "--key-var", "NOT_THERE", code=2)
+
+
+def test_endpoints_are_imported_with_their_variants(cli: Cli) -> None:
+    entry = '[[endpoint]]\nendpoint_id = "big"\nmodel = "big-1"\nurl = "https://{}.example/v1"\nkey = "KEY"\n'
+    Path("endpoints.toml").write_text(entry.format("one") + entry.format("two"))
+    assert len(cli.json("model", "import", "endpoints.toml", "--no-test")["imported"]) == 1
+    assert len(cli.json("model", "show", "big")["variants"]) == 2
+
+
+def test_a_model_directory_is_uploaded(cli: Cli) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text('{"model_type": "tiny"}')
+    Path("model/model.safetensors").write_bytes(b"\0" * 64)
+    Path("model/tokenizer.json").write_text("{}")
+    view = cli.json("model", "import-dir", "tiny-copy", "model")
+    assert (view["name"], view["source"], view["engine"]) == ("tiny-copy", "local", "torch")

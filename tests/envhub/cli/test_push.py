@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from envhub.protocol.packages import VersionState
+
+from hub.registry.models import Version
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_user
+from tests.factories.packages import write_package
+
+
+def _push(cli: Cli, *arguments: str, code: int = 0) -> dict[str, object]:
+    return cli.json("push", *arguments, "--no-wait", code=code)  # type: ignore[no-any-return]
+
+
+def test_a_package_is_found_by_name_and_pushed(cli: Cli) -> None:
+    write_package(Path("environments"))
+    done = _push(cli, "tiny-env")
+    assert done["created"] is True
+    assert done["version"]["version"] == "0.1.0"  # type: ignore[index]
+    assert cli.json("env", "info", "tiny-env")["environment"]["latest_version"] in {"0.1.0", None}
+
+
+def test_the_same_content_again_changes_nothing(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    assert _push(cli, str(directory))["created"] is False
+
+
+def test_other_content_under_the_same_version_is_refused_with_a_hint(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    (directory / "tiny_env.py").write_text("# changed\n" + (directory / "tiny_env.py").read_text())
+    assert "--bump" in cli("push", str(directory), "--no-wait", code=1).stderr
+
+
+def test_bump_raises_the_version_and_a_failed_push_puts_it_back(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    assert _push(cli, str(directory), "--bump", "minor")["version"]["version"] == "0.2.0"  # type: ignore[index]
+    before = (directory / "pyproject.toml").read_text()
+    cli("push", str(directory), "--bump", "major", "--owner", "nobody-here", "--no-wait", code=1)
+    assert (directory / "pyproject.toml").read_text() == before
+
+
+def test_waiting_reports_an_invalid_build_with_exit_1(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    Version.objects.update(state=VersionState.INVALID.value)
+    assert "invalid" in cli("push", str(directory), code=1).output
+
+
+def test_waiting_reports_a_ready_build(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    Version.objects.update(state=VersionState.READY.value)
+    assert "ready" in cli("push", str(directory)).stdout
+
+
+def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
+    cli("env", "info", "alice/nothing", code=1)
+
+
+def test_a_private_environment_is_absent_for_others(cli: Cli, make_cli: MakeCli) -> None:
+    _push(cli, str(write_package(Path("environments"))), "--visibility", "private")
+    bob = make_cli(make_user("bob"))
+    bob("env", "info", "alice/tiny-env", code=1)
+    assert bob.json("env", "list") == []
+
+
+def test_pull_gives_back_the_source(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    cli("pull", "alice/tiny-env", "elsewhere")
+    assert Path("elsewhere/tiny_env.py").read_text() == (directory / "tiny_env.py").read_text()
+    assert "not empty" in cli("pull", "alice/tiny-env", "elsewhere", code=2).stderr
+
+
+def test_files_are_listed_and_printed(cli: Cli) -> None:
+    _push(cli, str(write_package(Path("environments"))))
+    assert "tiny_env.py" in {item["path"] for item in cli.json("env", "files", "alice/tiny-env@0.1.0")}
+    assert "load_environment" in cli("env", "files", "alice/tiny-env@0.1.0", "tiny_env.py").stdout
+
+
+def test_versions_are_yanked_unyanked_and_deleted(cli: Cli) -> None:
+    _push(cli, str(write_package(Path("environments"))))
+    assert cli.json("env", "yank", "tiny-env@0.1.0", "--reason", "broken")["yanked"] is True
+    assert cli.json("env", "unyank", "tiny-env@0.1.0")["yanked"] is False
+    cli("env", "yank", "tiny-env", code=2)
+    cli("env", "delete", "tiny-env@0.1.0", "--yes")
+    assert cli.json("env", "versions", "tiny-env") == []
+
+
+def test_visibility_and_description_are_changed(cli: Cli) -> None:
+    _push(cli, str(write_package(Path("environments"))))
+    cli("env", "set", "tiny-env", "--visibility", "private", "--description", "New words")
+    view = cli.json("env", "info", "tiny-env")["environment"]
+    assert (view["visibility"], view["description"]) == ("private", "New words")
+
+
+def test_a_push_shows_up_as_a_build_run(cli: Cli) -> None:
+    run_id = _push(cli, str(write_package(Path("environments"))))["build_run_id"]
+    assert cli.json("run", "show", str(run_id))["kind"] == "build"
+    assert str(run_id) in {run["id"] for run in cli.json("run", "list", "--kind", "build")}
+    assert cli.json("run", "logs", str(run_id))["run_id"] == run_id
+    assert cli.json("run", "cancel", str(run_id))["state"] == "cancelled"

@@ -1,0 +1,168 @@
+"""The commands of `hub train` and `hub deploy` against a fake hub; test_training_on_a_hub has the real one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envhub.cli.main import app
+from envhub.cli.session import Session
+from envhub.protocol.runs import RunState
+from typer.testing import CliRunner, Result
+
+from tests.fakes.training_hub import TrainingHub
+
+TOML = 'model = "hub/tiny"\nenv_files = ["s.env"]\n[sampling]\nmax_tokens = 8\n[[env]]\nid = "reverse-text"\n'
+
+
+@dataclass
+class Trainer:
+    """Runs `hub ...` against the fake, in an empty directory with a train.toml."""
+
+    hub: TrainingHub = field(default_factory=TrainingHub)
+
+    def __call__(self, *arguments: str, code: int = 0) -> Result:
+        environ = {"HUB_URL": "http://hub.test", "HUB_TOKEN": "hub_x"}
+        session = Session(self.hub.transport, environ, Path("none.toml"))
+        result = CliRunner().invoke(app, list(arguments), obj=session, catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code).stdout)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("envhub.cli.train_follow.POLL_SECONDS", 0.0)
+    Path("train.toml").write_text(TOML)
+    Path("s.env").write_text("# mine\nexport TOOL_KEY='v 1'\n\nOTHER=2\n")
+    return Trainer()
+
+
+def test_a_run_is_submitted_as_written_with_the_values_of_its_env_files(hub: Trainer) -> None:
+    hub("train", "run", "train.toml", "--no-wait")
+    (request,) = hub.hub.requests
+    assert (request.toml, request.env) == (TOML, {"TOOL_KEY": "v 1", "OTHER": "2"})
+
+
+def test_a_followed_run_prints_each_step_and_what_came_of_it(hub: Trainer) -> None:
+    result = hub("train", "run", "train.toml")
+    assert [f"step {step}/3" in result.stderr for step in (1, 2, 3)] == [True] * 3
+    assert "evaluation eval-env at step 10: 0.5 ± 0.1 (120 rollouts, 1 failed)" in result.stderr
+    assert "alice/sort" in result.stdout
+
+
+def test_a_failed_run_says_why_and_exits_1(hub: Trainer) -> None:
+    hub.hub.end = RunState.FAILED
+    result = hub("train", "run", "train.toml", code=1)
+    assert "it broke" in result.stderr
+    assert "mend it" in result.stderr
+
+
+def test_a_wrong_file_exits_2_before_the_hub_is_asked(hub: Trainer) -> None:
+    Path("train.toml").write_text(TOML + "ratoi = 1\n")
+    result = hub("train", "run", "train.toml", code=2)
+    assert "line 7, env[0].ratoi: is unknown. Did you mean 'ratio'?" in result.stderr
+    assert hub.hub.requests == []
+
+
+def test_check_predicts_needs_and_says_what_it_assumed(hub: Trainer) -> None:
+    value = hub.json("train", "check", "train.toml")
+    assert value["estimate"]["parameters"] == pytest.approx(426_000, rel=0.01)
+    assert any("max_input_tokens" in text for text in value["estimate"]["assumptions"])
+    assert "at most" in hub("train", "check", "train.toml").stdout
+
+
+def test_check_reads_the_shape_from_a_config_json(hub: Trainer) -> None:
+    shape = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128}
+    Path("config.json").write_text(json.dumps({**shape, "vocab_size": 100}))
+    value = hub.json("train", "check", "train.toml", "--model-config", "config.json")
+    assert value["estimate"]["parameters"] == 2 * (64 * 16 * 16 + 3 * 64 * 128) + 2 * 100 * 64
+
+
+def test_check_says_which_gpus_the_run_would_ask_for(hub: Trainer) -> None:
+    text = Path("train.toml").read_text()
+    assert hub.json("train", "check", "train.toml")["gpus"] == {"count": 0, "memory_mb": 0}
+    Path("large.toml").write_text(text.replace("hub/tiny", "Qwen/Qwen3-4B"))
+    assert hub.json("train", "check", "large.toml")["gpus"]["count"] == 1
+    assert "on one worker" in hub("train", "check", "large.toml").stdout
+
+
+def test_init_writes_a_file_that_is_accepted_and_submits_it(hub: Trainer) -> None:
+    hub("train", "init", "--env", "reverse-text", "--model", "hub/tiny", "--batch", "64", "--yes", "--no-wait")
+    text = Path("configs/train/reverse-text.toml").read_text()
+    assert "batch_size = 64 " in text
+    assert hub.hub.requests[0].toml == text
+
+
+def test_init_overwrites_nothing_and_needs_a_model(hub: Trainer) -> None:
+    hub("train", "init", "--env", "reverse-text", "--path", "train.toml", "--model", "m", code=2)
+    assert "which model?" in hub("train", "init", "--env", "reverse-text", code=2).stderr
+
+
+def test_metrics_show_the_course_of_the_reward(hub: Trainer) -> None:
+    hub("train", "run", "train.toml")
+    assert "reward ▁▅█ 0.750 (first 0.250)" in hub("train", "metrics", "t1").stdout
+    assert [step["step"] for step in hub.json("train", "metrics", "t1", "--after", "1")] == [2, 3]
+
+
+def test_a_rollout_is_shown_as_conversation_or_token_by_token(hub: Trainer) -> None:
+    assert "reverse: cd" in hub("train", "rollouts", "t1", "0", "--step", "3").stdout
+    first, second = hub.json("train", "rollouts", "t1", "0", "--step", "3", "--tokens")
+    assert (first["text"], first["trained"], first["advantage"], first["ratio"]) == (
+        "d",
+        "yes",
+        0.5,
+        pytest.approx(1.4918, rel=1e-4),
+    )
+    assert (second["text"], second["trained"], second["version"]) == ("c", "", 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("show", "t1"),
+        ("rollouts", "t1"),
+        ("checkpoints", "t1"),
+        ("metrics", "t1"),
+        ("stop", "t1"),
+        ("delete", "t1", "--yes"),
+        ("export", "t1"),
+        ("resume", "t1", "--no-wait"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_works_for_people_and_for_programs(hub: Trainer, arguments: tuple[str, ...]) -> None:
+    hub("train", *arguments)
+    hub.json("train", *arguments)
+
+
+def test_an_export_is_written_to_its_file(hub: Trainer) -> None:
+    hub("train", "export", "t1", "-o", "out.jsonl")
+    assert Path("out.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_a_deployment_is_created_listed_and_deleted_by_its_models_name(hub: Trainer) -> None:
+    assert "http://hub.test/inference/v1" in hub("deploy", "create", "sort").stdout
+    assert [item["model"] for item in hub.json("deploy", "list")] == ["alice/sort"]
+    hub("deploy", "delete", "alice/sort")
+    assert hub.json("deploy", "list") == []
+    assert "no deployment is called" in hub("deploy", "delete", "sort", code=2).stderr
+
+
+def test_a_model_that_is_a_directory_must_be_one(hub: Trainer) -> None:
+    Path("train.toml").write_text(TOML.replace("hub/tiny", "./nothing"))
+    assert "no model directory" in hub("train", "run", "train.toml", code=2).stderr
+
+
+def test_an_env_file_that_is_absent_or_broken_is_named(hub: Trainer) -> None:
+    Path("s.env").write_text("A=1\nlower=2\n")
+    assert "s.env, line 2" in hub("train", "check", "train.toml", code=2).stderr
+    Path("s.env").unlink()
+    assert "cannot read s.env" in hub("train", "check", "train.toml", code=2).stderr

@@ -1,0 +1,127 @@
+"""`hub train`, `hub deploy` and `hub eval` on adapters, against the real hub; its worker is played by the tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from django.utils import timezone
+from envhub.protocol.runs import RunState
+from envhub.protocol.training import EvaluationReport
+from envhub.protocol.training_metrics import EvaluationPoint
+
+from hub.runs.models import Run
+from hub.runs.services import end_attempt
+from hub.training.models import TrainingRun
+from tests.envhub.cli.conftest import Cli
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.registry import create_ready_version
+from tests.factories.training_runs import (
+    adapter_report,
+    checkpoint_report,
+    create_trainable,
+    report,
+    start,
+    step_report,
+)
+
+pytestmark = pytest.mark.django_db
+TOML = 'name = "sort"\nmodel = "base"\nenv_files = ["s.env"]\nbatch_size = 8\nmax_steps = 3\n[[env]]\nid = "tiny-env"\n'
+
+
+@pytest.fixture
+def trainer(cli: Cli) -> Cli:
+    """Alice's command line beside a train.toml, with all that it names."""
+    create_ready_version(cli.user)
+    create_trainable(cli.user.owner)
+    Path("train.toml").write_text(TOML)
+    Path("s.env").write_text("TOOL_KEY=hush\n")
+    return cli
+
+
+@pytest.fixture
+def training(trainer: Cli) -> TrainingRun:
+    """A run that has reported two steps, a checkpoint and an adapter, and has ended."""
+    trainer("train", "run", "train.toml", "--no-wait")
+    made = TrainingRun.objects.get()
+    start(made)
+    for step in (1, 2):
+        report(made, step_report(step))
+    report(made, EvaluationReport(point=EvaluationPoint(label="val", step=2, reward_mean=0.5, rollouts=4)))
+    report(made, checkpoint_report(2))
+    report(made, adapter_report(2, final=True))
+    return made
+
+
+def test_a_submitted_run_is_queued_and_says_why_it_waits(trainer: Cli) -> None:
+    result = trainer("train", "run", "train.toml", "--no-wait")
+    training = TrainingRun.objects.get()
+    assert str(training.pk) in result.stdout
+    view = trainer.json("train", "show", str(training.pk))
+    assert (view["state"], view["waiting_for"], view["toml"]) == ("queued", "no train worker is online", TOML)
+    assert "hush" not in json.dumps(view)
+
+
+def test_what_the_hub_refuses_is_told(trainer: Cli) -> None:
+    Path("train.toml").write_text(TOML.replace("tiny-env", "no-env"))
+    assert "no environment alice/no-env" in trainer("train", "run", "train.toml", code=1).stderr
+    create_endpoint(trainer.user)
+    Path("train.toml").write_text(TOML.replace('"base"', '"alice/stub"'))
+    assert "cannot be trained" in trainer("train", "run", "train.toml", code=1).stderr
+
+
+def test_the_course_of_a_run_is_printed(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    assert [step["step"] for step in trainer.json("train", "metrics", key)] == [1, 2]
+    assert [row["index"] for row in trainer.json("train", "rollouts", key)] == [0, 1]
+    (token,) = trainer.json("train", "rollouts", key, "0", "--step", "2", "--tokens")
+    assert (token["trained"], token["advantage"]) == ("yes", 0.5)
+    assert [item["step"] for item in trainer.json("train", "checkpoints", key)] == [2]
+    assert [item["id"] for item in trainer.json("train", "list", "--model", "base")] == [key]
+    assert "alice/sort" in trainer("train", "show", key).stdout
+
+
+def test_exports_hold_metrics_and_rollouts(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    trainer("train", "export", key, "-o", "m.jsonl")
+    lines = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
+    assert [(line["step"], len(line["evaluations"])) for line in lines] == [(1, 0), (2, 1)]
+    trainer("train", "export", key, "--format", "parquet", "-o", "r.parquet")
+    assert pq.read_table("r.parquet").column("step").to_pylist() == [1, 1, 2, 2]
+    trainer("train", "export", key, "--format", "tensorboard", "-o", "t.tfevents")
+    assert b"brain.Event:2" in Path("t.tfevents").read_bytes()
+
+
+def test_a_run_is_stopped_resumed_and_deleted(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    assert "stopping" in trainer("train", "stop", key).stdout
+    cancel(training)
+    trainer("train", "resume", key, "--no-wait")
+    assert trainer.json("train", "show", key)["state"] == "queued"
+    assert "stopped" in trainer("train", "stop", key).stdout
+    trainer("train", "delete", key, "--yes")
+    assert trainer.json("train", "list") == []
+
+
+def cancel(training: TrainingRun) -> None:
+    """Its worker obeys."""
+    end_attempt(run=Run.objects.get(pk=training.run_id), to=RunState.CANCELLED, now=timezone.now())
+
+
+def test_an_adapter_is_listed_deployed_and_evaluated_by_name(trainer: Cli, training: TrainingRun) -> None:
+    models = {item["name"]: item for item in trainer.json("model", "list")}
+    assert (models["sort"]["base"], models["sort"]["parameters"]) == ("alice/base", 425_984)
+    assert "no train worker is online" in models["base"]["needs"]
+    assert "no serve worker is online" in trainer("deploy", "create", "sort").stdout
+    assert [item["base"] for item in trainer.json("deploy", "list")] == ["alice/base"]
+    trainer("eval", "run", "alice/tiny-env", "-m", "alice/sort", "--no-wait")
+    trainer("deploy", "delete", "sort")
+    assert trainer.json("deploy", "list") == []
+
+
+def test_a_strangers_run_does_not_exist(trainer: Cli, training: TrainingRun, make_cli) -> None:  # type: ignore[no-untyped-def]
+    stranger = make_cli(make_user("bob"))
+    assert "no such training run" in stranger("train", "show", str(training.pk), code=1).stderr

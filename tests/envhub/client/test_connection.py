@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from envhub.client import HubClient
+from envhub.client.connection import Retry
+from envhub.errors import (
+    Conflict,
+    ConnectionFailed,
+    EnvhubError,
+    Invalid,
+    NotAuthenticated,
+    NotFound,
+    RateLimited,
+    ServerError,
+)
+from envhub.protocol.accounts import TokenRequest
+
+ME = {"user": "alice", "owners": ["alice"], "scopes": ["read"]}
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+class Server:
+    """A scripted server: answers in turn, the last one for ever."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+        self.waits: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def client(self, token: str | None = "hub_secret") -> HubClient:
+        return HubClient("http://hub.test", token, httpx.MockTransport(self), Retry(sleep=self.waits.append))
+
+
+def _error(status: int, code: str = "some_code") -> httpx.Response:
+    body = {"error": {"code": code, "message": "what", "hint": "do this", "fields": {"a.b": "bad"}}}
+    return httpx.Response(status, json=body)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_reads_are_repeated_with_growing_waits(status: int) -> None:
+    server = Server(_error(status), _error(status), httpx.Response(200, json=ME))
+    assert server.client().accounts.me().user == "alice"
+    assert server.waits == [0.5, 1.0]
+
+
+def test_the_servers_own_wait_is_kept_to() -> None:
+    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200, json=ME))
+    server.client().accounts.me()
+    assert server.waits == [7.0]
+
+
+def test_a_write_that_may_have_arrived_is_not_repeated() -> None:
+    for answer in (_error(503), httpx.ReadTimeout("slow")):
+        server = Server(answer)
+        with pytest.raises((ServerError, ConnectionFailed)):
+            server.client().accounts.create_token(TokenRequest(name="x"))
+        assert len(server.requests) == 1
+
+
+def test_a_write_that_never_left_is_repeated() -> None:
+    server = Server(httpx.ConnectError("refused"))
+    with pytest.raises(ConnectionFailed) as caught:
+        server.client().accounts.create_token(TokenRequest(name="x"))
+    assert len(server.requests) == 5
+    assert "HUB_URL" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, NotAuthenticated), (404, NotFound), (409, Conflict), (422, Invalid), (429, RateLimited), (500, ServerError)],
+)
+def test_errors_carry_code_message_hint_and_fields(status: int, kind: type[EnvhubError]) -> None:
+    with pytest.raises(kind) as caught:
+        Server(_error(status)).client().accounts.me()
+    error = caught.value
+    assert (error.code, error.message, error.hint, error.fields) == ("some_code", "what", "do this", {"a.b": "bad"})
+
+
+def test_errors_survive_a_process_boundary() -> None:
+    with pytest.raises(NotFound) as caught:
+        Server(_error(404)).client().accounts.me()
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), again.message, again.hint, again.status) == (NotFound, "what", "do this", 404)
+
+
+def test_a_page_that_is_no_hub_is_named() -> None:
+    with pytest.raises(ServerError) as caught:
+        Server(httpx.Response(200, text="<html>hello</html>")).client().accounts.me()
+    assert caught.value.code == "bad_answer"
+
+
+def test_lists_follow_their_pages() -> None:
+    run = {
+        "id": "r",
+        "kind": "eval",
+        "state": "queued",
+        "owner": "a",
+        "created_by": "a",
+        "subject": "s",
+        "subject_url": "",
+        "queue": "eval",
+        "attempt": 0,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    pages = [
+        httpx.Response(200, json={"items": [run], "next": "https://elsewhere.test/api/v1/runs?before=1"}),
+        httpx.Response(200, json={"items": [run], "next": None}),
+    ]
+    server = Server(*pages)
+    assert len(list(server.client().runs.list())) == 2
+    assert str(server.requests[1].url) == "http://hub.test/api/v1/runs?before=1"
+
+
+def test_a_download_follows_a_redirect_without_the_token_and_checks_the_hash(tmp_path: Path) -> None:
+    data = b"x" * 100_000
+    moved = httpx.Response(302, headers={"Location": "https://storage.test/blob?signature=1"})
+    server = Server(moved, httpx.Response(200, content=data))
+    client = server.client()
+    client.blobs.download("/environments/a/b/x", tmp_path / "file", hashlib.sha256(data).hexdigest())
+    assert (tmp_path / "file").read_bytes() == data
+    assert server.requests[0].headers["authorization"] == "Bearer hub_secret"
+    assert "authorization" not in server.requests[1].headers
+
+
+def test_a_download_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EnvhubError, match="not what the hub promised"):
+        Server(httpx.Response(200, content=b"evil")).client().blobs.download("/x", tmp_path / "file", "0" * 64)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_watched_across_a_restart_of_the_hub() -> None:
+    run = {
+        "id": "r",
+        "kind": "eval",
+        "owner": "a",
+        "created_by": "a",
+        "subject": "s",
+        "subject_url": "",
+        "queue": "eval",
+        "attempt": 0,
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    down = [httpx.ConnectError("refused") for _ in range(12)]
+    running, done = (httpx.Response(200, json={**run, "state": state}) for state in ("running", "succeeded"))
+    server = Server(running, *down, done)
+    states = [item.state for item in server.client().runs.watch("r", sleep=server.waits.append)]
+    assert states == ["running", "succeeded"]

@@ -1,0 +1,75 @@
+"""`endpoints.toml` files of verifiers become models; variants get their URLs and headers."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.client.endpoints import endpoint_headers, endpoint_url, model_name, read_endpoints
+from envhub.errors import UsageError
+from envhub.protocol.models import EndpointKind, TargetVariant
+
+TWO_VARIANTS = """
+[[endpoint]]
+endpoint_id = "Qwen/Qwen3.5-4B"
+model = "qwen"
+url = "https://a.example/v1"
+key = "A_KEY"
+
+[[endpoint]]
+endpoint_id = "Qwen/Qwen3.5-4B"
+model = "qwen"
+api_base_url = "https://b.example/v1"
+api_key_var = "UNSET"
+extra_headers = { "X-Team" = "rl" }
+
+[[endpoint]]
+endpoint_id = "claude"
+model = "claude-x"
+url = "https://api.anthropic.com"
+key = "A_KEY"
+type = "anthropic_messages"
+"""
+
+
+def test_entries_of_one_id_become_variants_of_one_model() -> None:
+    first, second = read_endpoints(TWO_VARIANTS, {"A_KEY": "secret"})
+    assert (first.name, [v.base_url for v in first.variants]) == (
+        "qwen-qwen3.5-4b",
+        ["https://a.example/v1", "https://b.example/v1"],
+    )
+    assert [v.api_key for v in first.variants] == ["secret", None]
+    assert first.variants[1].headers == {"X-Team": "rl"}
+    assert (second.name, second.variants[0].kind) == ("claude", EndpointKind.ANTHROPIC)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[endpoint]]\nmodel='m'\nurl='u'\nkey='k'", "endpoint_id missing"),
+        ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nkey='k'", "url missing"),
+        ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nurl='u'\nkey='k'\ntyp='x'", "unknown key 'typ'"),
+        ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nurl='u'\napi_base_url='v'\nkey='k'", "differ"),
+        ("[[endpoint]]\nendpoint_id='e'\nmodel=1\nurl='u'\nkey='k'", "model"),
+        ("endpoint = 3", "expected"),
+        ("[[", "endpoints.toml"),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_endpoints(text, {})
+
+
+def test_a_model_name_keeps_what_it_can() -> None:
+    assert model_name("GPT-4.1 mini!") == "gpt-4.1-mini"
+
+
+@pytest.mark.parametrize("base", ["https://api.anthropic.com", "https://api.anthropic.com/v1/"])
+def test_an_anthropic_base_url_may_end_in_v1_or_not(base: str) -> None:
+    variant = TargetVariant(kind=EndpointKind.ANTHROPIC, base_url=base, model="m", api_key="k")
+    assert endpoint_url(variant, "messages") == "https://api.anthropic.com/v1/messages"
+    assert endpoint_headers(variant)["x-api-key"] == "k"
+
+
+def test_an_openai_variant_sends_its_key_as_a_bearer_token() -> None:
+    variant = TargetVariant(kind=EndpointKind.OPENAI, base_url="https://a.example/v1/", model="m", api_key="k")
+    assert endpoint_url(variant, "chat/completions") == "https://a.example/v1/chat/completions"
+    assert endpoint_headers(variant) == {"authorization": "Bearer k"}

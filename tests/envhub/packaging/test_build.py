@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from envhub.errors import PackageError
+from envhub.packaging.archives import safe_members
+from envhub.packaging.build import build_package, is_plain_hatchling
+from envhub.packaging.git_state import read_git_state
+from envhub.packaging.project import bump_version, next_version, read_project
+
+from tests.factories.packages import sha256, write_package
+
+
+def test_a_package_is_built_twice_to_the_same_bytes(tmp_path: Path) -> None:
+    project = read_project(write_package(tmp_path))
+    first, second = (build_package(project, tmp_path / name) for name in ("one", "two"))
+    assert (sha256(first.wheel), sha256(first.sdist)) == (sha256(second.wheel), sha256(second.sdist))
+    assert "tiny_env.py" in {member.path for member in safe_members(first.wheel)}
+    assert (first.metadata.name, first.metadata.version, first.warnings) == ("tiny-env", "0.1.0", ())
+
+
+def test_another_backend_is_built_in_isolation(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    (directory / "backend.py").write_text(_BACKEND)
+    text = (directory / "pyproject.toml").read_text()
+    old = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+    new = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (directory / "pyproject.toml").write_text(text.replace(old, new))
+    with pytest.raises(PackageError, match="this backend says no"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+_BACKEND = """
+import os
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    assert os.environ["SOURCE_DATE_EPOCH"]
+    raise SystemExit("this backend says no")
+build_sdist = build_wheel
+"""
+
+
+def test_hooks_and_plugins_leave_the_fast_path() -> None:
+    system = {"requires": ["hatchling>=1"], "build-backend": "hatchling.build"}
+    assert is_plain_hatchling({"build-system": system})
+    assert not is_plain_hatchling({"build-system": {**system, "requires": ["hatchling", "hatch-vcs"]}})
+    assert not is_plain_hatchling({"build-system": {**system, "requires": ["hatchling<1"]}})
+    assert not is_plain_hatchling({"build-system": system, "tool": {"hatch": {"build": {"hooks": {"custom": {}}}}}})
+
+
+@pytest.mark.parametrize("name", [".env", "id_rsa", "sub/credentials.json"])
+def test_files_that_look_like_secrets_are_refused(tmp_path: Path, name: str) -> None:
+    directory = write_package(tmp_path, files={name: "x"})
+    text = (directory / "pyproject.toml").read_text()
+    (directory / "pyproject.toml").write_text(text.replace("include = [", f'include = ["{name}", '))
+    with pytest.raises(PackageError, match="look like secrets"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    (directory / "data").symlink_to("/etc")
+    with pytest.raises(PackageError, match="data is a symbolic link"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+def test_a_direct_reference_is_refused(tmp_path: Path) -> None:
+    extra = "[tool.hatch.metadata]\nallow-direct-references = true\n"
+    directory = write_package(tmp_path, dependencies=["x @ https://127.0.0.1/x.whl"], pyproject_extra=extra)
+    with pytest.raises(PackageError, match="direct reference"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+def test_a_missing_readme_is_a_warning(tmp_path: Path) -> None:
+    built = build_package(read_project(write_package(tmp_path, readme=None)), tmp_path / "out")
+    assert "no README" in built.warnings[0]
+
+
+def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(PackageError) as caught:
+        read_project(tmp_path)
+    assert "hub init" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("version", "part", "expected"),
+    [
+        ("1.2.3", "patch", "1.2.4"),
+        ("1.2.3", "minor", "1.3.0"),
+        ("1.2.3", "major", "2.0.0"),
+        ("1.2.3rc1", "patch", "1.2.3"),
+    ],
+)
+def test_versions_are_bumped(version: str, part: str, expected: str) -> None:
+    assert next_version(version, part) == expected
+
+
+def test_a_bump_keeps_the_rest_of_pyproject(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    before = (directory / "pyproject.toml").read_text()
+    assert bump_version(read_project(directory), "minor").version == "0.2.0"
+    assert (directory / "pyproject.toml").read_text() == before.replace('"0.1.0"', '"0.2.0"')
+
+
+def test_git_state_tells_commit_and_dirty(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    assert read_git_state(directory) is None
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-q", "-m", "x"]):
+        subprocess.run(["git", *command], cwd=directory, check=True)
+    clean = read_git_state(directory)
+    assert clean is not None
+    assert (clean.dirty, clean.branch, len(clean.commit)) == (False, "main", 40)
+    (directory / "new.py").touch()
+    dirty = read_git_state(directory)
+    assert dirty is not None
+    assert dirty.dirty

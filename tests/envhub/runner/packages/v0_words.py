@@ -1,0 +1,67 @@
+"""A v0 environment with everything that can go wrong, chosen by the prompt's text or by an argument."""
+
+import asyncio
+import os
+import time
+
+import verifiers as vf
+from datasets import Dataset
+
+
+def load_environment(n: int = 5, mode: str = "plain", **kwargs):
+    rows = [{"question": f"say {i}", "answer": str(i), "info": {"mode": mode}} for i in range(n)]
+    dataset = Dataset.from_list(rows)
+
+    async def length(completion) -> float:
+        if mode == "hanging-reward":
+            await asyncio.sleep(3600)
+        return float(len(completion))
+
+    def exact(completion, answer, state) -> float:
+        if mode == "bad-reward":
+            raise ValueError("the reward broke")
+        if mode == "no-number":
+            return None
+        if mode == "blocking-reward":
+            time.sleep(3600)
+        if mode == "spinning-reward":
+            while True:
+                pass
+        if mode == "exit-in-reward":
+            raise SystemExit(3)
+        return 1.0 if completion else 0.0
+
+    async def best(completions, states) -> list[float]:
+        if mode == "bad-group":
+            raise RuntimeError("the group reward broke")
+        return [1.0 / (1 + index) for index in range(len(states))]
+
+    functions = [exact, length] if mode not in ("group", "bad-group", "group-one-breaks") else [exact, best]
+    rubric = vf.Rubric(funcs=functions, weights=[1.0, 0.5])
+    if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang"):
+        return Breaking(dataset=dataset, rubric=rubric, mode=mode)
+    return vf.SingleTurnEnv(dataset=dataset, rubric=rubric, system_prompt="Be brief.")
+
+
+class Breaking(vf.MultiTurnEnv):
+    seen = 0
+
+    def __init__(self, mode, **kwargs):
+        super().__init__(max_turns=3, **kwargs)
+        self.mode = mode
+
+    async def env_response(self, messages, state, **kwargs):
+        type(self).seen += 1
+        if self.mode == "env-error" or (self.mode == "group-one-breaks" and self.seen == 1):
+            raise KeyError("no such key")
+        if self.mode == "env-exit":
+            raise SystemExit(4)
+        if self.mode == "blocking-env":
+            time.sleep(3600)  # noqa: ASYNC251 - on purpose
+        if self.mode == "hang":
+            await asyncio.sleep(3600)
+        return [{"role": "user", "content": "go on"}]
+
+    @vf.teardown
+    async def goodbye(self):
+        print("teardown ran", os.getpid())

@@ -1,0 +1,97 @@
+"""What goes wrong while a package loads is named, so that its author can act."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envhub.runner import loading
+
+
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str) -> str:
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def code_of(error: BaseException, **command: Any) -> str:
+    return loading.explain(error, command).code
+
+
+def test_an_import_error_carries_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = package(tmp_path, monkeypatch, "import not_there_at_all\n", "imports_nothing")
+    with pytest.raises(loading.LoadError) as caught:
+        loading.import_module(name)
+    assert caught.value.code == "import_error"
+    assert "not_there_at_all" in caught.value.trace
+
+
+def test_a_package_that_exits_is_an_import_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = package(tmp_path, monkeypatch, "raise SystemExit(1)\n", "exits_at_once")
+    with pytest.raises(loading.LoadError, match="SystemExit"):
+        loading.import_module(name)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AttributeError("module 'verifiers' has no attribute 'MCPEnv'"),
+        ImportError("cannot import name 'Taskset' from 'verifiers' (/x/__init__.py)"),
+        ModuleNotFoundError("No module named 'verifiers.v1'", name="verifiers.v1"),
+    ],
+)
+def test_a_missing_name_of_the_library_asks_for_another_release(error: Exception) -> None:
+    assert code_of(error) == "no_verifiers_name"
+
+
+def test_a_data_set_out_of_reach_is_named_with_the_command_that_cures_it() -> None:
+    kind = type("DatasetNotFoundError", (FileNotFoundError,), {"__module__": "datasets.exceptions"})
+    failure = loading.explain(kind("Dataset 'openai/gsm8k' doesn't exist on the Hub or cannot be accessed."), {})
+    assert failure.code == "dataset_needs_network"
+    assert "hub data add openai/gsm8k" in failure.hint
+
+
+def test_the_data_set_is_named_by_the_error_that_knows_it_not_by_what_wraps_it() -> None:
+    error = RuntimeError("Failed to load environment 'my_env'")
+    error.__cause__ = ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub (LocalEntryNotFoundError)")
+    assert "hub data add openai/gsm8k" in loading.explain(error, {}).hint
+
+
+@pytest.mark.parametrize("name", ["'words'", "\x1b[93mwords\x1b[0m"])
+def test_a_corpus_out_of_reach_is_named(name: str) -> None:
+    text = f"\n****\n  Resource {name} not found.\n  Please use the NLTK Downloader to obtain the resource:\n"
+    failure = loading.explain(LookupError(text), {})
+    assert (failure.code, "corpus words " in failure.message) == ("corpus_needs_network", True)
+    assert "nltk.data.path" in failure.hint
+    assert code_of(LookupError("Resource gone")) == "load_failed"
+
+
+def test_a_missing_key_asks_for_a_secret() -> None:
+    kind = type("MissingKeyError", (ValueError,), {"keys": ["API_TOKEN"]})
+    failure = loading.explain(kind("missing"), {})
+    assert (failure.code, failure.message) == ("missing_secret", "the environment needs API_TOKEN")
+
+
+def test_anything_else_is_a_failed_load_with_its_root_cause() -> None:
+    try:
+        raise RuntimeError("wrapped") from ZeroDivisionError("division by zero")
+    except RuntimeError as error:
+        failure = loading.explain(error, {})
+    assert (failure.code, failure.message.split(": ", 1)[1]) == ("load_failed", "ZeroDivisionError: division by zero")
+
+
+def test_clients_that_packages_build_reach_the_judges_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "PRIME_INFERENCE_URL", "PRIME_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "the starter's own")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    loading.set_defaults("http://127.0.0.1:8000/judge/v1")
+    environ = loading.os.environ
+    assert environ["OPENAI_BASE_URL"] == environ["PRIME_INFERENCE_URL"] == "http://127.0.0.1:8000/judge/v1"
+    assert environ["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8000/judge"
+    assert environ["OPENAI_API_KEY"] == "the starter's own"
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "PRIME_INFERENCE_URL", "PRIME_API_KEY"):
+        monkeypatch.delenv(name)

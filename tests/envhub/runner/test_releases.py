@@ -1,0 +1,144 @@
+"""What can go wrong in an environment is told apart, the same under every release that is supported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from envhub.protocol.runner import Fatal, Group, Hello, Policy, Shutdown
+
+from tests.envhub.runner.runner_process import RunnerProcess, group
+from tests.envhub.runner.venvs import python_of
+from tests.fakes.policy_endpoint import Answer, PolicyEndpoint
+
+pytestmark = pytest.mark.verifiers
+SAMPLE = ("0.1.14",)  # `make test-matrix` runs the others too; tests/e2e runs packages of each generation
+LEGACY = [
+    release if release in SAMPLE else pytest.param(release, marks=pytest.mark.matrix)
+    for release in ("0.1.10", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
+]
+CURRENT = ["0.4.0", pytest.param("0.3.1", marks=pytest.mark.matrix)]
+KINDS = {
+    "bad-reward": "verifier",
+    "no-number": "verifier",
+    "blocking-reward": "verifier",
+    "hanging-reward": "verifier",
+    "exit-in-reward": "verifier",
+    "bad-group": "verifier",
+    "env-error": "environment",
+    "env-exit": "environment",
+    "blocking-env": "limit",
+    "hang": "limit",
+}
+
+
+@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("mode", KINDS)
+async def test_a_failure_of_a_legacy_environment_has_its_kind_and_no_reward(release: str, mode: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("v0_words", env_args={"mode": mode}), Hello)
+        records = await runner.rollouts(group(endpoint.base_url, n=2, deadline_s=5))
+    assert [(record.reward, record.failure and record.failure.kind) for record in records] == [(None, KINDS[mode])] * 2
+
+
+@pytest.mark.parametrize("release", LEGACY)
+async def test_one_broken_rollout_of_a_group_leaves_the_others_scored(release: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("v0_words", env_args={"mode": "group-one-breaks"}), Hello)
+        records = await runner.rollouts(group(endpoint.base_url, n=3, deadline_s=30))
+    assert sorted(record.outcome.value for record in records) == ["failed", "ok", "ok"]
+
+
+async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
+    """Run a group of two against a server that only notes the rollout in the URL; what it saw."""
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.match_info["rollout"])
+        message = {"role": "assistant", "content": "hello"}
+        choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        body = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": choices, "usage": usage}
+        return web.json_response(body)
+
+    app = web.Application()
+    app.router.add_post("/r/{rollout}/v1/chat/completions", answer)
+    async with TestServer(app) as server, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load(module, **load), Hello)
+        policy = Policy(base_url=str(server.make_url("/r/")) + "{rollout}/v1", model="stub")
+        records = await runner.rollouts(Group(id="g", example=0, n=2, first_index=3, policy=policy))
+    assert [record.outcome.value for record in records] == ["ok", "ok"]
+    return sorted(seen)
+
+
+@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("mode", ["plain", "group"])
+async def test_every_rollout_of_a_legacy_environment_has_its_own_url(release: str, mode: str) -> None:
+    assert await rollouts_seen(release, "v0_words", env_args={"mode": mode}) == ["g.3", "g.4"]
+
+
+@pytest.mark.parametrize("release", CURRENT)
+async def test_every_rollout_of_a_current_taskset_has_its_own_url(release: str) -> None:
+    assert await rollouts_seen(release, "current_words") == ["g.3", "g.4"]
+
+
+@pytest.mark.parametrize("release", CURRENT)
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        ("bad-reward", "verifier"),
+        ("blocking-reward", "verifier"),
+        ("hanging-reward", "verifier"),
+        ("env-error", "environment"),
+        ("hang", "limit"),
+    ],
+)
+async def test_a_failure_of_a_current_taskset_has_its_kind(release: str, mode: str, kind: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("current_words", taskset={"mode": mode}), Hello)
+        records = await runner.rollouts(group(endpoint.base_url, n=2, deadline_s=5))
+    assert [(record.reward, record.failure and record.failure.kind) for record in records] == [(None, kind)] * 2
+
+
+@pytest.mark.parametrize("release", CURRENT)
+async def test_a_tasksets_own_limit_for_scoring_gives_no_partial_reward(release: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        load = {"taskset": {"mode": "hanging-reward"}, "harness": {"timeout": {"scoring": 0.2}}}
+        assert isinstance(await runner.load("current_words", **load), Hello)
+        (record,) = await runner.rollouts(group(endpoint.base_url, deadline_s=60))
+    assert record.failure is not None
+    assert (record.reward, record.failure.kind, record.failure.type) == (None, "verifier", "ScoringTimeout")
+
+
+@pytest.mark.parametrize("release", CURRENT)
+async def test_a_truncated_rollout_keeps_its_reward_and_says_so(release: str) -> None:
+    cut = lambda body: Answer("half a", finish_reason="length")  # noqa: E731
+    async with PolicyEndpoint(answer=cut) as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("current_words"), Hello)
+        (record,) = await runner.rollouts(group(endpoint.base_url))
+    assert (record.outcome.value, record.reward) == ("truncated", 2.0)
+
+
+async def test_a_load_environment_on_a_release_without_it_is_a_mismatch() -> None:
+    async with RunnerProcess(python_of("0.4.0")) as runner:
+        event = await runner.load("plain_loader")
+    assert isinstance(event, Fatal)
+    assert event.failure.code == "verifiers_generation_mismatch"
+
+
+async def test_tables_that_a_config_class_refuses_are_named_by_path() -> None:
+    async with RunnerProcess(python_of("0.4.0")) as runner:
+        event = await runner.load("current_words", taskset={"num_tasks": "many"})
+    assert isinstance(event, Fatal)
+    assert (event.failure.code, event.failure.message.split(":")[0]) == ("bad_arguments", "taskset.num_tasks")
+
+
+async def test_shutdown_runs_the_teardown_and_exits_cleanly() -> None:
+    async with PolicyEndpoint(), RunnerProcess(python_of("0.1.14")) as runner:
+        await runner.load("v0_words", env_args={"mode": "hang"})
+        await runner.send(Shutdown())
+        assert await runner.process.wait() == 0
+        await runner._drain
+    assert b"teardown ran" in runner.log

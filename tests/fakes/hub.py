@@ -1,0 +1,255 @@
+"""A hub as a worker sees it: join, claim, lease, log, blobs, segments; it can be away, or take a lease back."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from aiohttp import web
+from envhub.packaging.segments import read_segment
+from envhub.protocol.evals import SegmentRequest
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runs import Claim, ClaimableReply, ClaimRequest, FinishRequest, JoinRequest, Progress, RunKind
+
+Body = dict[str, Any]
+
+
+@dataclass
+class FakeRun:
+    """One run and everything that was reported on it."""
+
+    id: str
+    kind: RunKind = RunKind.EVAL
+    payload: Body = field(default_factory=dict)
+    queue: str = "eval"
+    gpus: GpuNeed = field(default_factory=GpuNeed)
+    given: tuple[int, ...] = ()  # free MB of the GPUs that its worker has set aside
+    attempt: int = 0
+    state: str = "queued"
+    cancel: bool = False
+    log: str = ""
+    progress: list[Progress] = field(default_factory=list)
+    finish: FinishRequest | None = None
+    requeues: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
+class FakeHub:
+    """The server. `away` answers every call with 503; `lease_seconds` is what claims get."""
+
+    away: bool = False
+    lease_seconds: float = 3.0
+    broker_url: str = ""
+    broker_options: Body = field(default_factory=dict)
+    polls: int = 0
+    runs: dict[str, FakeRun] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    rows: dict[tuple[int, int], Body] = field(default_factory=dict)  # (example, rollout) -> index row
+    totals: list[int | None] = field(default_factory=list)
+    joins: list[JoinRequest] = field(default_factory=list)
+    training: list[tuple[str, Body]] = field(default_factory=list)  # what training runs reported, in order
+    segments: int = 0
+    fail_next_uploads: int = 0
+    lose_next_segment_answers: int = 0
+    url: str = ""
+    _runner: web.AppRunner | None = None
+    port: int = 0
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=256 * 1024**2, middlewares=[self._absence])
+        post, api = app.router.add_post, "/api/v1"
+        post(f"{api}/workers/join", self._join)
+        app.router.add_get(f"{api}/workers/{{worker}}/claimable", self._claimable)
+        for name in ("claim", "start", "heartbeat", "log", "finish"):
+            post(f"{api}/runs/{{run}}/{name}", getattr(self, f"_{name}"))
+        post(f"{api}/blobs", self._need)
+        app.router.add_put("/put/{sha256}", self._put)
+        app.router.add_get("/hang", self._hang)
+        app.router.add_get("/get/{sha256}", self._get)
+        post(f"{api}/evaluations/{{evaluation}}/segments", self._segment)
+        post(f"{api}/training/{{training}}/{{what}}", self._training)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def add(self, run: FakeRun) -> FakeRun:
+        """Queue a run."""
+        self.runs[run.id] = run
+        return run
+
+    def claim(self, run: FakeRun) -> Claim:
+        """Claim it directly, for tests that need no worker."""
+        run.attempt += 1
+        run.state = "leased"
+        return Claim(
+            run_id=run.id,
+            kind=run.kind,
+            attempt=run.attempt,
+            token=f"hubr_{run.id}.{run.attempt}",
+            lease_seconds=self.lease_seconds,
+            owner="alice",
+            payload=run.payload,
+        )
+
+    def store(self, content: bytes) -> tuple[str, str]:
+        """Keep bytes; their SHA-256 and URL."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.blobs[sha256] = content
+        return sha256, f"{self.url}/get/{sha256}"
+
+    def records(self) -> list[RolloutRecord]:
+        """Every rollout that is stored, through the index: reading it proves that blob, row group and row agree."""
+        found = []
+        for row in self.rows.values():
+            segment = list(read_segment(io.BytesIO(self.blobs[row["sha256"]])))
+            record = segment[row["row_group"] * 8 + row["row"]]
+            assert (record.example, record.rollout) == (row["example"], row["rollout"])
+            found.append(record)
+        return found
+
+    @web.middleware
+    async def _absence(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if self.away:
+            return error(503, "unavailable")
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async def _join(self, request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer hubw_good":
+            return error(401, "not_authenticated")
+        self.joins.append(JoinRequest.model_validate(await request.json()))
+        reply = {
+            "worker_id": "w1",
+            "broker_url": self.broker_url,
+            "broker_options": self.broker_options,
+            "poll_seconds": 0.2,
+            "index_url": f"{self.url}/index",
+        }
+        return web.json_response(reply)
+
+    async def _claimable(self, request: web.Request) -> web.Response:
+        self.polls += 1
+        queues = request.query.getall("queue")
+        free = [int(memory) for memory in request.query.getall("free", [])]
+        queued = [run for run in self.runs.values() if run.state == "queued" and run.queue in queues]
+        waiting = [run for run in queued if run.gpus.fits(free)]
+        needs = {run.id: run.gpus for run in waiting if run.gpus.count}
+        reply = ClaimableReply(run_ids=tuple(run.id for run in waiting), gpus=needs)
+        return web.json_response(reply.model_dump(mode="json"))
+
+    async def _claim(self, request: web.Request) -> web.Response:
+        run = self.runs[request.match_info["run"]]
+        if run.state != "queued":
+            return error(409, "run_not_claimable")
+        run.given = ClaimRequest.model_validate(await request.json()).gpus
+        return web.json_response(self.claim(run).model_dump(mode="json"))
+
+    def _held(self, request: web.Request) -> FakeRun | None:
+        run = self.runs[request.match_info["run"]]
+        current = f"Bearer hubr_{run.id}.{run.attempt}"
+        held = request.headers["Authorization"] == current and run.state in {"leased", "running"}
+        return run if held else None
+
+    async def _start(self, request: web.Request) -> web.Response:
+        run = self._held(request)
+        if run is None:
+            return error(409, "stale_attempt")
+        run.state = "running"
+        return web.json_response({})
+
+    async def _heartbeat(self, request: web.Request) -> web.Response:
+        run = self._held(request)
+        if run is None:
+            return error(409, "stale_attempt")
+        if progress := (await request.json()).get("progress"):
+            run.progress.append(Progress.model_validate(progress))
+        return web.json_response({"cancel": run.cancel, "lease_seconds": self.lease_seconds})
+
+    async def _log(self, request: web.Request) -> web.Response:
+        run, piece = self._held(request), await request.json()
+        if run is None:
+            return error(409, "stale_attempt")
+        assert piece["offset"] <= len(run.log), "a hole in the log"
+        run.log = run.log[: piece["offset"]] + piece["text"]
+        return web.json_response({})
+
+    async def _finish(self, request: web.Request) -> web.Response:
+        run = self._held(request)
+        if run is None:
+            return error(409, "stale_attempt")
+        run.finish = FinishRequest.model_validate(await request.json())
+        failure = run.finish.failure
+        if failure is not None and failure.kind == "infrastructure" and run.requeues:
+            run.requeues, run.state = run.requeues - 1, "queued"
+        else:
+            run.state = run.finish.state.value
+            run.done.set()
+        return web.json_response({})
+
+    async def _need(self, request: web.Request) -> web.Response:
+        wanted = (await request.json())["blobs"]
+        missing = [
+            {"sha256": blob["sha256"], "url": f"/put/{blob['sha256']}", "headers": {}}
+            for blob in wanted
+            if blob["sha256"] not in self.blobs
+        ]
+        return web.json_response({"missing": missing})
+
+    async def _put(self, request: web.Request) -> web.Response:
+        content, sha256 = await request.read(), request.match_info["sha256"]
+        if self.fail_next_uploads:
+            self.fail_next_uploads -= 1
+            return web.Response(status=500)
+        assert request.content_length == len(content)
+        assert hashlib.sha256(content).hexdigest() == sha256
+        self.blobs[sha256] = content
+        return web.Response()
+
+    async def _get(self, request: web.Request) -> web.Response:
+        return web.Response(body=self.blobs[request.match_info["sha256"]])
+
+    async def _hang(self, request: web.Request) -> web.Response:
+        await asyncio.sleep(3600)
+        return web.Response()
+
+    async def _training(self, request: web.Request) -> web.Response:
+        what, body = request.match_info["what"], await request.json()
+        for sha256 in [s["sha256"] for s in body.get("segments", ())] + list(body.get("files", {}).values()):
+            assert sha256 in self.blobs, "bytes come before what names them"
+        self.training.append((what, body))
+        made = {"id": f"{what}-{body.get('step')}", "training_id": request.match_info["training"], "stored": True}
+        made |= {"step": body.get("step", 0), "size": body.get("size", 0), "files": len(body.get("files", {}))}
+        made |= {"owner": "alice", "name": "x", "mode": body.get("mode", "lora"), "base": "hub/tiny"}
+        return web.json_response(made | {"created_at": "2026-01-01T00:00:00Z"})
+
+    async def _segment(self, request: web.Request) -> web.Response:
+        segment = SegmentRequest.model_validate(await request.json())
+        assert segment.sha256 in self.blobs, "a segment's bytes come before its rows"
+        self.segments += 1
+        self.totals.append(segment.total_rollouts)
+        new = 0
+        for row in segment.rows:
+            key = (row.example, row.rollout)
+            new += key not in self.rows
+            self.rows.setdefault(key, row.model_dump(mode="json") | {"sha256": segment.sha256})
+        if self.lose_next_segment_answers:
+            self.lose_next_segment_answers -= 1
+            return error(503, "unavailable")
+        return web.json_response({"stored": new})
+
+
+def error(status: int, code: str) -> web.Response:
+    """The hub's error body."""
+    return web.json_response({"error": {"code": code, "message": code}}, status=status)

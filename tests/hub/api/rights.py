@@ -1,0 +1,369 @@
+"""Who may call each route: the data of test_every_route_as_every_role. A route without a line here fails the test.
+
+To add a route: say its access in RIGHTS; if it takes a new URL argument, say in kwargs_of what that is in the private
+world; if it needs a body before it looks at the object, put one in body_of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from envhub.protocol.accounts import Scope
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import ApiToken, User
+from hub.accounts.services import create_token
+from hub.evals.models import Evaluation
+from hub.inference.models import Deployment
+from hub.inference.services import ensure_deployment
+from hub.registry.models import Version
+from hub.registry.services import begin_push
+from hub.runs.models import Run, Worker
+from hub.secrets.services import set_secret
+from hub.training.models import TrainingRun
+from hub.training.services import report_step
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.evals import create_hosted, make_records, start, store
+from tests.factories.registry import build_pair, create_ready_version
+from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
+from tests.factories.training_runs import create_run, create_trainable, step_report, training_request
+from tests.factories.training_runs import start as start_training
+
+MARK = "confidential"  # in the names of all private things: nobody else's answers may hold it
+
+
+class Access(Enum):
+    """Who gets through."""
+
+    OPEN = auto()  # everybody; shows nothing private
+    SIGNED_IN = auto()  # every user, each sees the own things
+    PRIVATE = auto()  # members of the owner and administrators; 404 to other users, 401 or 404 to nobody
+    PERSONAL = auto()  # the user alone: 404 to administrators too
+    ADMINISTRATOR = auto()  # administrators; by API token only with the scope admin
+    SHARED = auto()  # every user and every live attempt; nobody else
+    WORKER = auto()  # holders of a worker token
+    RUN = auto()  # the attempt of this very run
+    TRAINING = auto()  # the attempt that trains
+    ANY_RUN = auto()  # every live attempt
+    GATEWAY = (
+        auto()
+    )  # answered in front of Django on connections of their own: tests/hub/inference has their other roles
+
+
+@dataclass(frozen=True)
+class World:
+    """Private things of alice, and everybody who might try to reach them."""
+
+    alice: User
+    bob: User
+    root: User
+    version: Version
+    evaluation: Evaluation
+    training: TrainingRun
+    training_token: str
+    deployment: Deployment
+    push_id: str
+    token: ApiToken
+    run: Run
+    run_token: str
+    foreign_run_token: str
+    worker: Worker
+    worker_token: str
+
+
+def make_world() -> World:
+    """All of it, freshly made."""
+    alice, bob, root = make_user("alice"), make_user("bob"), make_user("root-user", is_superuser=True)
+    version = create_ready_version(alice, f"{MARK}-env")
+    version.environment.visibility = "private"
+    version.environment.save(update_fields=["visibility"])
+    create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    create_endpoint(alice, f"{MARK}-model", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    evaluation = create_hosted(alice, name=f"{MARK}-env")
+    start(evaluation)
+    store(evaluation, make_records([1.0]))
+    training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
+    training_token = start_training(training)
+    report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    set_secret(owner=alice.owner, name=f"{MARK.upper()}_KEY", value="value", user=alice)
+    push = begin_push(owner=alice.owner, user=alice, request=build_pair(f"{MARK}-env", "0.3.0").request()).push
+    worker_token, token_row = make_worker_token()
+    worker = make_worker(token_row)
+    run = make_run(owner=alice.owner, kind=RunKind.EVAL, subject=f"alice/{MARK}-env@0.1.0")
+    return World(
+        alice=alice,
+        bob=bob,
+        root=root,
+        version=version,
+        evaluation=evaluation,
+        training=training,
+        training_token=training_token,
+        deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
+        push_id=str(push.pk),
+        token=create_token(user=alice, name=MARK, scopes=[Scope.READ])[1],
+        run=run,
+        run_token=hold_run(run, worker=worker, state=RunState.RUNNING),
+        foreign_run_token=hold_run(make_run(owner=bob.owner), worker=worker),
+        worker=worker,
+        worker_token=worker_token,
+    )
+
+
+def kwargs_of(world: World, route: str) -> dict[str, Any]:
+    """What each URL argument is in the private world; some names mean different things below different paths."""
+    known: dict[str, Any] = {
+        "owner": "alice",
+        "name": f"{MARK}-env",
+        "version": world.version.version,
+        "kind": "wheel",
+        "push_id": world.push_id,
+        "project": f"{MARK}-env",
+        "sha256": world.version.wheel_id,
+        "filename": world.version.wheel_filename,
+        "evaluation_id": world.evaluation.pk,
+        "other_id": world.evaluation.pk,
+        "training_id": world.training.pk,
+        "deployment_id": world.deployment.pk,
+        "step": 1,
+        "index": 0,
+        "example": 0,
+        "rollout": 0,
+        "run_id": world.run.pk,
+        "worker_id": world.worker.pk,
+        "token_id": world.token.pk,
+        "secret": "no-such-link",
+        "plural": "datasets",
+        "repository": "some/data",
+        "revision": "main",
+        "folder": "",
+        "path": "x.parquet",
+    }
+    if route.startswith(("api/v1/users", "settings/users")):
+        known["name"] = "bob"
+    if route.startswith("api/v1/data"):
+        known["kind"] = "dataset"
+    if route.startswith(("api/v1/models", "models/")):
+        known["name"] = f"{MARK}-model"
+    if route.startswith(("api/v1/secrets", "settings/secrets")):
+        known["name"] = f"{MARK.upper()}_KEY"
+    return known
+
+
+_ENVIRONMENT = "api/v1/environments/<str:owner>/<str:name>"
+_VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
+_EVALUATION = "api/v1/evaluations/<uuid:evaluation_id>"
+_MODEL = "api/v1/models/<slug:owner>/<str:name>"
+_REPOSITORY = r"(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??)"
+_DATA = rf"api/v1/data/(?P<kind>dataset|model)/{_REPOSITORY}"
+_HF = rf"hf/api/(?P<plural>datasets|models)/{_REPOSITORY}"
+_TRAINING = "api/v1/training/<uuid:training_id>"
+_RUN = "api/v1/runs/<uuid:run_id>"
+_ENVIRONMENT_PAGE = "environments/<str:owner>/<str:name>"
+_VERSION_PAGE = f"{_ENVIRONMENT_PAGE}/versions/<str:version>"
+_EVALUATION_PAGE = "evaluations/<uuid:evaluation_id>"
+_TRAINING_PAGE = "training/<uuid:training_id>"
+_RUN_PAGE = "runs/<uuid:run_id>"
+_MODEL_PAGE = "models/<slug:owner>/<str:name>"
+
+RIGHTS: dict[str, dict[str, Access]] = {
+    # accounts
+    "api/v1/me": {"get": Access.SIGNED_IN},
+    "api/v1/tokens": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    "api/v1/tokens/<uuid:token_id>": {"delete": Access.PERSONAL},
+    "api/v1/device/code": {"post": Access.OPEN},
+    "api/v1/device/token": {"post": Access.OPEN},
+    "api/v1/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
+    "api/v1/users/<str:name>": {"patch": Access.ADMINISTRATOR},
+    "settings/users/<str:name>/disable": {"post": Access.ADMINISTRATOR},
+    "settings/users/<str:name>/enable": {"post": Access.ADMINISTRATOR},
+    "settings/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
+    "invitation/<str:secret>": {"get": Access.OPEN, "post": Access.OPEN},
+    "login": {"get": Access.OPEN, "post": Access.OPEN},
+    "login/link/<str:secret>": {"get": Access.OPEN},
+    "logout": {"post": Access.OPEN},
+    "device": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    "settings/tokens": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    "settings/tokens/<uuid:token_id>/revoke": {"post": Access.PERSONAL},
+    "settings/password": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    # api
+    "api/v1/schema": {"get": Access.OPEN},
+    "api/v1/docs": {"get": Access.OPEN},
+    "healthz": {"get": Access.OPEN},
+    "readyz": {"get": Access.OPEN},
+    # pages
+    "": {"get": Access.OPEN},
+    "data": {"get": Access.SIGNED_IN},
+    "environments": {"get": Access.OPEN},
+    _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/versions": {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/evaluations": {"get": Access.PRIVATE},
+    _VERSION_PAGE: {"get": Access.PRIVATE},
+    f"{_VERSION_PAGE}/files": {"get": Access.PRIVATE},
+    f"{_VERSION_PAGE}/rebuild": {"post": Access.PRIVATE},
+    "evaluations": {"get": Access.OPEN},
+    "evaluations/compare": {"get": Access.OPEN},
+    _EVALUATION_PAGE: {"get": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/cancel": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/resume": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>": {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/training": {"get": Access.PRIVATE},
+    "training": {"get": Access.OPEN},
+    "training/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _TRAINING_PAGE: {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/numbers": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/rollouts": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/weights": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/configuration": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/log": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/stop": {"post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/resume": {"post": Access.PRIVATE},
+    "runs": {"get": Access.SIGNED_IN},
+    _RUN_PAGE: {"get": Access.PRIVATE},
+    f"{_RUN_PAGE}/log": {"get": Access.PRIVATE},
+    f"{_RUN_PAGE}/cancel": {"post": Access.PRIVATE},
+    "models": {"get": Access.OPEN, "post": Access.SIGNED_IN},
+    _MODEL_PAGE: {"get": Access.PRIVATE},
+    f"{_MODEL_PAGE}/test": {"post": Access.PRIVATE},
+    f"{_MODEL_PAGE}/delete": {"post": Access.PRIVATE},
+    "settings/secrets": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    "settings/secrets/<slug:owner>/<str:name>/delete": {"post": Access.PRIVATE},
+    # storage: the second one is guarded by its signature, see tests/hub/storage
+    "api/v1/blobs": {"post": Access.SIGNED_IN},
+    "api/v1/blobs/(?P<sha256>[0-9a-f]{64})": {"get": Access.OPEN, "put": Access.OPEN},
+    "settings/storage": {"get": Access.SIGNED_IN},
+    # runs
+    "api/v1/runs": {"get": Access.SIGNED_IN},
+    _RUN: {"get": Access.PRIVATE},
+    f"{_RUN}/log": {"get": Access.PRIVATE, "post": Access.RUN},
+    f"{_RUN}/cancel": {"post": Access.PRIVATE},
+    f"{_RUN}/claim": {"post": Access.WORKER},
+    f"{_RUN}/start": {"post": Access.RUN},
+    f"{_RUN}/heartbeat": {"post": Access.RUN},
+    f"{_RUN}/finish": {"post": Access.RUN},
+    "api/v1/workers": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
+    "api/v1/workers/<uuid:worker_id>": {"delete": Access.ADMINISTRATOR},
+    "settings/workers": {"get": Access.ADMINISTRATOR},
+    "settings/workers/<uuid:worker_id>/revoke": {"post": Access.ADMINISTRATOR},
+    "api/v1/workers/join": {"post": Access.WORKER},
+    "api/v1/workers/<uuid:worker_id>/claimable": {"get": Access.WORKER},
+    # registry
+    "api/v1/environments": {"get": Access.OPEN},
+    _ENVIRONMENT: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/pushes": {"post": Access.PRIVATE},
+    f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete": {"post": Access.PRIVATE},
+    f"{_ENVIRONMENT}/versions": {"get": Access.PRIVATE},
+    _VERSION: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_VERSION}/yank": {"patch": Access.PRIVATE},
+    f"{_VERSION}/rebuild": {"post": Access.PRIVATE},
+    f"{_VERSION}/files": {"get": Access.PRIVATE},
+    f"{_VERSION}/download/<str:kind>": {"get": Access.PRIVATE},
+    f"{_RUN}/build-report": {"post": Access.RUN},
+    "api/v1/wheels": {"post": Access.ANY_RUN},
+    "api/v1/wheels/lookup": {"post": Access.ANY_RUN},
+    "index/-/simple/<str:project>/": {"get": Access.ANY_RUN},
+    "index/-/files/<str:sha256>/<str:filename>": {"get": Access.ANY_RUN},
+    "index/<str:owner>/simple": {"get": Access.OPEN},  # a redirect to the form with a slash
+    "index/<str:owner>/simple/": {"get": Access.PRIVATE},
+    "index/<str:owner>/simple/<str:project>": {"get": Access.OPEN},
+    "index/<str:owner>/simple/<str:project>/": {"get": Access.PRIVATE},
+    "index/<str:owner>/files/<str:sha256>/<str:filename>": {"get": Access.PRIVATE},
+    # catalog
+    "api/v1/models": {"get": Access.OPEN},
+    _MODEL: {"get": Access.PRIVATE, "put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_MODEL}/files": {"put": Access.PRIVATE},
+    f"{_MODEL}/test": {"post": Access.PRIVATE},
+    # data
+    "api/v1/data": {"get": Access.SIGNED_IN},
+    _DATA: {"put": Access.ADMINISTRATOR, "delete": Access.ADMINISTRATOR},
+    f"{_DATA}/refresh": {"post": Access.ADMINISTRATOR},
+    _HF: {"get": Access.SHARED},
+    rf"{_HF}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.*))?": {"get": Access.SHARED},
+    rf"{_HF}/paths-info/(?P<revision>[^/]+)": {"post": Access.SHARED},
+    rf"{_HF}/revision/(?P<revision>[^/]+)": {"get": Access.SHARED},
+    rf"hf/(?P<plural>datasets)/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
+    rf"hf/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
+    # secrets
+    "api/v1/secrets/<slug:owner>": {"get": Access.PRIVATE},
+    "api/v1/secrets/<slug:owner>/<str:name>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    # evals
+    "api/v1/evaluations": {"get": Access.OPEN, "post": Access.PRIVATE},
+    "api/v1/evaluations/push": {"post": Access.PRIVATE},
+    _EVALUATION: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
+    f"{_EVALUATION}/compare/<uuid:other_id>": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/export": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
+    f"{_EVALUATION}/resume": {"post": Access.PRIVATE},
+    f"{_EVALUATION}/rollouts": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/segments": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    # training
+    "api/v1/training": {"get": Access.OPEN, "post": Access.PRIVATE},
+    _TRAINING: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_TRAINING}/stop": {"post": Access.PRIVATE},
+    f"{_TRAINING}/resume": {"post": Access.PRIVATE},
+    f"{_TRAINING}/metrics": {"get": Access.PRIVATE},
+    f"{_TRAINING}/rollouts": {"get": Access.PRIVATE},
+    f"{_TRAINING}/rollouts/<int:step>/<int:index>": {"get": Access.PRIVATE},
+    f"{_TRAINING}/export": {"get": Access.PRIVATE},
+    f"{_TRAINING}/steps": {"post": Access.TRAINING},
+    f"{_TRAINING}/evaluations": {"post": Access.TRAINING},
+    f"{_TRAINING}/checkpoints": {"get": Access.PRIVATE, "post": Access.TRAINING},
+    f"{_TRAINING}/adapters": {"get": Access.PRIVATE, "post": Access.TRAINING},
+    # inference
+    f"{_RUN}/address": {"post": Access.RUN},
+    "api/v1/deployments": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
+    "api/v1/deployments/<uuid:deployment_id>": {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    "inference/v1/models": {"get": Access.GATEWAY},
+    "inference/v1/chat/completions": {"post": Access.GATEWAY},
+    "inference/v1/completions": {"post": Access.GATEWAY},
+}
+
+
+def body_of(world: World, route: str, method: str) -> dict[str, Any]:
+    """A body that gets the call as far as the object, where an empty one is refused before."""
+    bodies: dict[tuple[str, str], dict[str, Any]] = {
+        ("api/v1/blobs", "post"): {"blobs": []},
+        ("api/v1/device/token", "post"): {"device_code": "x"},
+        ("api/v1/workers/join", "post"): {"name": "w", "hostname": "h", "queues": [], "slots": {}, "sandbox": "bwrap"},
+        ("api/v1/users/<str:name>", "patch"): {"is_active": False},
+        (f"{_RUN}/claim", "post"): {"worker_id": str(world.worker.pk)},
+        (f"{_RUN}/log", "post"): {"offset": 0, "text": "x"},
+        (f"{_RUN}/finish", "post"): {"state": "succeeded"},
+        (f"{_RUN}/address", "post"): {"base_url": "http://127.0.0.1:9/v1", "secret": "x" * 16},
+        (f"{_MODEL}/files", "put"): {"files": {"config.json": world.version.wheel_id}},
+        (f"{_ENVIRONMENT}/pushes", "post"): build_pair(f"{MARK}-env", "0.2.0").request().model_dump(mode="json"),
+        (f"{_VERSION}/yank", "patch"): {"yanked": True},
+        (_MODEL, "put"): {
+            "name": f"{MARK}-model",
+            "variants": [{"base_url": "http://127.0.0.1:9/v1", "model": "m"}],
+            "test": False,
+        },
+        ("api/v1/secrets/<slug:owner>/<str:name>", "put"): {"value": "x"},
+        ("api/v1/evaluations", "post"): {"environment": f"alice/{MARK}-env", "model": "alice/stub"},
+        ("api/v1/evaluations/push", "post"): {
+            "environment": f"alice/{MARK}-env",
+            "model": "gpt-x",
+            "fingerprint": "b" * 64,
+            "config": {"environment": f"alice/{MARK}-env", "model": "gpt-x"},
+            "format": "results.jsonl",
+        },
+        (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
+        ("api/v1/deployments", "post"): {"model": f"alice/{MARK}-weights"},
+        ("api/v1/training", "post"): {"config": {"model": "alice/base", "env": [{"id": f"alice/{MARK}-env"}]}},
+        (f"{_TRAINING}/steps", "post"): {"metrics": {"step": 2}},
+        (f"{_TRAINING}/evaluations", "post"): {"point": {"label": "val", "step": 1}},
+        (f"{_TRAINING}/checkpoints", "post"): {"step": 1, "files": {"weights/w": world.version.wheel_id}},
+        (f"{_TRAINING}/adapters", "post"): {
+            "step": 1,
+            "mode": "lora",
+            "files": {"adapter_config.json": world.version.wheel_id},
+        },
+        ("inference/v1/chat/completions", "post"): {"model": f"alice/{MARK}-model", "messages": []},
+        ("inference/v1/completions", "post"): {"model": f"alice/{MARK}-model", "prompt": "x"},
+    }
+    return bodies.get((route, method), {})

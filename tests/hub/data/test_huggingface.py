@@ -1,0 +1,146 @@
+"""The hub's /hf with the real `datasets` library: read-through, pinned, offline, added by hand, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from envhub.protocol.data import DataFile, DataRequest
+
+from hub.data.models import SnapshotFile
+from hub.data.services import add, resolve
+from hub.storage.models import EVERYBODY
+from hub.storage.queries import backend
+from tests.factories.accounts import make_token, make_user
+from tests.factories.storage import make_blob
+from tests.fakes.huggingface import COMMIT, HuggingFace
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROWS = [{"question": "1+1?", "answer": "#### 2"}, {"question": "2+2?", "answer": "#### 4"}]
+CARD = """---
+configs:
+- config_name: main
+  data_files:
+  - {split: train, path: main/train.jsonl}
+  - {split: test, path: main/test.jsonl}
+---
+"""
+SCRIPT = "import sys, datasets; print([r['answer'] for r in datasets.load_dataset(sys.argv[1], 'main', split='test')])"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data set of gsm8k's shape on disk."""
+    lines = "\n".join(json.dumps(row) for row in ROWS)
+    (tmp_path / "set/main").mkdir(parents=True)
+    (tmp_path / "set/README.md").write_text(CARD)
+    for split in ("train", "test"):
+        (tmp_path / f"set/main/{split}.jsonl").write_text(lines)
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def upstream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HuggingFace]:
+    """The operator's endpoint, configured."""
+    with HuggingFace({"openai/gsm8k": folder}) as fake:
+        monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update={"huggingface_url": fake.url}))
+        yield fake
+
+
+def load(endpoint: str, name: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """`load_dataset(name, "main")` in a fresh process with an empty cache."""
+    kept = {key: value for key, value in os.environ.items() if key in {"PATH", "LANG"}}
+    environment = kept | {
+        "HF_ENDPOINT": endpoint,
+        "HF_TOKEN": os.environ.get("TEST_HUB_TOKEN", ""),
+        "HF_HOME": str(cache),
+        "HOME": str(cache),
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def endpoint(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The hub's HF_ENDPOINT, with a user's token in place."""
+    monkeypatch.setenv("TEST_HUB_TOKEN", make_token(make_user()))
+    hub = settings.HUB.model_copy(update={"base_url": type(settings.HUB.base_url)(live_server.url)})
+    monkeypatch.setattr(settings, "HUB", hub)
+    backend.cache_clear()  # it signs URLs of the live server from now on
+    yield f"{live_server.url}/hf"
+    backend.cache_clear()
+
+
+def test_the_fake_endpoint_satisfies_the_real_library(folder: Path, tmp_path: Path) -> None:
+    with HuggingFace({"openai/gsm8k": folder}) as fake:
+        done = load(fake.url, "openai/gsm8k", tmp_path / "cache")
+    assert "#### 4" in done.stdout, done.stderr[-2000:]
+
+
+def test_a_data_set_is_read_through_once_and_then_served_offline(
+    upstream: HuggingFace, endpoint: str, tmp_path: Path
+) -> None:
+    first = load(endpoint, "openai/gsm8k", tmp_path / "one")
+    assert "#### 4" in first.stdout, first.stderr[-2000:]
+    fetched = list(upstream.fetched)
+    upstream.repositories.clear()
+    second = load(endpoint, "openai/gsm8k", tmp_path / "two")
+    assert second.stdout == first.stdout, second.stderr[-2000:]
+    assert upstream.fetched == fetched
+    assert SnapshotFile.objects.filter(snapshot__revision=COMMIT, blob__isnull=False).exists()
+
+
+def test_a_data_set_added_by_hand_is_served(folder: Path, endpoint: str, tmp_path: Path) -> None:
+    files = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        blob = make_blob(path.read_bytes())
+        files.append(DataFile(path=str(path.relative_to(folder)), sha256=blob.sha256, size=blob.size))
+    request = DataRequest(files=tuple(files))
+    first = add(kind="dataset", repository="openai/gsm8k", request=request, holder=EVERYBODY)
+    assert add(kind="dataset", repository="openai/gsm8k", request=request, holder=EVERYBODY) == first
+    done = load(endpoint, "openai/gsm8k", tmp_path / "cache")
+    assert "#### 4" in done.stdout, done.stderr[-2000:]
+    assert resolve(kind="dataset", repository="gsm8k", revision="main") == first
+
+
+def test_an_unknown_data_set_is_named_with_the_command_that_adds_it(client: Any) -> None:
+    token = make_token(make_user())
+    answer = client.get("/hf/api/datasets/nobody/knows", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 404
+    assert "hub data add nobody/knows DIR" in answer.json()["error"]
+    assert answer["X-Error-Code"] == "RepoNotFound"
+
+
+def test_strangers_read_nothing(client: Any) -> None:
+    assert client.get("/hf/api/datasets/openai/gsm8k").status_code == 401
+
+
+def test_a_repository_that_the_operator_does_not_allow_is_not_read_through(
+    upstream: HuggingFace, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = settings.HUB.model_copy(update={"huggingface_repositories": ["other/*"]})
+    monkeypatch.setattr(settings, "HUB", hub)
+    token = make_token(make_user())
+    answer = client.get("/hf/api/datasets/openai/gsm8k", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 404
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused(client: Any) -> None:
+    blob = make_blob(b"x")
+    request = DataRequest(files=(DataFile(path="x", sha256=blob.sha256, size=blob.size),))
+    add(kind="dataset", repository="o/small", request=request, holder=EVERYBODY)
+    headers = {"Authorization": f"Bearer {make_token(make_user())}"}
+    path, body = "/hf/api/datasets/o/small/paths-info/main", '{"paths":' + "[" * 200_000
+    assert client.post(path, body, content_type="application/json", headers=headers).status_code == 422

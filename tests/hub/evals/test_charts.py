@@ -1,0 +1,49 @@
+"""The geometry of figures: bars within their box, counts that add up."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.protocol.evals import EvaluationSummary, MetricSummary, PassAtK
+
+from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+
+
+def summary(**changes: object) -> EvaluationSummary:
+    return EvaluationSummary.model_validate({"planned": 8, "stored": 8, "scored": 8} | changes)
+
+
+def test_the_highest_bar_fills_the_box_and_others_are_in_proportion() -> None:
+    figure = histogram(summary(histogram=(4, 0, 1, 3)))
+    assert figure is not None
+    assert [(bin.height, bin.y) for bin in figure.bins] == [(100, 0), (0, 100), (25, 75), (75, 25)]
+    assert [(bin.low, bin.high) for bin in figure.bins][1] == (0.25, 0.5)
+    assert (figure.counts, figure.total, figure.ticks[-1]) == ((4, 2, 0), 8, 1.0)
+
+
+def test_nothing_scored_is_no_figure() -> None:
+    assert histogram(summary(histogram=(0, 0))) is None
+
+
+def test_a_whisker_stays_inside_the_bar() -> None:
+    bar = metric_bar(MetricSummary(name="m", mean=0.95, std_error=0.1, count=4))
+    assert bar.width == 95
+    assert bar.low == pytest.approx(85)
+    assert bar.low + bar.span == pytest.approx(100)
+
+
+def test_a_metric_beyond_one_has_no_bar() -> None:
+    assert not metric_bar(MetricSummary(name="turns", mean=3.5, count=4)).fits
+
+
+def test_of_many_k_the_powers_of_two_and_the_last_are_shown() -> None:
+    bars = pass_at_k_bars([PassAtK(k=k, value=k / 20) for k in range(1, 13)])
+    assert [bar.name for bar in bars] == ["pass@1", "pass@2", "pass@4", "pass@8", "pass@12"]
+
+
+def test_shares_lie_side_by_side_scored_ones_first() -> None:
+    shares = coverage(summary(outcomes={"infrastructure": 1, "ok": 6, "truncated": 1}))
+    assert [(share.name, share.x, share.width) for share in shares] == [
+        ("ok", 0, 75),
+        ("truncated", 75, 12.5),
+        ("infrastructure", 87.5, 12.5),
+    ]

@@ -1,0 +1,61 @@
+"""A queued run says why it waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from hub.runs.models import Run
+from hub.runs.waiting import waiting_reasons
+from tests.factories.accounts import make_owner
+from tests.factories.runs import make_run, make_worker, make_worker_token
+
+pytestmark = pytest.mark.django_db
+
+
+def reason(run: Run) -> str:
+    return waiting_reasons([run], now=timezone.now())[run.pk]
+
+
+def test_no_worker_serves_its_queue() -> None:
+    make_worker(queues=("build",))
+    assert reason(make_run()) == "no eval worker is online"
+
+
+def test_a_worker_that_was_seen_long_ago_is_not_online() -> None:
+    make_worker(now=timezone.now() - timedelta(minutes=5))
+    assert reason(make_run()) == "no eval worker is online"
+
+
+def test_a_worker_for_other_owners_does_not_count() -> None:
+    make_worker(make_worker_token(owners=(make_owner(),))[1])
+    assert reason(make_run()) == "no eval worker is online"
+
+
+def test_it_counts_the_runs_ahead() -> None:
+    make_worker()
+    runs = [make_run() for _ in range(3)]
+    assert [reason(run) for run in runs] == ["waiting for a free slot", "1 run ahead", "2 runs ahead"]
+
+
+def test_runs_of_other_queues_are_not_ahead() -> None:
+    make_worker()
+    make_run(queue="build")
+    assert reason(make_run()) == "waiting for a free slot"
+
+
+def test_it_tells_how_long_the_back_off_lasts() -> None:
+    now = timezone.now()
+    run = make_run(attempt=1, not_before=now + timedelta(seconds=11.5))
+    assert waiting_reasons([run], now=now)[run.pk] == "waiting 12 s before attempt 2"
+
+
+def test_a_page_of_runs_costs_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    make_worker(make_worker_token(owners=(make_owner(),))[1])
+    make_worker()
+    runs = [make_run() for _ in range(20)]
+    with django_assert_num_queries(3):
+        waiting_reasons(runs, now=timezone.now())

@@ -1,0 +1,51 @@
+"""The backends under contract: files served by a live hub, and S3 by a real moto server process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from hub.storage import queries
+from hub.storage.backends.files import FilesBackend
+from hub.storage.backends.interface import Backend
+from hub.storage.backends.s3 import S3Backend
+from tests.fakes.s3_server import CREDENTIALS, s3_server
+
+BUCKET = "hub-test"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def s3_credentials() -> Iterator[None]:
+    """Credentials of nobody, in every test here: a worker that never starts moto needs them as well."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def s3_url(s3_credentials: None) -> Iterator[str]:
+    """A moto server process with an empty bucket."""
+    with s3_server(BUCKET) as url:
+        yield url
+
+
+@pytest.fixture(params=["files", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, live_server: Any) -> Backend:
+    """One backend after the other; the hub's own, too, so that its signed URLs are served."""
+    made: Backend
+    if request.param == "s3":
+        url = request.getfixturevalue("s3_url")
+        made = S3Backend(bucket=BUCKET, region="us-east-1", endpoint_url=url, public_endpoint_url="")
+    else:
+        made = FilesBackend(tmp_path, live_server.url)
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    for module in (queries, "hub.storage.services", "hub.storage.api"):
+        monkeypatch.setattr(f"{module if isinstance(module, str) else module.__name__}.backend", lambda: made)
+    assert settings.HUB.storage == "files"
+    return made

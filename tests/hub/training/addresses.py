@@ -1,0 +1,40 @@
+"""Every page of a training run by name, for the tests that visit all of them."""
+
+from __future__ import annotations
+
+from tests.factories.training_showcase import TrainingShowcase
+
+PRIVATE = (
+    "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "weights",
+    "configuration", "log", "rollout", "unused-rollout", "failed-rollout", "adapter",
+)  # fmt: skip
+OPEN = ("list", "environment")
+NAMES = (*PRIVATE, *OPEN, "new", "base")
+
+
+def address(showcase: TrainingShowcase, name: str) -> str:
+    """The path of one of NAMES."""
+    user = showcase.user.username
+    running, ended = f"/training/{showcase.running.pk}", f"/training/{showcase.ended.pk}"
+    step, index = showcase.rollout
+    return {
+        "charts": running,
+        "newest": f"{running}?newest=25",
+        "ended": ended,
+        "failed": f"/training/{showcase.failed.pk}",
+        "waiting": f"/training/{showcase.waiting.pk}",
+        "numbers": f"{running}/numbers",
+        "rollouts": f"{running}/rollouts",
+        "first-rollouts": f"{running}/rollouts?step=1",
+        "weights": f"{ended}/weights",
+        "configuration": f"{running}/configuration",
+        "log": f"{running}/log",
+        "rollout": f"{running}/rollouts/{step}/{index}",
+        "unused-rollout": f"{running}/rollouts/{step}/{2 * index}",
+        "failed-rollout": f"{running}/rollouts/{step}/{3 * index + 2}",
+        "adapter": f"/models/{user}/reverse-lora",
+        "base": f"/models/{user}/tiny",
+        "list": "/training",
+        "environment": f"/environments/{user}/reverse-text/training",
+        "new": f"/training/new?environment={user}/reverse-text&model={user}/tiny",
+    }[name]

@@ -1,0 +1,171 @@
+"""Every page of training answers with few queries, to those who may see it; what models wrote stays text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from hub.training.models import Step, TrainingRun
+from hub.training.services import report_step
+from tests.factories.training_showcase import TrainingShowcase, long_report, run_of
+from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
+
+pytestmark = pytest.mark.django_db
+MOST_QUERIES = 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_answers_with_few_queries(
+    showcase: TrainingShowcase, ada: Client, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(MOST_QUERIES):
+        reply = ada.get(address(showcase, name))
+    assert reply.status_code == 200
+    assert reply.content.decode().count("<h1") == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_page_has_inline_scripts_or_styles(showcase: TrainingShowcase, ada: Client, name: str) -> None:
+    html = ada.get(address(showcase, name)).content.decode()
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=\"|javascript:", html) == []
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_run_is_no_run_for_others(showcase: TrainingShowcase, mallory: Client, name: str) -> None:
+    path = address(showcase, name)
+    assert [client.get(path).status_code for client in (mallory, Client())] == [404, 404]
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_lists_leave_out_what_is_private(showcase: TrainingShowcase, mallory: Client, name: str) -> None:
+    html = mallory.get(address(showcase, name)).content.decode()
+    assert str(showcase.running.pk) not in html
+
+
+def test_a_public_run_shows_its_charts_to_everybody_but_not_its_log(showcase: TrainingShowcase) -> None:
+    TrainingRun.objects.filter(pk=showcase.running.pk).update(visibility="public")
+    charts = Client().get(address(showcase, "charts"))
+    assert charts.status_code == 200
+    assert "Stop" not in charts.content.decode()
+    assert Client().get(address(showcase, "log")).status_code == 404
+
+
+@pytest.mark.parametrize("action", ["stop", "resume"])
+def test_only_members_change_a_run(showcase: TrainingShowcase, mallory: Client, action: str) -> None:
+    path = f"/training/{showcase.running.pk}/{action}"
+    assert mallory.post(path).status_code == 404
+    TrainingRun.objects.filter(pk=showcase.running.pk).update(visibility="public")
+    assert mallory.post(path).status_code == 403
+    assert Client().post(path)["Location"].startswith("/login")
+
+
+def test_secrets_of_a_submission_are_on_no_page(showcase: TrainingShowcase, ada: Client) -> None:
+    for name in NAMES:
+        assert "hush-hush" not in ada.get(address(showcase, name)).content.decode(), name
+
+
+def test_what_models_and_logs_wrote_is_escaped(showcase: TrainingShowcase, ada: Client) -> None:
+    rollout = ada.get(address(showcase, "rollout")).content.decode()
+    assert "<script>alert" not in rollout
+    assert "&lt;script&gt;alert(&#x27;told&#x27;)" in rollout
+    log = ada.get(address(showcase, "log")).content.decode()
+    assert "&lt;b&gt;not bold" in log
+    assert "\x1b" not in log
+
+
+def test_charts_cost_the_same_for_a_long_run(
+    showcase: TrainingShowcase, ada: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    short = len(ada.get(address(showcase, "charts")).content)
+    template = Step.objects.filter(training=showcase.running).order_by("-step")[0]
+    Step.objects.bulk_create(
+        Step(training=showcase.running, step=step, metrics=template.metrics | {"step": step}, run_id=template.run_id,
+             attempt=1)
+        for step in range(61, 3001)
+    )  # fmt: skip
+    TrainingRun.objects.filter(pk=showcase.running.pk).update(step=3000, max_steps=5000)
+    with django_assert_max_num_queries(MOST_QUERIES):
+        reply = ada.get(address(showcase, "charts"))
+    assert "400 of 3\u202f000 steps are drawn" in reply.content.decode()
+    assert len(reply.content) < 4 * short
+
+
+def test_a_page_that_polls_is_told_when_nothing_is_new(showcase: TrainingShowcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "charts")).content.decode()
+    (poll,) = re.findall(r'id="live" hx-get="([^"]+)"', html)
+    htmx = {"HX-Request": "true", "HX-Target": "live"}
+    assert ada.get(poll, headers=htmx).status_code == 204
+    TrainingRun.objects.filter(pk=showcase.running.pk).update(step=61)
+    fragment = ada.get(poll, headers=htmx)
+    assert fragment.status_code == 200
+    assert fragment.content.decode().strip().startswith('<div id="live"')
+
+
+def test_a_run_that_has_ended_polls_no_more(showcase: TrainingShowcase, ada: Client) -> None:
+    assert "hx-trigger" not in ada.get(address(showcase, "ended")).content.decode()
+
+
+def test_the_log_is_narrowed_to_a_process_and_a_text(showcase: TrainingShowcase, ada: Client) -> None:
+    path = address(showcase, "log")
+    learner = ada.get(f"{path}?process=learner").content.decode()
+    assert "micro-batches" in learner
+    assert "the torch engine serves" not in learner
+    assert "the torch engine serves" in ada.get(f"{path}?process=engine").content.decode()
+    assert "No line matches" in ada.get(f"{path}?text=nowhere").content.decode()
+    assert ada.get(f"{path}?process=odd").status_code == 422
+
+
+def test_rollouts_are_narrowed_by_environment_outcome_and_use(showcase: TrainingShowcase, ada: Client) -> None:
+    path = address(showcase, "rollouts")
+
+    def count(query: str) -> int:
+        return ada.get(f"{path}?{query}").content.decode().count('<td class="nowrap">')
+
+    assert (count(""), count("environment=guess-number"), count("outcome=failed"), count("used=no")) == (32, 8, 1, 9)
+    assert ada.get(f"{path}?step=77").status_code == 404
+    assert ada.get(f"{path}?outcome=odd").status_code == 422
+
+
+def test_stopping_and_resuming_lead_back_to_the_run(showcase: TrainingShowcase, ada: Client) -> None:
+    stopped = ada.post(f"/training/{showcase.running.pk}/stop")
+    assert stopped["Location"] == f"/training/{showcase.running.pk}"
+    assert "stopping" in ada.get(stopped["Location"]).content.decode()
+    resumed = ada.post(f"/training/{showcase.failed.pk}/resume", follow=True).content.decode()
+    assert "goes on from its newest checkpoint" in resumed
+
+
+def test_the_form_starts_a_run_and_says_what_is_wrong(showcase: TrainingShowcase, ada: Client) -> None:
+    page = ada.get(address(showcase, "new")).content.decode()
+    assert "hub train init --env ada/reverse-text --model ada/tiny" in page
+    toml = 'model = "tiny"\nmax_steps = 2\n[[env]]\nid = "reverse-text"\n'
+    started = ada.post("/training/new", {"toml": toml})
+    assert re.fullmatch(r"/training/[0-9a-f-]{36}", started["Location"])
+    wrong = ada.post("/training/new", {"toml": toml + "ratoi = 2\n"})
+    assert wrong.status_code == 422
+    assert "Did you mean" in wrong.content.decode()
+
+
+def test_an_empty_list_gives_the_command_that_fills_it(mallory: Client) -> None:
+    assert "hub train init" in mallory.get("/training").content.decode()
+
+
+def test_the_page_of_an_adapter_shows_its_origin_and_both_scores(showcase: TrainingShowcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "adapter")).content.decode()
+    assert f'href="/training/{showcase.ended.pk}"' in html
+    assert "0.833" in html
+    assert "0.167" in html
+    assert "+0.667" in html
+    assert "hub deploy create ada/reverse-lora" in html
+
+
+def test_a_rollout_of_four_thousand_tokens_is_a_page_below_a_megabyte(showcase: TrainingShowcase, ada: Client) -> None:
+    run = run_of(showcase.running)
+    report_step(training=showcase.running, report=long_report(step=61, tokens=5000), guard=lambda: run)
+    reply = ada.get(f"/training/{showcase.running.pk}/rollouts/61/0")
+    html = reply.content.decode()
+    assert html.count(' title="advantage') == 4000
+    assert len(reply.content) < 1_000_000
+    assert "tokens 1 to 4\u202f000 of 5\u202f000" in html

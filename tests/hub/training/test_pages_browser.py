@@ -1,0 +1,122 @@
+"""What only a browser shows of training: charts that follow a run, the cursor and the tokens by keyboard, widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+from playwright.sync_api import expect
+from pytest_django.live_server_helper import LiveServer
+
+from hub.training.models import TrainingRun
+from hub.training.services import report_step
+from tests.factories.accounts import make_user
+from tests.factories.training_showcase import TrainingShowcase, long_report, make_training_showcase, run_of
+from tests.hub.training.addresses import NAMES, address
+from tests.hub.web.browser import Look, look_at
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def database_beside_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+@pytest.fixture
+def seeded(live_server: LiveServer) -> TrainingShowcase:
+    return make_training_showcase(make_user("ada"), steps=30, of=40)
+
+
+@pytest.fixture
+def session(seeded: TrainingShowcase) -> str:
+    client = Client()
+    client.force_login(seeded.user)
+    return client.cookies["sessionid"].value
+
+
+@pytest.fixture
+def look(live_server: LiveServer, session: str) -> Iterator[Look]:
+    with look_at(live_server.url, session=session) as found:
+        yield found
+
+
+def test_charts_follow_the_run_keep_the_cursor_and_stop_with_it(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "charts"))
+    chart = look.page.locator("#chart-reward")
+    chart.focus()
+    look.page.keyboard.press("End")
+    look.page.keyboard.press("ArrowLeft")
+    expect(look.page.locator("[data-at]")).to_have_text("Step 29.")
+    run = run_of(seeded.running)
+    report_step(training=seeded.running, report=long_report(step=31, tokens=10), guard=lambda: run)
+    expect(look.page.locator(".live")).to_contain_text("step 31 of 40", timeout=15_000)
+    expect(look.page.locator("[data-at]")).to_have_text("Step 29.")
+    expect(chart).to_be_focused()
+    look.page.keyboard.press("End")
+    expect(look.page.locator("[data-at]")).to_have_text("Step 31.")
+    TrainingRun.objects.filter(pk=seeded.running.pk).update(state="succeeded")
+    expect(look.page.locator("#live .badge").first).to_have_text("succeeded", timeout=15_000)
+    assert look.page.locator("#live").get_attribute("hx-trigger") is None
+    look.page.locator("#chart-reward").focus()
+    look.page.keyboard.press("Enter")
+    expect(look.page).to_have_url(f"{look.base_url}/training/{seeded.running.pk}/rollouts?step=31")
+    assert look.complaints == []
+
+
+def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "rollout"))
+    first = look.page.locator("[data-tokens] > span").first
+    shade = "element => getComputedStyle(element).backgroundColor"
+    by_advantage = first.evaluate(shade)
+    look.page.locator("#by-mask").check()
+    assert first.evaluate(shade) != by_advantage
+    assert look.page.url.endswith("?colour=mask")
+    look.page.locator("[data-tokens]").first.focus()
+    look.page.keyboard.press("ArrowRight")
+    look.page.keyboard.press("ArrowRight")
+    second = look.page.locator("[data-tokens] > span").nth(1)
+    expect(look.page.locator("[data-said]")).to_have_text(second.get_attribute("title") or "")
+    look.page.reload()
+    expect(look.page.locator("#by-mask")).to_be_checked()
+    assert look.complaints == []
+
+
+def test_ratios_have_their_bounds_and_tokens_without_one_are_hatched(look: Look, seeded: TrainingShowcase) -> None:
+    image = "element => getComputedStyle(element).backgroundImage"
+    look.open(address(seeded, "rollout") + "?colour=ratio")
+    expect(look.page.locator("#by-ratio")).to_be_checked()
+    expect(look.page.locator(".legend--ratio")).to_contain_text("dppo_kl cuts off")
+    expect(look.page.locator(".passage__head").nth(1)).to_contain_text("reward +0.500")
+    assert look.page.locator(".tokens .rx").count() == 0
+    assert look.page.locator("[data-tokens] > span").first.evaluate(image) == "none"
+    look.open(address(seeded, "unused-rollout") + "?colour=ratio")
+    token = look.page.locator(".tokens .rx").first
+    assert "gradient" in token.evaluate(image)
+    assert "not trained (zero signal)" in (token.get_attribute("title") or "")
+    assert look.complaints == []
+
+
+def test_steps_and_filters_change_the_table_in_place(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "rollouts"))
+    look.page.get_by_role("link", name="← 29").click()
+    expect(look.page.locator("#results h3").first).to_contain_text("Step 29")
+    look.page.select_option("#used", "no")
+    expect(look.page.locator("#results tbody tr")).to_have_count(9)
+    expect(look.page.locator("#results h3").first).to_contain_text("Step 29")
+    assert look.complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+def test_no_page_overflows_complains_or_is_hard_to_read(
+    live_server: LiveServer, session: str, seeded: TrainingShowcase, width: int, scheme: str
+) -> None:
+    with look_at(live_server.url, session=session, width=width, scheme=scheme) as look:
+        for name in NAMES:
+            look.open(address(seeded, name))
+            assert (name, look.overflow()) == (name, 0)
+            assert (name, look.low_contrast()) == (name, [])
+            assert (name, look.unlabelled()) == (name, [])
+            assert (name, look.complaints) == (name, [])

@@ -1,0 +1,43 @@
+"""Round axes and short numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.training.scales import scale_of, short
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "ticks"),
+    [
+        ([0.2, 0.9], {"unit_range": True}, (1.0, 0.5, 0.0)),
+        ([-0.5, 0.9], {"unit_range": True}, (1.0, 0.0, -1.0)),
+        ([3.0, 7.0], {}, (8.0, 6.0, 4.0, 2.0)),
+        ([3.0, 7.0], {"from_zero": True}, (10.0, 5.0, 0.0)),
+        ([0.0], {"from_zero": True}, (1.0, 0.5, 0.0)),
+        ([], {}, (1.0, 0.0, -1.0)),
+        ([float("nan"), 2.0], {"from_zero": True}, (2.0, 1.0, 0.0)),
+    ],
+)
+def test_an_axis_has_round_ends_around_its_values(
+    values: list[float], options: dict[str, bool], ticks: tuple[float, ...]
+) -> None:
+    assert scale_of(values, **options).ticks == ticks
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.01234, "", "0.0123"),
+        (-0.5, "", "\u22120.5"),
+        (0.256, "share", "25.6\u202f%"),
+        (12345.0, "k", "12.3\u202fk"),
+        (612e6, "B", "612\u202fMB"),
+        (14.02, "s", "14\u202fs"),
+        (7.0, "k", "7"),
+        (None, "", "–"),
+        (float("inf"), "", "–"),
+    ],
+)
+def test_a_number_is_short(value: float | None, unit: str, text: str) -> None:
+    assert short(value, unit) == text

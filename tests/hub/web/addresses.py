@@ -1,0 +1,66 @@
+"""Every page of the showcase by name, for tests that visit all of them."""
+
+from __future__ import annotations
+
+from tests.hub.web.showcase import Showcase
+
+NAMES = (
+    "home",
+    "environments",
+    "environment",
+    "versions",
+    "version",
+    "invalid-version",
+    "files",
+    "file",
+    "environment-evaluations",
+    "evaluations",
+    "evaluation",
+    "running-evaluation",
+    "compare",
+    "compare-pick",
+    "rollout",
+    "failed-rollout",
+    "runs",
+    "run",
+    "models",
+    "data",
+    "tokens",
+    "secrets",
+    "storage",
+    "password",
+    "device",
+)
+
+
+def address(showcase: Showcase, name: str) -> str:
+    """The path of one of NAMES."""
+    environment = f"/environments/{showcase.user.username}/calculator-tool"
+    evaluation = f"/evaluations/{showcase.ended.pk}"
+    return {
+        "home": "/",
+        "environments": "/environments",
+        "environment": environment,
+        "versions": f"{environment}/versions",
+        "version": f"{environment}/versions/0.3.1",
+        "invalid-version": f"/environments/{showcase.user.username}/broken-env/versions/0.1.0",
+        "files": f"{environment}/versions/0.3.1/files",
+        "file": f"{environment}/versions/latest/files?path=calculator_tool.py",
+        "environment-evaluations": f"{environment}/evaluations",
+        "evaluations": "/evaluations",
+        "evaluation": evaluation,
+        "running-evaluation": f"/evaluations/{showcase.running.pk}",
+        "compare": f"/evaluations/compare?a={showcase.ended.pk}&b={showcase.running.pk}",
+        "compare-pick": f"/evaluations/compare?a={showcase.ended.pk}",
+        "rollout": f"{evaluation}/rollouts/0/0",
+        "failed-rollout": f"{evaluation}/rollouts/{showcase.failed.example}/{showcase.failed.rollout}",
+        "runs": "/runs",
+        "run": f"/runs/{showcase.run.pk}",
+        "models": "/models",
+        "data": "/data",
+        "tokens": "/settings/tokens",
+        "secrets": "/settings/secrets",
+        "storage": "/settings/storage",
+        "password": "/settings/password",
+        "device": "/device",
+    }[name]

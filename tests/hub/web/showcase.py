@@ -1,0 +1,227 @@
+"""A hub that looks used: environments ready and invalid, evaluations ended and going on, runs in every state."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.utils import timezone
+from envhub.protocol.base import JsonObject
+from envhub.protocol.packages import Check, GenerationEvidence, GitState, VersionState
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
+
+from hub.accounts.models import User
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.registry.models import Environment, Version
+from hub.runs.models import Run
+from hub.runs.services.logs import append_log
+from hub.secrets.services import set_secret
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.evals import create_hosted, make_failure, start, store
+from tests.factories.registry import build_pair, create_ready_version, push_pair
+from tests.factories.runs import hold_run, make_run, make_worker
+
+README = """# calculator-tool
+
+Products, with a calculator as a tool.
+
+## Overview
+The model may call `calculate(expression)`, then answers with the number alone.
+
+## Environment arguments
+![badge](https://img.example/badge.svg)
+
+| argument | default | meaning |
+|---|--:|---|
+| `num_eval` | `200` | rows of the eval split |
+| `largest` | `12` | largest factor |
+
+```bash
+hub eval run OWNER/calculator-tool -m hub/tiny -n 20 -r 4
+```
+<script>document.title = "hacked"</script>
+"""
+DESCRIBED: JsonObject = {
+    "env_class": "ToolEnv",
+    "splits": {
+        "eval": {"size": 200, "rows": [{"question": "use the tool: 3*4", "answer": "12", "info": {"seed": 7}}]},
+        "train": {"size": 1000, "rows": []},
+    },
+    "system_prompt": "Use the tool, then answer with the number alone.",
+    "tools": [
+        {
+            "name": "calculate",
+            "description": "Evaluate an arithmetic expression.",
+            "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}},
+        }
+    ],
+    "rewards": {"right_answer": 0.8, "used_the_tool": 0.2, "num_turns": 0.0},
+    "max_turns": 4,
+    "args_schema": {"num_eval": {"annotation": "int", "default": 200}, "seed": {"annotation": "int"}},
+}
+HOSTILE = "<script>alert('rollout')</script><img src=x onerror=alert(1)>"
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """What there is to look at."""
+
+    user: User
+    version: Version
+    invalid: Version
+    ended: Evaluation
+    running: Evaluation
+    run: Run
+    failed: RolloutIndex
+
+
+def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
+    """All of it, in the current database."""
+    rng = random.Random(7)
+    user = make_user(username, password="correct horse battery")
+    version = _ready(user)
+    invalid = _invalid(user)
+    for name, text in (("reverse-text", "Reverse a text."), ("guess-number", "Guess a number in a few turns.")):
+        create_ready_version(user, name)
+        Environment.objects.filter(owner=user.owner, name=name).update(description=text, tags=["text", "multi-turn"])
+    create_endpoint(user, "stub")
+    ended = create_hosted(user, name="calculator-tool", num_examples=examples, rollouts_per_example=4)
+    start(ended)
+    store(ended, [_record(rng, example, rollout) for example in range(examples) for rollout in range(4)])
+    _end(ended)
+    running = create_hosted(user, name="calculator-tool", num_examples=25, rollouts_per_example=4)
+    start(running)
+    Evaluation.objects.filter(pk=running.pk).update(state=RunState.RUNNING.value)
+    store(running, [_record(rng, example, rollout) for example in range(9) for rollout in range(4)])
+    set_secret(owner=user.owner, name="HF_TOKEN", value="hf_x", user=user)
+    failed = RolloutIndex.objects.filter(evaluation=ended, outcome=Outcome.FAILED.value).order_by("pk")[0]
+    return Showcase(user, version, invalid, ended, running, _runs(user), failed)
+
+
+def _ready(user: User) -> Version:
+    version = create_ready_version(user, "calculator-tool", "0.3.1")
+    version.describe, version.readme = DESCRIBED, README
+    version.license, version.tags = "Apache-2.0", ["tools", "math"]
+    version.git = GitState(commit="4f2a9c1e07d35b8a6c1d2e3f4a5b6c7d8e9f0a1b", dirty=True, branch="main").model_dump()
+    reasons = ("calculator_tool.py:14 defines load_environment", "pyproject.toml asks for verifiers>=0.1.8")
+    version.evidence = GenerationEvidence.model_validate(
+        {"generation": "legacy", "specifier": ">=0.1.8", "constraint_set": "legacy", "reasons": reasons}
+    ).model_dump(mode="json")
+    checks = [("install", "environment 9c41d2aa07b3"), ("load", "ToolEnv in 0.9 s"), ("describe", "2 splits, 1 tool")]
+    checks += [("scripted-rollout", "reward 0.20"), ("readme", "4 headings")]
+    version.checks = [Check(name=name, passed=True, summary=text).model_dump() for name, text in checks]
+    seconds = {"package": 0.12, "resolve": 0.61, "install": 0.4, "load": 0.93, "describe": 0.2, "scripted-rollout": 0.7}
+    version.build_seconds = seconds
+    version.save()
+    Environment.objects.filter(pk=version.environment_id).update(
+        description="Products, with a calculator as a tool.", tags=["tools", "math"]
+    )
+    return version
+
+
+def _invalid(user: User) -> Version:
+    files = {"notes/plan.md": "# Plan\n", "data/rows.jsonl": '{"a": 1}\n'}
+    version = push_pair(user, build_pair("broken-env", "0.1.0", files=files)).version
+    message, hint = "importing broken_env failed: No module named 'numpi'", "add it to dependencies and push again"
+    failure = Failure(kind=FailureKind.ENVIRONMENT, code="import_error", message=message, hint=hint)
+    trace = 'Traceback (most recent call last):\n  File "broken_env.py", line 3\nModuleNotFoundError: numpi'
+    checks = [Check(name="install", passed=True, summary="environment 11aa22bb33cc")]
+    checks += [Check(name="load", passed=False, summary=message, detail=trace)]
+    version.state, version.failure = VersionState.INVALID.value, failure.model_dump(mode="json")
+    version.checks = [check.model_dump() for check in checks]
+    version.save()
+    return version
+
+
+def _record(rng: random.Random, example: int, rollout: int) -> RolloutRecord:
+    if (example, rollout) == (4, 1) or rng.random() < 0.04:
+        kind = FailureKind.INFRASTRUCTURE if example % 2 == 0 else FailureKind.ENVIRONMENT
+        failure = RolloutFailure(kind=kind, type="ReadTimeout", message="no answer within 60 s", traceback="Traceback…")
+        return make_failure(example, rollout, kind, failure=failure)
+    left, right = 3 + example % 9, 2 + example % 11
+    solved, used = rng.random() < 0.35 + 0.5 * (example % 3 > 0), rng.random() < 0.9
+    answer = str(left * right if solved else left * right + rng.randint(1, 9))
+    prompt: list[JsonObject] = [
+        {"role": "system", "content": "Use the tool, then answer with the number alone."},
+        {"role": "user", "content": f"use the tool: {left}*{right}"},
+    ]
+    arguments = json.dumps({"expression": f"{left}*{right}"})
+    call = {"id": "call_1", "type": "function", "function": {"name": "calculate", "arguments": arguments}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    told = {"role": "tool", "tool_call_id": "call_1", "content": str(left * right)}
+    final = {"role": "assistant", "content": HOSTILE if (example, rollout) == (0, 0) else f"The product is {answer}."}
+    messages = [*prompt, asked, told] if used else prompt
+    turns = [_turn(rng, 0, prompt, asked, ["calculate", "(", str(left), "*", str(right), ")"])] if used else []
+    turns.append(_turn(rng, len(turns), messages, final, ["The", " product", " is", " ", answer, "."]))
+    return RolloutRecord(
+        example=example,
+        rollout=rollout,
+        example_hash=f"{example:064x}",
+        outcome=Outcome.TRUNCATED if rng.random() < 0.04 else Outcome.OK,
+        reward=round(0.8 * solved + 0.2 * used - rng.choice([0, 0, 0, 0.05, 0.1]) * solved * used, 3),
+        metrics={"right_answer": float(solved), "used_the_tool": float(used), "num_turns": float(len(turns))},
+        weights={"right_answer": 0.8, "used_the_tool": 0.2, "num_turns": 0.0},
+        stop_condition="max_turns_reached" if example % 7 == 0 else None,
+        task={"question": f"use the tool: {left}*{right}", "answer": str(left * right), "info": {"seed": 7}},
+        prompt=prompt,
+        completion=[*messages[2:], final],
+        turns=tuple(turns),
+        usage=Usage(prompt_tokens=31 * len(turns), completion_tokens=6 * len(turns)),
+        timing=Timing(total_s=round(rng.uniform(0.4, 3.0), 2), generation_s=0.3, scoring_s=0.01),
+    )
+
+
+def _turn(rng: random.Random, index: int, asked: list[JsonObject], answered: JsonObject, texts: list[str]) -> Turn:
+    logprobs = tuple(math.log(rng.choice([0.99, 0.95, 0.7, 0.3, 0.1, 0.02])) for _ in texts)
+    return Turn(
+        index=index,
+        protocol="chat",
+        model="ada/stub",
+        request={"messages": asked, "temperature": 1.0},
+        response={"choices": [{"message": answered, "finish_reason": "stop"}]},
+        finish_reason="tool_calls" if answered.get("tool_calls") else "stop",
+        tokens=TokenData(prompt_ids=tuple(range(31)), completion_ids=tuple(range(len(texts))), logprobs=logprobs),
+        token_texts=tuple(texts),
+        usage=Usage(prompt_tokens=31, completion_tokens=len(texts)),
+        latency_s=0.21,
+    )
+
+
+def _end(evaluation: Evaluation) -> None:
+    now = timezone.now()
+    Evaluation.objects.filter(pk=evaluation.pk).update(state="succeeded", finished_at=now)
+    assert evaluation.run is not None
+    Run.objects.filter(pk=evaluation.run.pk).update(state="succeeded", finished_at=now, lease_expires_at=None)
+    evaluation.refresh_from_db()
+
+
+def _runs(user: User) -> Run:
+    Run.objects.filter(kind=RunKind.BUILD.value).update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+    make_worker(queues=("build", "eval"))
+    building = make_run(owner=user.owner, kind=RunKind.BUILD, subject=f"{user.username}/mixed@0.2.0")
+    hold_run(building)
+    Run.objects.filter(pk=building.pk).update(progress={"done": 3, "total": 7, "unit": "stages", "note": "load"})
+    building.refresh_from_db()
+    append_log(run=building, offset=0, text="ok  resolve: 61 wheels\n\x1b[32mok\x1b[0m  install\n<b>not bold</b>\n" * 8)
+    make_run(owner=user.owner, kind=RunKind.EVAL, subject=f"{user.username}/guess-number@0.1.0 on hub/tiny")
+    failure = Failure(
+        kind=FailureKind.INFRASTRUCTURE,
+        code="worker_lost",
+        message="the worker was lost three times",
+        hint="look at its host",
+    )
+    make_run(
+        owner=user.owner,
+        kind=RunKind.BUILD,
+        state=RunState.FAILED,
+        subject=f"{user.username}/reverse-text@0.4.0",
+        failure=failure.model_dump(mode="json"),
+        finished_at=timezone.now() - timedelta(minutes=3),
+        attempt=3,
+    )
+    return building

@@ -1,0 +1,164 @@
+"""What only a browser shows: htmx, the theme, the CSP at work, widths."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from playwright.sync_api import expect
+from pytest_django.live_server_helper import LiveServer
+
+from hub.evals.models import Evaluation
+from hub.runs.queries import log_end
+from hub.runs.services.logs import append_log
+from tests.factories.evals import make_records, store
+from tests.hub.web.addresses import NAMES, address
+from tests.hub.web.browser import Look, look_at
+from tests.hub.web.showcase import Showcase, make_showcase
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def database_beside_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+
+
+@pytest.fixture
+def seeded(live_server: LiveServer) -> Showcase:
+    return make_showcase(examples=6)
+
+
+@pytest.fixture
+def session(seeded: Showcase) -> str:
+    client = Client()
+    client.force_login(seeded.user)
+    return client.cookies["sessionid"].value
+
+
+@pytest.fixture
+def look(live_server: LiveServer, session: str) -> Iterator[Look]:
+    with look_at(live_server.url, session=session) as found:
+        yield found
+
+
+def test_search_narrows_while_typing_and_the_address_follows(look: Look) -> None:
+    look.open("/environments")
+    items = look.page.locator("#results .item")
+    expect(items).to_have_count(4)
+    look.page.locator("#search").press_sequentially("calcu", delay=30)
+    expect(items).to_have_count(1)
+    expect(look.page).to_have_url(f"{look.base_url}/environments?search=calcu")
+    expect(look.page.locator("#search")).to_be_focused()
+    look.page.reload()
+    expect(items).to_have_count(1)
+    expect(look.page.locator("#search")).to_have_value("calcu")
+    assert look.complaints == []
+
+
+def test_a_running_evaluation_updates_itself_and_stops_when_it_has_ended(look: Look, seeded: Showcase) -> None:
+    running = seeded.running
+    look.open(f"/evaluations/{running.pk}")
+    expect(look.page.locator(".live")).to_contain_text("36 of 100 rollouts stored")
+    polls: list[str] = []
+    look.page.on("request", lambda request: polls.append(request.url) if "stored=" in request.url else None)
+    store(running, [record.model_copy(update={"example": 20}) for record in make_records([1.0])])
+    expect(look.page.locator(".live")).to_contain_text("37 of 100 rollouts stored")
+    expect(look.page.locator("#results tbody tr").first).to_contain_text("20 · 0")
+    Evaluation.objects.filter(pk=running.pk).update(state="succeeded")
+    expect(look.page.locator("#live .badge").first).to_have_text("succeeded")
+    polls.clear()
+    look.page.wait_for_timeout(2500)
+    assert polls == []
+    assert look.complaints == []
+
+
+def test_a_log_is_followed(look: Look, seeded: Showcase) -> None:
+    look.open(f"/runs/{seeded.run.pk}")
+    expect(look.page.locator("pre.log")).to_contain_text("resolve: 61 wheels")
+    seeded.run.refresh_from_db()
+    from_now_on = "and then the last line"
+    append_log(run=seeded.run, offset=log_end(seeded.run.pk, seeded.run.attempt), text=from_now_on)
+    expect(look.page.locator("pre.log")).to_contain_text(from_now_on)
+    assert look.page.locator("pre.log").inner_text().count(from_now_on) == 1
+    assert look.complaints == []
+
+
+def test_filters_change_the_table_in_place(look: Look, seeded: Showcase) -> None:
+    look.open(f"/evaluations/{seeded.ended.pk}")
+    look.page.select_option("#outcome", "failed")
+    expect(look.page.locator("#results tbody tr").first).to_contain_text("no answer within 60 s")
+    expect(look.page).to_have_url(f"{look.base_url}/evaluations/{seeded.ended.pk}?outcome=failed&sort=newest")
+    look.page.go_back()
+    expect(look.page.locator("#outcome")).to_have_value("")
+    assert look.complaints == []
+
+
+def test_the_theme_is_switched_and_remembered(look: Look) -> None:
+    look.open("/environments")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = look.page.evaluate(background)
+    look.page.click("[data-theme-toggle]")
+    dark = look.page.evaluate(background)
+    assert dark != light
+    look.page.reload()
+    assert look.page.evaluate(background) == dark
+
+
+def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showcase) -> None:
+    look.open(f"/evaluations/{seeded.ended.pk}")
+    look.page.keyboard.press("Tab")
+    skip = look.page.locator(".skip")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    look.page.keyboard.press("Enter")
+    look.page.keyboard.press("Tab")
+    expect(look.page.locator("main a").first).to_be_focused()
+    look.page.locator("#outcome").focus()
+    look.page.keyboard.type("failed")
+    expect(look.page.locator("#results tbody tr").first).to_contain_text("no answer within 60 s")
+    look.open("/settings/secrets")
+    look.page.locator(".confirm > summary").focus()
+    look.page.keyboard.press("Enter")
+    expect(look.page.get_by_role("button", name="Really delete")).to_be_visible()
+
+
+def test_a_device_signs_in_by_the_code_that_the_browser_approves(
+    live_server: LiveServer, look: Look, tmp_path: Path
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HUB_")}
+    environ = kept | {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    hub = str(Path(sys.executable).with_name("hub"))
+    command = [hub, "login", live_server.url, "--no-browser"]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as device:
+        assert device.stderr is not None
+        code = device.stderr.readline().split()[-1]
+        look.open("/device")
+        look.page.fill("#id_user_code", code.lower().replace("-", " "))
+        look.page.keyboard.press("Enter")
+        expect(look.page.locator(".code")).to_have_text(code)
+        look.page.get_by_role("button", name="Approve").click()
+        expect(look.page.get_by_role("status")).to_contain_text("Approved")
+        said, _ = device.communicate(timeout=60)
+    assert (device.returncode, said.strip()) == (0, f"logged in to {live_server.url} as ada")
+    who = subprocess.run([hub, "whoami"], env=environ, capture_output=True, text=True, check=True, timeout=60)
+    assert "ada" in who.stdout
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+def test_no_page_overflows_complains_or_is_hard_to_read(
+    live_server: LiveServer, session: str, seeded: Showcase, width: int, scheme: str
+) -> None:
+    with look_at(live_server.url, session=session, width=width, scheme=scheme) as look:
+        for name in NAMES:
+            look.open(address(seeded, name))
+            assert (name, look.overflow()) == (name, 0)
+            assert (name, look.low_contrast()) == (name, [])
+            assert (name, look.unlabelled()) == (name, [])
+            assert (name, look.complaints) == (name, [])

@@ -1,0 +1,117 @@
+"""The evaluation page: its fragments, filters, sorting, and what its buttons do."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from hub.evals.models import Evaluation
+from tests.factories.evals import make_record, store
+from tests.hub.web.showcase import Showcase
+
+pytestmark = pytest.mark.django_db
+
+
+def htmx(client: Client, url: str, target: str) -> tuple[str, dict[str, str]]:
+    reply = client.get(url, headers={"HX-Request": "true", "HX-Target": target})
+    return reply.content.decode(), dict(reply.headers)
+
+
+def test_the_live_fragment_polls_until_the_evaluation_has_ended(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.running.pk}"
+    going_on, _ = htmx(ada, url, "live")
+    assert 'hx-trigger="every 2s"' in going_on
+    assert "<html" not in going_on
+    assert 'id="results"' not in going_on
+    Evaluation.objects.filter(pk=showcase.running.pk).update(state="succeeded")
+    ended, _ = htmx(ada, url, "live")
+    assert 'id="live"' in ended
+    assert "hx-trigger" not in ended
+
+
+def test_a_poll_announces_new_rollouts_only(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.running.pk}?stored=36"
+    assert "HX-Trigger" not in htmx(ada, url, "live")[1]
+    store(showcase.running, [make_record(20, 0)])
+    assert htmx(ada, url, "live")[1]["HX-Trigger"] == "rollouts-stored"
+
+
+def test_page_and_fragment_are_not_mixed_up_by_caches(showcase: Showcase, ada: Client) -> None:
+    _, headers = htmx(ada, f"/evaluations/{showcase.ended.pk}", "results")
+    assert "HX-Request" in headers["Vary"]
+
+
+def test_going_back_in_history_gets_the_whole_page(showcase: Showcase, ada: Client) -> None:
+    headers = {"HX-Request": "true", "HX-Target": "results", "HX-History-Restore-Request": "true"}
+    assert "<html" in ada.get(f"/evaluations/{showcase.ended.pk}", headers=headers).content.decode()
+
+
+def test_rollouts_are_filtered_by_reward_and_sorted(showcase: Showcase, ada: Client) -> None:
+    html, _ = htmx(ada, f"/evaluations/{showcase.ended.pk}?min_reward=0.9&sort=reward&outcome=", "results")
+    rewards = [float(cell) for cell in _cells(html, 2)]
+    assert rewards
+    assert rewards == sorted(rewards)
+    assert rewards[0] >= 0.9
+
+
+def test_a_form_without_values_shows_everything(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.ended.pk}?outcome=&min_reward=&max_reward=&example=&sort=newest"
+    reply = ada.get(url)
+    assert reply.status_code == 200
+    assert len(_cells(reply.content.decode(), 2)) == 50
+
+
+def test_the_next_page_goes_on_where_the_first_ended(showcase: Showcase, ada: Client) -> None:
+    first = ada.get(f"/evaluations/{showcase.ended.pk}?sort=example")
+    second = ada.get(first.context["next"])
+    rows = [(row.example, row.rollout) for reply in (first, second) for row in reply.context["rollouts"]]
+    assert rows == [(example, rollout) for example in range(14) for rollout in range(4)]
+    assert second.context["next"] is None
+
+
+@pytest.mark.parametrize("query", ["min_reward=much", "outcome=great", "sort=up", "cursor=x", "example=-1"])
+def test_a_filter_that_makes_no_sense_is_explained(showcase: Showcase, ada: Client, query: str) -> None:
+    reply = ada.get(f"/evaluations/{showcase.ended.pk}?{query}")
+    assert reply.status_code == 422
+    assert 'role="alert"' in reply.content.decode()
+
+
+def test_members_cancel_by_a_form(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.running.pk}"
+    assert f'action="{url}/cancel"' in ada.get(url).content.decode()
+    assert ada.post(f"{url}/cancel")["Location"] == url
+    showcase.running.run.refresh_from_db()  # type: ignore[union-attr]
+    assert showcase.running.run.cancel_requested_at is not None  # type: ignore[union-attr]
+
+
+def test_cancelling_what_has_ended_is_explained(showcase: Showcase, ada: Client) -> None:
+    reply = ada.post(f"/evaluations/{showcase.ended.pk}/cancel")
+    assert reply.status_code == 409
+    assert "not running" in reply.content.decode()
+
+
+def test_buttons_need_the_csrf_token(showcase: Showcase) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(showcase.user)
+    reply = client.post(f"/evaluations/{showcase.running.pk}/cancel")
+    assert reply.status_code == 403
+    assert "This form has expired" in reply.content.decode()
+
+
+def test_a_failure_offers_to_attempt_it_again(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.ended.pk}"
+    assert f'action="{url}/resume"' in ada.get(url).content.decode()
+    assert ada.post(f"{url}/resume")["Location"] == url
+    showcase.ended.refresh_from_db()
+    assert showcase.ended.state == "queued"
+
+
+def test_an_evaluation_that_nobody_has_begun_says_why_it_waits(showcase: Showcase, ada: Client) -> None:
+    ada.post(f"/evaluations/{showcase.ended.pk}/resume")
+    assert "run ahead" in ada.get(f"/evaluations/{showcase.ended.pk}").content.decode()
+
+
+def _cells(html: str, column: int) -> list[str]:
+    body = html.partition('<table class="rollouts">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = [row.split("<td")[1:] for row in body.split("<tr>")[1:]]
+    return [row[column].partition(">")[2].partition("<")[0] for row in rows]

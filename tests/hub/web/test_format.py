@@ -1,0 +1,25 @@
+"""How numbers and times are written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from hub.web.templatetags.hub_format import signed, when
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.12, "+0.120"), (-0.0312, "−0.031"), (-0.0001, "0.000"), (0.0, "0.000"), (None, "–")]
+)
+def test_a_difference_has_its_sign_unless_it_is_nothing(value: float | None, text: str) -> None:
+    assert signed(value) == text
+
+
+def test_a_time_is_relative_and_exact_when_pointed_at() -> None:
+    moment = timezone.now() - timedelta(minutes=5)
+    html = when(moment)
+    assert ">5 min ago</time>" in html
+    assert f'title="{moment:%Y-%m-%d %H:%M:%S} UTC"' in html
+    assert when(None) == "never"

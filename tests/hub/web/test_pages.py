@@ -1,0 +1,126 @@
+"""Every page answers within its budget of queries, and what packages and models wrote stays text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from tests.hub.web.addresses import NAMES, address
+from tests.hub.web.showcase import HOSTILE, Showcase
+
+pytestmark = pytest.mark.django_db
+MOST_QUERIES = 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_answers_with_few_queries(
+    showcase: Showcase, ada: Client, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(MOST_QUERIES):
+        reply = ada.get(address(showcase, name))
+    assert reply.status_code == 200
+    assert "<h1" in reply.content.decode()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_page_has_inline_scripts_or_styles(showcase: Showcase, ada: Client, name: str) -> None:
+    html = ada.get(address(showcase, name)).content.decode()
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=\"|javascript:", html) == []
+
+
+@pytest.mark.parametrize("name", ["evaluation", "rollout", "evaluations", "environment-evaluations"])
+def test_a_private_evaluation_is_hidden_from_others(showcase: Showcase, mallory: Client, name: str) -> None:
+    reply = mallory.get(address(showcase, name))
+    assert reply.status_code == (404 if name in {"evaluation", "rollout"} else 200)
+    assert str(showcase.ended.pk) not in reply.content.decode().replace(reply.request["PATH_INFO"], "")
+
+
+def test_a_private_environment_looks_like_no_environment(showcase: Showcase, mallory: Client) -> None:
+    showcase.version.environment.visibility = "private"
+    showcase.version.environment.save(update_fields=["visibility"])
+    hidden = mallory.get("/environments/ada/calculator-tool")
+    absent = mallory.get("/environments/ada/no-such-tool")
+    assert (hidden.status_code, absent.status_code) == (404, 404)
+    texts = [
+        re.sub(r'value="\w{64}"|calculator-tool|no-such-tool', "", page.content.decode()) for page in (hidden, absent)
+    ]
+    assert texts[0] == texts[1]
+    assert "calculator-tool" not in mallory.get("/environments").content.decode()
+
+
+def test_hostile_rollout_text_is_escaped(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "rollout")).content.decode()
+    assert HOSTILE not in html
+    assert "&lt;script&gt;alert(&#x27;rollout&#x27;)" in html
+
+
+def test_a_hostile_readme_is_sanitised(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "environment")).content.decode()
+    assert 'document.title = "hacked"' not in re.sub(r"&[a-z]+;.*?&lt;/script&gt;", "", html)
+    assert "<h2>calculator-tool</h2>" in html
+    assert "<script>document" not in html
+
+
+def test_a_hostile_log_is_escaped_and_loses_its_colours(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "run")).content.decode()
+    assert "&lt;b&gt;not bold&lt;/b&gt;" in html
+    assert "\x1b" not in html
+
+
+def test_a_file_is_shown_as_text(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "file")).content.decode()
+    assert '<span class="line">def load_environment(num_examples: int = 4) -&gt; vf.Environment:</span>' in html
+
+
+def test_a_file_that_is_not_there_is_404(showcase: Showcase, ada: Client) -> None:
+    assert ada.get(f"{address(showcase, 'files')}?path=../../etc/passwd").status_code == 404
+
+
+def test_the_version_page_says_what_the_build_found(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "invalid-version")).content.decode()
+    assert "No module named &#x27;numpi&#x27;" in html
+    assert "add it to dependencies and push again" in html
+    assert "ModuleNotFoundError" in html
+
+
+def test_a_description_of_any_shape_does_not_break_the_page(showcase: Showcase, ada: Client) -> None:
+    showcase.version.describe = {"splits": 7, "tools": "none", "rewards": [1]}
+    showcase.version.save(update_fields=["describe"])
+    assert ada.get(address(showcase, "version")).status_code == 200
+
+
+def test_visitors_see_how_to_begin(showcase: Showcase) -> None:
+    html = Client().get("/").content.decode()
+    assert "hub push" in html
+    assert "calculator-tool" in html
+
+
+@pytest.mark.parametrize("path", ["/runs", "/data", "/settings/secrets", "/settings/tokens"])
+def test_what_needs_a_user_leads_to_signing_in_and_back(db: None, path: str) -> None:
+    assert Client().get(path)["Location"] == f"/login?next={path}"
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("/", "hub init my-env"),
+        ("/evaluations", "hub eval run"),
+        ("/runs", "hub push"),
+        ("/models", "hub model add"),
+        ("/data", "hub data add"),
+        ("/settings/tokens", "hub login"),
+        ("/settings/secrets", "hub secret set"),
+    ],
+)
+def test_an_empty_page_gives_the_command_that_fills_it(mallory: Client, path: str, command: str) -> None:
+    assert command in mallory.get(path).content.decode()
+
+
+def test_an_unknown_page_is_html_and_an_unknown_call_json(db: None) -> None:
+    page, call = Client().get("/nowhere"), Client().get("/api/v1/nowhere")
+    assert (page.status_code, page["Content-Type"].partition(";")[0]) == (404, "text/html")
+    assert "There is nothing here" in page.content.decode()
+    assert call["Content-Type"] == "application/json"

@@ -1,0 +1,36 @@
+"""What `manage.py serve` leaves on the disk is for its user alone; what its worker makes, boxes can read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from hub.web.management.commands.serve import WORKER_UMASK, close_data
+from hub.web.supervisor import Child
+
+
+def test_an_older_open_database_and_blobs_are_closed(tmp_path: Path) -> None:
+    database = tmp_path / "hub.sqlite3"
+    database.touch(0o644)
+    before = os.umask(0o022)
+    try:
+        close_data(tmp_path)
+        (tmp_path / "hub.sqlite3-wal").touch()
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert modes == {"hub.sqlite3": "0o600", "hub.sqlite3-wal": "0o600", "blobs": "0o700"}
+
+
+def test_the_workers_files_can_be_read_by_its_boxes(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    child = Child("worker", [sys.executable, "-c", f"open({str(made)!r}, 'w')"], os.environ, umask=WORKER_UMASK)
+    before = os.umask(0o077)
+    try:
+        child.start()
+    finally:
+        os.umask(before)
+    assert child.process is not None
+    child.process.wait(20)
+    assert made.stat().st_mode & 0o777 == 0o644

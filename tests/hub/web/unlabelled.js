@@ -1,0 +1,13 @@
+// Evaluated in a page: controls without an accessible name, scrolling boxes out of the keyboard's reach, stray headings.
+() => {
+  const named = (element) => element.getAttribute("aria-label") || element.getAttribute("aria-labelledby") ||
+    element.textContent.trim() || [...(element.labels ?? [])].some((label) => label.textContent.trim());
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility());
+  const found = shown("a[href], button, input:not([type=hidden]), select, textarea, summary, progress, [role=img]")
+    .filter((element) => !named(element))
+    .map((element) => element.outerHTML.slice(0, 120));
+  const headings = document.querySelectorAll("h1").length;
+  if (headings !== 1) found.push(`${headings} headings of the first level`);
+  if (!document.documentElement.lang || !document.title) found.push("no language or no title");
+  return found;
+}

@@ -1,0 +1,117 @@
+"""`python -m tests.run`: the suite on SQLite and the filesystem broker, then what touches them on Postgres and Redis.
+
+`python -m tests.run --vllm`: the tests that need vLLM instead. An open port with a failed login is an error; an
+unreachable service is skipped, except under CI=true. A few failed tests are run once more by themselves and named as
+unstable when they then pass: on a busy machine a time limit says little about the code. Says what ran.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import redis
+
+from tests import backends
+
+FAULTS = "tests/e2e/test_faults.py"  # of these, what the endpoint does wrong meets neither database nor broker
+SHARED = [
+    "tests/hub",
+    f"{FAULTS}::test_killing_each_kind_of_process_once_costs_nothing",
+    f"{FAULTS}::test_cancelling_keeps_what_is_stored",
+    f"{FAULTS}::test_runs_happen_while_redis_cannot_be_reached",
+    "tests/e2e/test_published.py",
+    "tests/test_settings.py",
+]
+PRODUCTION = "tests/e2e/test_production.py"  # needs Postgres and Redis whatever the backend of the rest
+PARALLEL = ["-n", "2", "-p", "tests.scheduling", "--durations", "25"]
+QUICK = "not vllm and not matrix"
+VLLM = ["-p", "no:randomly", "--durations", "10", "-m", "vllm and not matrix"]  # in order: engines are shared
+FEW = 3  # more failures than this are not bad luck
+TESTS_FAILED = 1  # pytest's exit status
+
+
+@dataclass
+class Outcome:
+    """One pytest run: its exit status and the tests that failed at first and passed by themselves."""
+
+    status: int
+    unstable: list[str]
+
+    def __str__(self) -> str:
+        """For the summary."""
+        if self.status:
+            return f"FAILED (exit status {self.status})"
+        return "\n    ".join(["passed", *(f"UNSTABLE, passed on its second try: {test}" for test in self.unstable)])
+
+
+def postgres_problem() -> str | None:
+    """Why Postgres cannot be used, or None. Raises psycopg.OperationalError when it refuses the login."""
+    try:
+        psycopg.connect(backends.DATABASE_URL, connect_timeout=3).close()
+    except psycopg.OperationalError as error:
+        if "authentication" in str(error) or "password" in str(error) or "does not exist" in str(error):
+            raise
+        return str(error).strip().splitlines()[0]
+    return None
+
+
+def redis_problem() -> str | None:
+    """Why Redis cannot be used, or None. Raises redis.AuthenticationError when it refuses the login."""
+    try:
+        redis.Redis.from_url(backends.REDIS_URL, socket_connect_timeout=3).ping()
+    except redis.AuthenticationError:
+        raise
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        return str(error)
+    return None
+
+
+def run(backend: str, selection: list[str], arguments: list[str]) -> Outcome:
+    """The tests on one backend, the failed ones again when they are few."""
+    with tempfile.TemporaryDirectory() as cache:
+        pytest = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}"]
+        environment = {**os.environ, "TEST_BACKEND": backend}
+        status = subprocess.run([*pytest, *selection, *arguments], env=environment, check=False).returncode
+        failed = failed_tests(Path(cache))
+        if status != TESTS_FAILED or not 0 < len(failed) <= FEW:
+            return Outcome(status, [])
+        print(f"\nonce more by themselves: {', '.join(failed)}", flush=True)
+        return Outcome(subprocess.run([*pytest, *failed], env=environment, check=False).returncode, failed)
+
+
+def failed_tests(cache: Path) -> list[str]:
+    """The tests that pytest's cache remembers as failed."""
+    remembered = cache / "v/cache/lastfailed"
+    return sorted(json.loads(remembered.read_text())) if remembered.exists() else []
+
+
+def main(arguments: list[str]) -> int:
+    """Run the passes; 0 when all that ran is green and, under CI=true, everything ran."""
+    if "--vllm" in arguments:
+        arguments.remove("--vllm")
+        ran, problems = {"vLLM": run("embedded", [*VLLM, "tests"], arguments)}, []
+    else:
+        problems = [problem for problem in (postgres_problem(), redis_problem()) if problem]
+        embedded = run("embedded", [*PARALLEL, "-m", QUICK, "tests", "--ignore", PRODUCTION], arguments)
+        ran = {"SQLite and the filesystem broker": embedded}
+        if not problems:
+            shared = [*PARALLEL, "-m", f"{QUICK} and not browser", *SHARED, PRODUCTION]
+            ran["Postgres and Redis"] = run("services", shared, arguments)
+    print("\nbackends:")
+    for name, outcome in ran.items():
+        print(f"  {name}: {outcome}")
+    for problem in problems:
+        print(f"  Postgres and Redis: NOT RUN ({problem})")
+    missing = bool(problems) and os.environ.get("CI") == "true"
+    return 1 if missing or any(outcome.status for outcome in ran.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

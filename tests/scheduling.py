@@ -1,0 +1,35 @@
+"""A pytest plugin: which tests must share a process when several run (`-n 2`).
+
+All of tests/e2e share one hub, which takes minutes to fill; every other test goes wherever there is room. By path: the
+`xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+SHARING = "tests/e2e/"
+OWN_HUB = frozenset({"tests/e2e/test_production.py"})  # files that start hubs of their own
+
+
+def group_of(nodeid: str) -> str:
+    """Tests with the same group run in the same process."""
+    path = nodeid.partition("::")[0]
+    if path.startswith(SHARING):
+        return path if path in OWN_HUB else SHARING
+    return nodeid
+
+
+class SharedHub(LoadScopeScheduling):
+    """Groups first, the largest before the others, then single tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedHub:
+    """The controller of the processes asks for it."""
+    return SharedHub(config, log)

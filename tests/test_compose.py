@@ -1,0 +1,63 @@
+"""infra/compose.yaml holds together: what it names exists, secrets are never written down."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from hub.config.environment import HubEnvironment
+from workers.settings import WorkerEnvironment
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "infra/compose.yaml").read_text()
+COMPOSE = yaml.safe_load(TEXT)
+
+
+def test_every_build_has_its_dockerfile() -> None:
+    builds = [service["build"] for service in COMPOSE["services"].values() if "build" in service]
+    assert builds
+    for build in builds:
+        assert (ROOT / build["dockerfile"]).is_file()
+
+
+def test_every_dependency_is_a_service_and_every_volume_is_declared() -> None:
+    for service in COMPOSE["services"].values():
+        assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
+        for volume in service.get("volumes", ()):
+            assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_every_variable_is_explained_in_the_example() -> None:
+    example = (ROOT / "infra/example.env").read_text()
+    named = set(re.findall(r"(?<!\$)\$\{([A-Z0-9_]+)", TEXT)) - {"HUB_PORT"}
+    assert named <= set(re.findall(r"^([A-Z0-9_]+)=", example, re.MULTILINE))
+
+
+def test_every_setting_exists() -> None:
+    known = {f"HUB_{name.upper()}" for name in HubEnvironment.model_fields}
+    known |= {f"WORKER_{name.upper()}" for name in WorkerEnvironment.model_fields}
+    for service in COMPOSE["services"].values():
+        named = {name for name in service.get("environment", ()) if name.startswith(("HUB_", "WORKER_"))}
+        assert named <= known
+
+
+def test_the_hub_accepts_the_address_by_which_the_worker_calls_it() -> None:
+    host = urlsplit(COMPOSE["services"]["worker"]["environment"]["WORKER_HUB_URL"]).hostname
+    assert host in json.loads(COMPOSE["services"]["hub"]["environment"]["HUB_ALLOWED_HOSTS"])
+
+
+def test_the_database_is_migrated_once_before_anything_uses_it() -> None:
+    services = COMPOSE["services"]
+    assert [name for name, service in services.items() if "migrate" in str(service.get("command"))] == ["migrate"]
+    for name in ("hub", "sweeper"):
+        assert services[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+
+
+def test_health_is_asked_where_everything_behind_the_hub_counts() -> None:
+    assert "/readyz" in str(COMPOSE["services"]["hub"]["healthcheck"]["test"])
+    assert "/readyz" in (ROOT / "infra/docker/hub.Dockerfile").read_text()
+    assert COMPOSE["services"]["sweeper"]["healthcheck"] == {"disable": True}

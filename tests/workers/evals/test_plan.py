@@ -1,0 +1,57 @@
+"""The plan: what is missing, in order, as singles or as whole groups."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.protocol.evals import DoneExample, EvaluationConfig
+from envhub.protocol.runner import Described, SplitInfo
+
+from workers.evals.plan import count_done, count_examples, units
+from workers.rollouts.schedule import Unit
+from workers.runs.errors import RunFailed
+
+DONE = (
+    DoneExample(example=0, example_hash="a" * 64, rollouts=(0, 2)),
+    DoneExample(example=1, example_hash="b" * 64, rollouts=(0, 1, 2)),
+)
+
+
+def described(size: int | None) -> Described:
+    return Described(env_class="E", splits={"eval": SplitInfo(size=size)})
+
+
+def config(number: int) -> EvaluationConfig:
+    return EvaluationConfig(environment="a/b", model="a/m", num_examples=number)
+
+
+def test_single_rollouts_fill_the_gaps() -> None:
+    assert list(units(3, 3, DONE, as_groups=False)) == [
+        Unit(0, 1, 1, "a" * 64),
+        Unit(2, 0, 1),
+        Unit(2, 1, 1),
+        Unit(2, 2, 1),
+    ]
+
+
+def test_a_group_with_a_gap_runs_again_whole() -> None:
+    assert list(units(3, 3, DONE, as_groups=True)) == [Unit(0, 0, 3, "a" * 64), Unit(2, 0, 3)]
+
+
+def test_done_counts_only_what_is_planned() -> None:
+    assert count_done(1, 2, DONE) == 1
+    assert count_done(2, 3, DONE) == 5
+
+
+@pytest.mark.parametrize(("asked", "size", "expected"), [(5, 3, 3), (-1, 3, 3), (5, None, 5), (0, 3, 0)])
+def test_the_number_of_examples_is_bounded_by_the_data(asked: int, size: int | None, expected: int) -> None:
+    assert count_examples(config(asked), described(size)) == expected
+
+
+def test_all_of_an_unknown_number_is_refused() -> None:
+    with pytest.raises(RunFailed):
+        count_examples(config(-1), described(None))
+
+
+def test_an_evaluation_of_nothing_fails_instead_of_succeeding() -> None:
+    with pytest.raises(RunFailed, match="no examples"):
+        count_examples(config(3), described(0))

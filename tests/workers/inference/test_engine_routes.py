@@ -1,0 +1,111 @@
+"""The torch engine's routes, with the official OpenAI client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from aiohttp import web
+
+engine = pytest.importorskip("workers.inference.torch_engine.__main__")
+server = pytest.importorskip("workers.inference.torch_engine.server")
+chat = pytest.importorskip("workers.inference.torch_engine.chat")
+pytestmark = pytest.mark.torch
+HI: Any = [{"role": "user", "content": "hi"}]
+
+
+@pytest.fixture
+async def client(tiny_model: Path) -> AsyncIterator[openai.AsyncOpenAI]:
+    model, tokenizer, eos_ids, context = engine.load(tiny_model)
+    with server.Scheduler(model, eos_ids=eos_ids, max_batch=8, context=context) as scheduler:
+        served = server.Served(scheduler, tokenizer, ("hub/tiny",), context)
+        runner = web.AppRunner(server.Routes(served).application(), handler_cancellation=True)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x", max_retries=0) as openai_:
+            yield openai_
+        await runner.cleanup()
+
+
+async def complete(client: openai.AsyncOpenAI, **settings: Any) -> Any:
+    return await client.chat.completions.create(model="hub/tiny", messages=HI, max_tokens=12, **settings)
+
+
+async def test_token_ids_and_logprobs_belong_to_the_text(client: openai.AsyncOpenAI) -> None:
+    answer = await complete(client, logprobs=True, extra_body={"return_token_ids": True})
+    choice = answer.choices[0]
+    assert len(choice.token_ids) == len(choice.logprobs.content) == answer.usage.completion_tokens
+    assert all(entry.logprob <= 0 for entry in choice.logprobs.content)
+    assert answer.prompt_token_ids
+
+
+async def test_a_seed_repeats_the_answer_and_choices_differ(client: openai.AsyncOpenAI) -> None:
+    first, second = [await complete(client, seed=3, n=3) for _ in range(2)]
+    texts = [choice.message.content for choice in first.choices]
+    assert texts == [choice.message.content for choice in second.choices]
+    assert len(set(texts)) == 3
+
+
+async def test_a_stream_says_the_same_as_the_whole_answer(client: openai.AsyncOpenAI) -> None:
+    whole = await complete(client, seed=5)
+    stream = await complete(client, seed=5, stream=True)
+    pieces = [chunk.choices[0].delta.content or "" async for chunk in stream]
+    assert "".join(pieces) == whole.choices[0].message.content
+
+
+async def test_every_event_of_a_stream_says_the_usage_so_far_when_asked(client: openai.AsyncOpenAI) -> None:
+    whole = await complete(client, seed=5)
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    stream = await complete(client, seed=5, stream=True, stream_options=options)
+    used = [chunk.usage.completion_tokens async for chunk in stream]
+    total = whole.usage.completion_tokens
+    assert used == [*range(1, total + 1), total]
+
+
+async def test_a_stop_string_ends_the_text(client: openai.AsyncOpenAI) -> None:
+    whole = (await complete(client, seed=5)).choices[0].message.content
+    stopped = await complete(client, seed=5, stop=whole[3])
+    assert whole.startswith(stopped.choices[0].message.content)
+    assert stopped.choices[0].finish_reason == "stop"
+
+
+async def test_a_prompt_of_token_ids_is_taken_as_it_is(client: openai.AsyncOpenAI) -> None:
+    answer = await client.completions.create(
+        model="hub/tiny", prompt=[4, 60, 61], max_tokens=4, extra_body={"return_token_ids": True, "ignore_eos": True}
+    )
+    assert answer.prompt_token_ids == [4, 60, 61]  # type: ignore[attr-defined]
+    assert answer.choices[0].finish_reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"messages": []}, openai.BadRequestError),
+        ({"messages": [{"role": "user", "content": "x" * 3000}]}, openai.BadRequestError),
+        ({"temperature": -1}, openai.BadRequestError),
+        ({"model": "nobody/knows"}, openai.NotFoundError),
+    ],
+)
+async def test_bad_requests_are_refused(
+    client: openai.AsyncOpenAI, settings: dict[str, Any], error: type[Exception]
+) -> None:
+    body: dict[str, Any] = {"model": "hub/tiny", "messages": HI, **settings}
+    with pytest.raises(error):
+        await client.chat.completions.create(**body)
+
+
+def test_tool_calls_are_read_from_the_text() -> None:
+    text = 'so: <tool_call>{"name": "calculate", "arguments": {"expression": "3*4"}}</tool_call>'
+    rest, calls = chat.split_tool_calls(text)
+    assert rest == "so:"
+    assert calls[0]["function"] == {"name": "calculate", "arguments": '{"expression": "3*4"}'}
+
+
+def test_a_malformed_tool_call_stays_text() -> None:
+    text = "<tool_call>{not json}</tool_call>"
+    assert chat.split_tool_calls(text) == (text, [])

@@ -1,0 +1,134 @@
+"""The engine manager with the real torch engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from envhub.protocol.models import LocalTarget
+
+from workers.inference.engines import EngineFailed, acquire
+from workers.inference.manager import EngineManager, EngineSettings
+from workers.inference.process import vllm_command
+from workers.inference.requests import EngineRequest
+from workers.runs.children import Children
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+async def data(tmp_path: Path) -> AsyncIterator[Path]:
+    (tmp_path / "children").mkdir()
+    settings = EngineSettings(data=tmp_path, idle_seconds=0.5)
+    async with EngineManager(settings, Children(tmp_path / "children")):
+        yield tmp_path
+
+
+def target_of(model: Path, engine: str = "torch") -> LocalTarget:
+    files = {path.name: f"{number:064x}" for number, path in enumerate(sorted(model.iterdir()))}
+    return LocalTarget(fingerprint="f" * 64, engine=engine, files=files, urls={name: name for name in files})
+
+
+def fetch_from(model: Path):  # type: ignore[no-untyped-def]
+    async def fetch(url: str, sha256: str) -> Path:
+        return model / url
+
+    return fetch
+
+
+@pytest.fixture
+def adapter(tmp_path: Path, tiny_model: Path) -> Path:
+    policies = pytest.importorskip("tests.contract.policies")
+    base = policies.make_policy(tmp_path / "base", 0)
+    policies.make_adapter(tmp_path / "adapter", base, 1)
+    return tmp_path / "adapter"
+
+
+def with_adapter(target: LocalTarget, adapter: Path) -> LocalTarget:
+    files = {path.name: f"{number + 100:064x}" for number, path in enumerate(sorted(adapter.iterdir()))}
+    over = LocalTarget(fingerprint="a" * 64, engine="torch", files=files, urls={name: name for name in files})
+    return target.model_copy(update={"adapter": over})
+
+
+def engine_pids(data: Path) -> list[int]:
+    return [int(path.stem) for path in (data / "children").glob("*.json")]
+
+
+async def ask(base_url: str, model: str = "hub/tiny") -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "logprobs": True}
+    async with httpx.AsyncClient() as http:
+        return await http.post(f"{base_url}/chat/completions", json=body)
+
+
+async def test_two_runs_share_one_engine_and_it_ends_when_idle(data: Path, tiny_model: Path) -> None:
+    target, fetch = target_of(tiny_model), fetch_from(tiny_model)
+    async with (
+        acquire("hub/tiny", target, data=data, fetch=fetch) as first,
+        acquire("hub/tiny", target, data=data, fetch=fetch) as second,
+    ):
+        assert first == second
+        assert (await ask(first)).status_code == 200
+        assert len(engine_pids(data)) == 1
+    async with asyncio.timeout(20):
+        while engine_pids(data):
+            await asyncio.sleep(0.1)
+
+
+async def test_an_adapter_is_served_over_its_base_by_its_own_name(data: Path, tmp_path: Path, adapter: Path) -> None:
+    base = tmp_path / "base"
+
+    async def fetch(url: str, sha256: str) -> Path:
+        return (adapter if (adapter / url).exists() else base) / url
+
+    target = target_of(base)
+    async with (
+        acquire("alice/base", target, data=data, fetch=fetch) as plain,
+        acquire("alice/sort", with_adapter(target, adapter), data=data, fetch=fetch) as adapted,
+    ):
+        answers = [await ask(plain, "alice/base"), await ask(adapted, "alice/sort")]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        first, second = (answer.json()["choices"][0]["logprobs"]["content"][0]["logprob"] for answer in answers)
+        assert first != second
+        assert (await ask(plain, "alice/sort")).status_code == 404
+
+
+def test_vllm_is_told_of_the_adapter_and_a_rank_that_holds_it(tmp_path: Path, adapter: Path) -> None:
+    request = EngineRequest(fingerprint="f", engine="vllm", directory=tmp_path, name="alice/sort", adapter=adapter)
+    command = " ".join(vllm_command(request, 1, "python", ()))
+    assert f"--served-model-name base --enable-lora --max-lora-rank 8 --lora-modules alice/sort={adapter}" in command
+
+
+async def test_a_killed_engine_is_started_again_for_the_next_run(data: Path, tiny_model: Path) -> None:
+    target, fetch = target_of(tiny_model), fetch_from(tiny_model)
+    async with acquire("hub/tiny", target, data=data, fetch=fetch):
+        os.killpg(engine_pids(data)[0], signal.SIGKILL)
+    async with acquire("hub/tiny", target, data=data, fetch=fetch) as again:
+        assert (await ask(again)).status_code == 200
+
+
+async def test_a_broken_model_is_refused_with_the_engines_last_lines(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{}")
+    with pytest.raises(EngineFailed, match="last lines"):
+        async with acquire("hub/broken", target_of(broken), data=data, fetch=fetch_from(broken)):
+            pass
+
+
+async def test_vllm_is_refused_with_a_hint_where_it_is_not_installed(data: Path, tiny_model: Path) -> None:
+    with pytest.raises(EngineFailed) as caught:
+        async with acquire("hub/tiny", target_of(tiny_model, "vllm"), data=data, fetch=fetch_from(tiny_model)):
+            pass
+    assert "WORKER_VLLM_PYTHON" in caught.value.hint
+
+
+async def test_a_file_name_that_leaves_the_model_directory_is_refused(data: Path, tiny_model: Path) -> None:
+    target = target_of(tiny_model).model_copy(update={"files": {"../evil": "0" * 64}, "urls": {"../evil": "x"}})
+    with pytest.raises(EngineFailed, match="evil"):
+        async with acquire("hub/tiny", target, data=data, fetch=fetch_from(tiny_model)):
+            pass

@@ -1,0 +1,45 @@
+"""A sandbox per test, on every backend that the test names."""
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workers.sandbox import Sandbox, backend
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips on a machine without bubblewrap, never in CI."""
+    if shutil.which("bwrap") is None and os.environ.get("CI") != "true":
+        for item in items:
+            if item.get_closest_marker("sandbox"):
+                item.add_marker(pytest.mark.skip(reason="bubblewrap is not installed"))
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """Short, because unix sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def sandbox(root: Path) -> Sandbox:
+    return backend("bwrap", root)
+
+
+@pytest.fixture(params=["bwrap", "process"])
+def any_sandbox(request: pytest.FixtureRequest, root: Path) -> Sandbox:
+    """The contract suite runs on both."""
+    return backend(request.param, root, accept_no_isolation=True)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,59 @@
+"""The acceptance suite of a host, here as tests: every attack is one, and every control."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workers.sandbox.bwrap import BwrapSandbox
+from workers.sandbox.cgroups import NONE
+from workers.sandbox.doctor.attack import Attack, Verdict, run_attack
+from workers.sandbox.doctor.resources import BOMBS, TIGHT
+from workers.sandbox.doctor.scene import set_scene
+from workers.sandbox.doctor.suite import count, run_controls
+from workers.sandbox.interface import BoxSpec, Sandbox
+
+pytestmark = pytest.mark.sandbox
+
+
+def test_the_suite_has_many_attacks_with_names_of_their_own() -> None:
+    assert count() >= 100
+
+
+async def test_the_suite_sees_an_escape_when_a_protection_is_off(sandbox: Sandbox, root: Path) -> None:
+    async with set_scene() as scene:
+        weak = lambda off: BwrapSandbox(root, without=[off])  # noqa: E731
+        findings = [finding async for finding in run_controls(weak, sandbox, scene)]
+    assert [finding for finding in findings if not finding.good] == []
+    assert len(findings) >= 20
+
+
+async def test_without_cgroups_memory_is_watched_and_disk_and_processes_are_held(root: Path) -> None:
+    sandbox = BwrapSandbox(root, tree=NONE)
+    async with set_scene() as scene:
+        for bomb in BOMBS:
+            async with sandbox.create(scene.spec(TIGHT)) as box:
+                outcome = await run_attack(box, bomb.attack, scene.arguments)
+            assert outcome.verdict is Verdict.CONTAINED, outcome
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        ("return 'out'", Verdict.ESCAPED),
+        ("raise PermissionError(1, 'no')", Verdict.CONTAINED),
+        ("return nonsense", Verdict.BROKEN),
+        ("this is not Python", Verdict.BROKEN),
+    ],
+)
+async def test_an_attack_that_was_not_tried_is_no_pass(sandbox: Sandbox, body: str, verdict: Verdict) -> None:
+    async with sandbox.create(BoxSpec()) as box:
+        assert (await run_attack(box, Attack("probe", body), {})).verdict is verdict
+
+
+def test_every_attack_is_contained_and_manage_py_says_so() -> None:
+    command = [sys.executable, "manage.py", "sandbox_doctor", "--no-controls"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{count()} of {count()} hostile actions contained" in done.stdout

@@ -1,0 +1,43 @@
+"""A worker process with two (fake) GPUs: it says so, and its runs never share one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import RunKind
+
+from tests.fakes.hub import FakeHub, FakeRun
+from tests.fakes.nvidia_smi import install
+from tests.fakes.policy_endpoint import PolicyEndpoint
+from tests.workers.tasks.test_worker_process import hanging, until, worker
+
+
+async def test_runs_get_gpus_of_their_own_and_the_third_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install(tmp_path / "bin", monkeypatch)
+    one = GpuNeed(count=1, memory_mb=50_000)
+    async with FakeHub(lease_seconds=30) as hub, PolicyEndpoint() as stub:
+        waiting = hanging(hub, stub, tmp_path)
+        del hub.runs[waiting.id]
+        runs = [
+            hub.add(FakeRun(f"r{number}", kind=RunKind.EVAL, queue="gpu", gpus=one, payload=waiting.payload))
+            for number in range(3)
+        ]
+        slots = json.dumps({"gpu": 3})
+        async with worker(hub, tmp_path / "data", WORKER_SLOTS=slots, WORKER_SERVE_RUNS="0"):
+            await until(lambda: all(run.state == "running" for run in runs[:2]), 60)
+            polls = hub.polls
+            await until(lambda: hub.polls > polls + 3, 60)
+            assert [(run.state, run.given) for run in runs] == [
+                ("running", (80_000,)),
+                ("running", (81_038,)),
+                ("queued", ()),
+            ]
+            runs[0].cancel = True
+            await until(lambda: runs[2].state == "running", 60)
+            assert runs[2].given == (80_000,)
+            (facts,) = {join.facts for join in hub.joins}
+            assert [(gpu.index, gpu.memory_mb) for gpu in facts.gpus] == [(0, 81_559), (1, 81_559)]

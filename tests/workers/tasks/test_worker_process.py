@@ -1,0 +1,155 @@
+"""`python -m workers` as a process: finds work by polling, gives it back when stopped, cleans up after a kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from envhub.protocol.builds import LockedWheel
+from envhub.protocol.runs import RunKind
+
+from tests.fakes.hub import FakeHub, FakeRun
+from tests.fakes.policy_endpoint import PolicyEndpoint
+from tests.workers.evals.conftest import Evaluations
+from workers.runs.children import read_process
+
+
+@asynccontextmanager
+async def worker(hub: FakeHub, data: Path, **extra: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker process for `hub`."""
+    env = os.environ | {"WORKER_HUB_URL": hub.url, "WORKER_TOKEN": "hubw_good", "WORKER_DATA": str(data)} | extra
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "workers", env=env, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await asyncio.wait_for(process.communicate(), 40)
+
+
+async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def hanging(hub: FakeHub, stub: PolicyEndpoint, data: Path) -> FakeRun:
+    """An evaluation that waits for a wheel which never comes."""
+    payload = Evaluations(hub, stub, data).payload()
+    wheel = LockedWheel(name="x", version="1", filename="x-1-py3-none-any.whl", sha256="0" * 64, size=1, url="/hang")
+    lock = payload.lock.model_copy(update={"wheels": (wheel,)})
+    payload = payload.model_copy(update={"lock": lock})
+    return hub.add(FakeRun("hanging", payload=payload.model_dump(mode="json")))
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeHub]:
+    async with FakeHub(lease_seconds=30) as server:
+        yield server
+
+
+@pytest.fixture
+async def stub() -> AsyncIterator[PolicyEndpoint]:
+    async with PolicyEndpoint() as server:
+        yield server
+
+
+async def test_work_is_found_without_a_broker_and_a_refused_kind_is_said_so(hub: FakeHub, tmp_path: Path) -> None:
+    run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
+    async with worker(hub, tmp_path):
+        await asyncio.wait_for(run.done.wait(), 30)
+        second = hub.add(FakeRun("r2", kind=RunKind.SERVE))
+        await asyncio.wait_for(second.done.wait(), 5)
+    assert run.finish is not None
+    assert run.finish.failure is not None
+    assert run.finish.failure.code == "unknown_kind"
+    assert hub.joins[0].slots == {"build": 1, "eval": 1, "train": 1}
+
+
+async def test_a_worker_waits_for_a_hub_that_is_away_and_comes_back(hub: FakeHub, tmp_path: Path) -> None:
+    hub.away = True
+    run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
+    async with worker(hub, tmp_path):
+        await asyncio.sleep(2)
+        hub.away = False
+        await asyncio.wait_for(run.done.wait(), 30)
+
+
+async def test_a_hint_makes_the_next_poll_come_at_once(hub: FakeHub, tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    where = {"data_folder_in": str(folder), "data_folder_out": str(folder), "control_folder": str(folder / "c")}
+    hub.broker_url, hub.broker_options = "filesystem://", where | {"polling_interval": 0.1}
+    app = Celery(broker="filesystem://", set_as_current=False)
+    app.conf.broker_transport_options = where
+    async with worker(hub, tmp_path / "data", WORKER_POLL_SECONDS="600"):
+        await until(lambda: hub.polls)
+        run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
+        await asyncio.to_thread(app.send_task, "workers.run", kwargs={"run_id": "r1"}, queue="eval")
+        await asyncio.wait_for(run.done.wait(), 60)  # a hint waits in the broker until the listener has started
+
+
+async def test_sigterm_gives_a_running_run_back(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+    run = hanging(hub, stub, tmp_path)
+    async with worker(hub, tmp_path / "data") as process:
+        await until(lambda: run.state == "running")
+        process.terminate()
+        await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+    assert run.finish is not None
+    assert run.finish.failure is not None
+    assert run.finish.failure.code == "worker_stopping"
+
+
+async def test_nothing_is_left_after_kill_9_and_a_new_start(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+    run = hanging(hub, stub, tmp_path)
+    data = tmp_path / "data"
+    async with worker(hub, data) as process:
+        await until(lambda: run.state == "running")
+        children = [int(path.stem) for path in (data / "children").glob("*.json")]
+        process.send_signal(signal.SIGKILL)
+        await process.communicate()
+    assert children
+    async with worker(hub, data):
+        await until(lambda: len(hub.joins) == 2)
+        assert all(read_process(pid) is None for pid in children)
+
+
+async def test_a_killed_slot_is_replaced(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+    run = hanging(hub, stub, tmp_path)
+    data = tmp_path / "data"
+    async with worker(hub, data, WORKER_SLOTS='{"eval": 1}'):
+        await until(lambda: run.state == "running")
+        (slot,) = [path for path in (data / "children").glob("*.json") if "slot" in path.read_text()]
+        os.kill(int(slot.stem), signal.SIGKILL)
+        other = hub.add(FakeRun("r2", kind=RunKind.SERVE))
+        await asyncio.wait_for(other.done.wait(), 30)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("WORKER_SLOTS", "many"), ("WORKER_SANDBOX", "none"), ("WORKER_POLL_SECONDS", "-1")]
+)
+async def test_a_bad_setting_stops_the_worker_and_names_itself(tmp_path: Path, variable: str, value: str) -> None:
+    async with worker(FakeHub(url="http://127.0.0.1:9"), tmp_path, **{variable: value}) as process:
+        _, text = await process.communicate()
+    assert process.returncode == 2
+    assert variable.rpartition("_")[2].lower() in text.decode().lower()
+
+
+async def test_two_workers_cannot_share_a_directory(hub: FakeHub, tmp_path: Path) -> None:
+    async with worker(hub, tmp_path):
+        await until(lambda: hub.joins)
+        async with worker(hub, tmp_path) as second:
+            _, text = await second.communicate()
+    assert second.returncode == 2
+    assert b"another worker" in text

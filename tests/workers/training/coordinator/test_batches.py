@@ -1,0 +1,98 @@
+"""What becomes of finished groups: batches of whole groups, and a reason for everything that is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from envhub.protocol.training_config import TrainingConfig
+
+from tests.workers.training.coordinator.groups import group
+from workers.runs.errors import RunFailed
+from workers.training.coordinator.batches import Batches
+
+
+def batches(**config: Any) -> Batches:
+    base = {"model": "hub/tiny", "env": [{"id": "alice/a"}], "batch_size": 4, "rollouts_per_example": 2}
+    return Batches(TrainingConfig.model_validate(base | config), {}, 64)
+
+
+def test_a_batch_is_cut_when_its_groups_are_there() -> None:
+    made = batches()
+    made.offer(group(0, [0.0, 1.0]), 1)
+    assert made.cut(1, 0) is None
+    made.offer(group(1, [1.0, 0.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert [one.credited.finished.plan.number for one in cut.resolved] == [0, 1]
+    assert (len(cut.samples), cut.denominator, cut.metrics.trained_tokens) == (4, 12.0, 12)
+    assert made.waiting == ()
+
+
+def test_advantages_are_against_the_groups_mean() -> None:
+    made = batches(batch_size=2)
+    made.offer(group(0, [0.0, 1.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert [float(sample.advantages[-1]) for sample in cut.samples] == [-0.5, 0.5]
+
+
+def test_groups_of_one_reward_are_left_out_and_counted() -> None:
+    made = batches(batch_size=2)
+    made.offer(group(0, [1.0, 1.0]), 1)
+    made.offer(group(1, [0.0, 1.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert [one.dropped for one in cut.resolved] == ["zero_signal", ""]
+    assert cut.metrics.dropped == {"zero_signal": 2}
+    assert cut.metrics.zero_signal_share == 0.5
+    assert cut.metrics.reward_mean == 0.75  # over all that was sampled
+
+
+def test_without_the_filter_they_train() -> None:
+    made = batches(batch_size=2, pre_batch_filters=[])
+    made.offer(group(0, [1.0, 1.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert not np.any([sample.advantages.any() for sample in cut.samples])
+
+
+def test_what_has_become_too_old_is_left_out() -> None:
+    made = batches(trainer={"max_off_policy": 1})
+    made.offer(group(0, [0.0, 1.0], version=0), 2)
+    made.offer(group(1, [0.0, 1.0], version=2), 3)
+    assert made.cut(3, 0) is None
+    made.offer(group(2, [0.0, 1.0], version=1), 3)
+    cut = made.cut(3, 0)
+    assert cut is not None
+    assert [one.dropped for one in cut.resolved] == ["stale", "", ""]
+    assert (cut.metrics.staleness_mean, cut.metrics.staleness_max) == (0.5, 1)
+
+
+def test_failed_rollouts_do_not_count_for_the_mean() -> None:
+    made = batches(batch_size=4, rollouts_per_example=4)
+    made.offer(group(0, [0.0, 1.0, None, None]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert [float(sample.advantages[-1]) for sample in cut.samples] == [-0.5, 0.5]
+    assert cut.metrics.environments["a"].failures == {"environment": 2}
+    assert cut.metrics.failed_share == 0.5
+
+
+def test_the_denominator_is_the_losss() -> None:
+    for loss, denominator in (("dapo", 12.0), ("grpo", 4.0), ("gspo", 4.0), ("dr_grpo", 4 * 10.0)):
+        made = batches(trainer={"loss": loss}, sampling={"max_tokens": 10})
+        made.offer(group(0, [0.0, 1.0]), 1)
+        made.offer(group(1, [0.0, 1.0]), 1)
+        cut = made.cut(1, 0)
+        assert cut is not None
+        assert cut.denominator == denominator, loss
+
+
+def test_an_engine_without_tokens_ends_the_run_with_a_hint() -> None:
+    finished = group(0, [0.0, 1.0])
+    bare = [one.turns[0].model_copy(update={"tokens": None}) for one in finished.records]
+    records = tuple(one.model_copy(update={"turns": (turn,)}) for one, turn in zip(finished.records, bare, strict=True))
+    with pytest.raises(RunFailed, match="token ids"):
+        batches().offer(finished.model_copy(update={"records": records}), 1)

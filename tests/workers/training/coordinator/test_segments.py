@@ -1,0 +1,51 @@
+"""A step waits on disk with everything that the hub will be told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envhub.packaging.segments import read_rollout
+from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepReport
+from envhub.protocol.training_config import TrainingConfig
+
+from tests.workers.training.coordinator.groups import group, record, turn
+from workers.training.coordinator.batches import Batches
+from workers.training.coordinator.plan import FinishedGroup
+from workers.training.coordinator.segments import REPORT, keep_step
+
+
+def kept(folder: Path, *groups: FinishedGroup) -> StepReport:
+    """The report of a batch that these groups fill."""
+    size = sum(len(one.records) for one in groups)
+    asked = {"model": "m", "env": [{"id": "a/a"}], "batch_size": size, "rollouts_per_example": 2}
+    batches = Batches(TrainingConfig.model_validate(asked), {}, 64)
+    for one in groups:
+        batches.offer(one, 1)
+    cut = batches.cut(1, 0)
+    assert cut is not None
+    keep_step(folder / "step", cut.metrics, cut.resolved)
+    return StepReport.model_validate_json((folder / "step" / REPORT).read_bytes())
+
+
+def test_each_row_leads_to_its_rollout(tmp_path: Path) -> None:
+    report = kept(tmp_path, group(0, [0.0, 1.0]), group(1, [0.25, 0.75]))
+    (segment,) = report.segments
+    for row in segment.rows:
+        found = read_rollout(tmp_path / "step" / segment.sha256, row.row_group, row.row)
+        assert (found.example, found.reward) == (row.example, row.reward)
+    assert [(row.group, row.advantage) for row in segment.rows] == [
+        ("0", -0.5), ("0", 0.5), ("1", -0.25), ("1", 0.25)
+    ]  # fmt: skip
+
+
+def test_the_token_view_follows_the_turns(tmp_path: Path) -> None:
+    one = group(0, [0.0, 1.0])
+    talk = [turn(0, [1], [2, 3], version=4), turn(1, [1, 2, 3, 9], [5], version=5)]
+    records = (record(0, 0, 0.0, *talk), record(0, 1, 1.0, *talk))
+    report = kept(tmp_path, one.model_copy(update={"records": records}))
+    row = report.segments[0].rows[1]
+    found = read_rollout(tmp_path / "step" / report.segments[0].sha256, row.row_group, row.row)
+    first, second = RolloutTokens.model_validate(found.extras[TOKENS_KEY]).turns
+    assert (first.trained, first.advantages, first.versions) == ((True, True), (0.5, 0.5), (4, 4))
+    assert (second.trained, second.advantages, second.versions) == ((True,), (0.5,), (5,))
+    assert (row.version_min, row.version_max, row.completion_tokens) == (4, 5, 3)

@@ -1,0 +1,60 @@
+"""Run by torchrun in test_sharding: the steps of a world, their gradient norms and state to files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tests.workers.training.learner.making import batch, model, samples
+from workers.training.learner.checkpoint import restore_checkpoint, save_checkpoint
+from workers.training.learner.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.model import make_policy
+from workers.training.learner.publish import publish
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.sharding import shard
+from workers.training.learner.step import Learner
+from workers.training.learner.world import World, join_world
+
+
+def learner(mode: str, world: World, *, compute: torch.dtype = torch.float32) -> Learner:
+    """A learner whose AdamW follows the gradient's size: a large epsilon, no clipping."""
+    optimiser = OptimiserConfig(learning_rate=1e-1, epsilon=1.0, max_grad_norm=0)
+    config = LearnerConfig(mode=mode, optimiser=optimiser)  # type: ignore[arg-type]
+    policy = make_policy(model(tied=mode == "full"), config)
+    shard(policy, world, compute=compute)
+    return Learner(policy, config, world)
+
+
+def steps(made: Learner, run: RunDir) -> list[float]:
+    """Two steps with a checkpoint and a restore between them; their gradient norms."""
+    norms = [made.train(batch(1, samples(groups=5)), budget=60).grad_norm]
+    save_checkpoint(made, run)
+    made.train(batch(2, samples(seed=9)), budget=60)
+    if made.world.size > 1:
+        torch.distributed.barrier()
+    restore_checkpoint(made, run, replayable_from=1)
+    norms.append(made.train(batch(2, samples(groups=5, seed=1)), budget=60).grad_norm)
+    save_checkpoint(made, run)
+    np.save(run.root / f"logprobs-{made.world.rank}.npy", made.logprobs)
+    publish(made, run)
+    return [norm or 0.0 for norm in norms]
+
+
+def main() -> None:
+    """FOLDER: all cases, one after the other."""
+    torch.set_num_threads(1)
+    with join_world("cpu") as world:
+        cases = {"full": torch.float32, "lora": torch.float32, "full bf16": torch.bfloat16}
+        for case, compute in cases.items():
+            run = RunDir(Path(sys.argv[1]) / case)
+            run.root.mkdir(exist_ok=True)
+            norms = steps(learner(case.split()[0], world, compute=compute), run)
+            if world.rank == 0:
+                (run.root / "norms").write_text(" ".join(map(str, norms)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Segment attention against one dense softmax with an explicit mask."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.workers.training.learner.making import samples
+from workers.training.learner.attention import Packed, attend, by_segment
+from workers.training.learner.batches import to_device
+from workers.training.packing.plan import PackingOptions, pack_step
+
+pytestmark = pytest.mark.torch
+CPU = torch.device("cpu")
+
+
+def dense(
+    q: Tensor, k: Tensor, v: Tensor, packed: Packed, depths: Tensor, *, scale: float, window: int | None
+) -> Tensor:
+    """All tokens by all tokens: a token sees its segment's and its ancestors' tokens that are not deeper."""
+    owner = torch.repeat_interleave(torch.arange(len(packed.paths)), torch.diff(torch.tensor(packed.bounds)))
+    related = torch.tensor(
+        [[b == a or b in packed.paths[a] for b in range(len(packed.paths))] for a in range(len(packed.paths))]
+    )
+    distance = depths[:, None] - depths[None, :]
+    seen = related[owner][:, owner] & (distance >= 0) & (distance < (window or 10**9))
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = (q @ k.transpose(-1, -2) * scale).masked_fill(~seen, float("-inf"))
+    return (scores.softmax(-1) @ v).transpose(1, 2)
+
+
+@pytest.mark.parametrize("window", [None, 5, 24])
+@pytest.mark.parametrize("share", [False, True])
+def test_segments_see_their_path_and_nothing_else(share: bool, window: int | None) -> None:
+    ((batch,),) = pack_step(samples(), PackingOptions(budget=1000, share_prefixes=share))
+    assert batch.shared == share
+    packed = to_device(batch, denominator=1, device=CPU, precise=torch.float64).packed
+    q, k, v = (torch.randn(1, heads, batch.tokens, 8, dtype=torch.float64, requires_grad=True) for heads in (4, 2, 2))
+    ours = by_segment(q, k, v, packed, scale=0.3, window=window)
+    plain = dense(q, k, v, packed, torch.as_tensor(batch.positions), scale=0.3, window=window)
+    torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-13)
+    push = torch.randn_like(plain)
+    ours_gradients = torch.autograd.grad((ours * push).sum(), (q, k, v))
+    torch.testing.assert_close(
+        ours_gradients, torch.autograd.grad((plain * push).sum(), (q, k, v)), rtol=1e-11, atol=1e-12
+    )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the varlen kernels need a GPU")
+@pytest.mark.parametrize("share", [False, True])
+def test_the_varlen_kernel_agrees_with_segments(share: bool) -> None:
+    ((batch,),) = pack_step(samples(), PackingOptions(budget=1000, share_prefixes=share))
+    device = torch.device("cuda")
+    packed = Packed.of(batch, device)
+    shapes = ((4, 64), (2, 64), (2, 64))
+    q, k, v = (torch.randn(1, heads, batch.tokens, size, dtype=torch.bfloat16, device=device) for heads, size in shapes)
+    segments = by_segment(q, k, v, packed, scale=0.125, window=None)
+    torch.testing.assert_close(attend(q, k, v, packed, scale=0.125, window=None), segments, rtol=2e-2, atol=2e-2)

@@ -1,0 +1,146 @@
+"""The learner in a run's directory: in this process, on real files. Kills are in test_kill."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.workers.training.learner.making import make_run
+from workers.training.learner.checkpoint import checkpoint_steps
+from workers.training.learner.config import CheckpointConfig, LearnerConfig, OptimiserConfig
+from workers.training.learner.errors import BadCheckpoint, BadJournal
+from workers.training.learner.follow import Follower
+from workers.training.learner.model import load_policy
+from workers.training.learner.reports import LearnerState, LearnerStep, read_file, read_lines
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.step import Learner
+from workers.training.learner.world import World
+
+pytestmark = pytest.mark.torch
+STEPS = 5
+
+
+def config(*, mode: str = "lora", max_steps: int = STEPS, interval: int = 2) -> LearnerConfig:
+    return LearnerConfig(
+        mode=mode,
+        max_steps=max_steps,
+        token_budget=64,
+        optimiser=OptimiserConfig(learning_rate=1e-2, warmup_steps=2, weight_decay=0.1),
+        checkpoint=CheckpointConfig(interval=interval),
+    )
+
+
+def follow(folder: Path, settings: LearnerConfig) -> RunDir:
+    """One life of the learner, up to `max_steps`."""
+    run = RunDir(folder)
+    torch.manual_seed(settings.seed)
+    policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
+    Follower(run, settings, Learner(policy, settings, World())).follow()
+    return run
+
+
+def final(run: RunDir, step: int = STEPS) -> bytes:
+    """All of the learner's state after `step`."""
+    folder = run.checkpoint(step)
+    return b"".join(
+        (folder / name).read_bytes() for name in ("masters.safetensors", "moments.safetensors", "state.json")
+    )
+
+
+@pytest.fixture
+def straight(tmp_path: Path) -> RunDir:
+    return follow(make_run(tmp_path / "straight", config(), steps=STEPS), config())
+
+
+@pytest.mark.parametrize("mode", ["lora", "full"])
+def test_interrupted_at_a_step_and_resumed_it_ends_bitwise_the_same(tmp_path: Path, mode: str) -> None:
+    straight = follow(make_run(tmp_path / "a", config(mode=mode), steps=STEPS, tied=True), config(mode=mode))
+    folder = make_run(tmp_path / "b", config(mode=mode), steps=STEPS, tied=True)
+    for until in (1, 3, STEPS):
+        run = follow(folder, config(mode=mode, max_steps=until))
+    assert final(run) == final(straight)
+    names = [path.name for path in straight.version(STEPS).iterdir()]
+    assert all(
+        (run.version(STEPS) / name).read_bytes() == (straight.version(STEPS) / name).read_bytes() for name in names
+    )
+
+
+def test_each_step_is_reported_once_though_it_is_replayed(straight: RunDir) -> None:
+    before = straight.metrics.read_bytes()
+    reference = final(straight)
+    shutil.rmtree(straight.checkpoint(STEPS))
+    follow(straight.root, config())
+    assert straight.metrics.read_bytes() == before
+    assert [line.step for line in read_lines(straight.metrics, LearnerStep)] == [1, 2, 3, 4, 5]
+    assert final(straight) == reference
+
+
+def test_a_line_that_a_crash_cut_off_is_written_again(straight: RunDir) -> None:
+    whole = straight.metrics.read_bytes()
+    straight.metrics.write_bytes(whole[:-20])
+    shutil.rmtree(straight.checkpoint(STEPS))
+    follow(straight.root, config())
+    assert [line.step for line in read_lines(straight.metrics, LearnerStep)] == [1, 2, 3, 4, 5]
+
+
+def test_a_damaged_checkpoint_is_passed_over(straight: RunDir) -> None:
+    reference = final(straight)
+    path = straight.checkpoint(STEPS) / "moments.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    follow(straight.root, config())
+    assert final(straight) == reference
+
+
+def test_without_any_checkpoint_the_whole_journal_is_replayed(straight: RunDir) -> None:
+    reference = final(straight)
+    shutil.rmtree(straight.checkpoints)
+    follow(straight.root, config())
+    assert final(straight) == reference
+
+
+def test_a_journal_that_begins_behind_every_checkpoint_is_an_error(straight: RunDir) -> None:
+    for step in (1, 2):
+        (straight.journal / f"step-{step:06d}.safetensors").unlink()
+    manifest = straight.journal / "manifest.jsonl"
+    manifest.write_text("".join(manifest.read_text().splitlines(keepends=True)[2:]))
+    shutil.rmtree(straight.checkpoints)
+    with pytest.raises((BadCheckpoint, BadJournal)):
+        follow(straight.root, config())
+
+
+def test_a_damaged_batch_is_an_error_that_names_it(straight: RunDir) -> None:
+    shutil.rmtree(straight.checkpoint(STEPS))
+    path = straight.journal / "step-000005.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    with pytest.raises(BadJournal, match="step-000005"):
+        follow(straight.root, config())
+
+
+def test_old_checkpoints_and_versions_go(tmp_path: Path) -> None:
+    settings = config(interval=1).model_copy(
+        update={"checkpoint": CheckpointConfig(interval=1, keep_last=1, keep_interval=2, keep_weights=2)}
+    )
+    run = follow(make_run(tmp_path / "run", settings, steps=STEPS), settings)
+    assert checkpoint_steps(run) == [5, 4, 2]
+    assert sorted(path.name for path in run.weights.iterdir()) == ["v000004", "v000005"]
+
+
+def test_the_stop_marker_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
+    settings = config(max_steps=100)
+    folder = make_run(tmp_path / "run", settings, steps=3)
+    (folder / "stop").touch()
+    run = follow(folder, settings)
+    state = read_file(run.state, LearnerState)
+    assert state is not None
+    assert (state.phase, state.step, state.checkpoint) == ("done", 0, 0)
+
+
+def test_published_adapters_are_what_the_checkpoint_holds(straight: RunDir) -> None:
+    adapter = load_file(straight.version(STEPS) / "adapter_model.safetensors")
+    masters = load_file(straight.checkpoint(STEPS) / "masters.safetensors")
+    down = adapter["base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"]
+    assert torch.equal(down, masters["model.layers.0.mlp.up_proj.down"])

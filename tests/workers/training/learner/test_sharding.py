@@ -1,0 +1,59 @@
+"""Two processes over gloo, weights split by FSDP2: the same gradients, weights and files as one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.workers.training.learner.sharded import learner, steps
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.world import World
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes made."""
+    folder = tmp_path_factory.mktemp("two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
+    command += ["--rdzv-endpoint", "127.0.0.1:0", "-m", "tests.workers.training.learner.sharded", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_two_processes_make_the_steps_of_one(two: Path, tmp_path: Path, mode: str) -> None:
+    one = RunDir(tmp_path)
+    norms = steps(learner(mode, World()), one)
+    both = RunDir(two / mode)
+    assert [float(norm) for norm in (both.root / "norms").read_text().split()] == pytest.approx(norms, rel=1e-6)
+    for name in ("masters.safetensors", "moments.safetensors"):
+        ours, theirs = (load_file(run.checkpoint(2) / name) for run in (one, both))
+        assert ours.keys() == theirs.keys()
+        for key, tensor in ours.items():
+            torch.testing.assert_close(theirs[key], tensor, rtol=1e-5, atol=1e-7)
+    published = [sorted(path.name for path in run.version(2).iterdir()) for run in (one, both)]
+    assert published[0] == published[1]
+
+
+def test_every_process_knows_the_log_probabilities_of_the_whole_step(two: Path, tmp_path: Path) -> None:
+    steps(learner("full", World()), RunDir(tmp_path))
+    for rank in (0, 1):
+        both = np.load(two / "full" / f"logprobs-{rank}.npy")
+        np.testing.assert_allclose(both, np.load(tmp_path / "logprobs-0.npy"), atol=1e-5)
+
+
+def test_split_fp32_weights_may_be_computed_with_in_bf16(two: Path, tmp_path: Path) -> None:
+    norms = steps(learner("full", World()), RunDir(tmp_path))
+    assert [float(norm) for norm in (two / "full bf16" / "norms").read_text().split()] == pytest.approx(norms, rel=5e-2)
+    masters = load_file(RunDir(two / "full bf16").checkpoint(2) / "masters.safetensors")
+    assert {tensor.dtype for tensor in masters.values()} == {torch.float32}

@@ -1,0 +1,163 @@
+"""Whole training runs against a fake hub: real boxes, the real torch engine and learner, a tiny model."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envhub.protocol.base import BlobRef
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.models import LocalTarget
+from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.runs import FinishRequest, RunKind
+from envhub.protocol.training import EvalTarget, PolicyTarget, ResumeState, TrainPayload, TrainTarget
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+
+from tests.fakes.hub import FakeHub, FakeRun
+from workers.runs.execution import execute
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment
+from workers.training.run import run_training
+from workers.venvs import interpreters
+
+ROOT = Path(__file__).parents[4]
+SAMPLES = ("reverse-text", "guess-number", "calculator-tool")
+OWN = Path(__file__).parent / "packages"
+VERIFIERS = "0.1.14"
+
+
+def cache() -> Path:
+    """Where test environments and models are kept between test runs."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "envhub-test-venvs"
+    root = Path(os.environ.get("TEST_VENV_CACHE", default))
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def digest_of(*folders: Path) -> str:
+    """Changes with the Python files below."""
+    content = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def installed() -> Path:
+    """A virtual environment with verifiers, sample environments and the packages of these tests; made once."""
+    packages = [ROOT / "environments" / name for name in SAMPLES] + sorted(OWN.iterdir())
+    folder = cache() / f"train-{VERIFIERS}-{digest_of(*packages)}"
+    with (folder.with_suffix(".lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            uv = Path(sys.executable).with_name("uv")
+            python = interpreters.present()[0].executable
+            subprocess.run([uv, "venv", "-q", "--clear", "--python", python, folder], check=True)
+            wanted = [f"verifiers=={VERIFIERS}", "datasets<4.7", *map(str, packages)]
+            install = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", folder / "bin" / "python"]
+            subprocess.run([*install, *wanted], check=True)
+            (folder / "ready").touch()
+    return folder
+
+
+def tiny_model(steps: int = 250) -> Path:
+    """hub/tiny after so many steps of its warm-up (250 are the real one); made once."""
+    source = ROOT / "workers" / "training" / "tiny"
+    folder = cache() / f"tiny-{steps}-{digest_of(source)}"
+    with (folder.with_suffix(".lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            command = [sys.executable, "-m", "workers.training.tiny", str(folder), "--steps", str(steps)]
+            subprocess.run(command, check=True, cwd=ROOT)
+    return folder
+
+
+@dataclass
+class Trainings:
+    """Starts training runs of a fake hub on one worker's data directory."""
+
+    hub: FakeHub
+    data: Path
+    model: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def payload(self, *, environment: str = "reverse-text", **config: Any) -> TrainPayload:
+        """What the hub would claim out."""
+        asked: dict[str, Any] = {"model": "hub/tiny", "env": [{"id": f"alice/{environment}"}], **config}
+        parsed = TrainingConfig.model_validate(asked)
+        evaluations = parsed.eval.env if parsed.eval else ()
+        return TrainPayload(
+            training_id="tr",
+            config=parsed,
+            model=PolicyTarget(reference="hub/tiny", base=self.local(self.model)),
+            environments=tuple(TrainTarget(config=one, **self.target(one)) for one in parsed.env),
+            evaluations=tuple(EvalTarget(config=one, **self.target(one)) for one in evaluations),
+        )
+
+    def target(self, table: Any) -> dict[str, Any]:
+        """An environment of the run."""
+        name = table.reference.rpartition("/")[2]
+        python = interpreters.present()[0].short
+        return {
+            "label": table.label,
+            "environment": f"alice/{name}@0.1.0",
+            "env_id": name,
+            "module": name.replace("-", "_"),
+            "evidence": GenerationEvidence(generation=Generation.LEGACY, specifier="", constraint_set="legacy"),
+            "lock": EnvironmentLock(python=python, platform=interpreters.host_platform(), verifiers="", wheels=()),
+        }
+
+    def local(self, folder: Path) -> LocalTarget:
+        """A model directory, stored in the hub."""
+        files = {path.name: self.hub.store(path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()}
+        return LocalTarget(
+            fingerprint=hashlib.sha256(str(folder).encode()).hexdigest(),
+            engine="torch",
+            files={name: sha256 for name, (sha256, _) in files.items()},
+            urls={name: url for name, (_, url) in files.items()},
+        )
+
+    def queue(self, payload: TrainPayload) -> FakeRun:
+        """Queue a train run."""
+        run = FakeRun(f"r{len(self.hub.runs)}", RunKind.TRAIN, payload=payload.model_dump(mode="json"))
+        return self.hub.add(run)
+
+    async def run(self, run: FakeRun, stop: asyncio.Event | None = None) -> FinishRequest | None:
+        """Claim and execute it in this process."""
+        settings = WorkerEnvironment(data=self.data, heartbeat_seconds=0.1, hub_patience_s=60, **self.settings)
+        (self.data / "children").mkdir(exist_ok=True)
+        async with HubClient(self.hub.url, "hubw_good", patience_s=60) as client:
+            return await execute(client, self.hub.claim(run), run_training, settings, stop or asyncio.Event())
+
+    async def finish(self, **config: Any) -> FinishRequest:
+        """Queue, run, and give its end."""
+        finish = await self.run(self.queue(self.payload(**config)))
+        assert finish is not None
+        return finish
+
+    def steps(self) -> list[StepMetrics]:
+        """Reported steps, in the order of their reports."""
+        return [StepMetrics.model_validate(body["metrics"]) for what, body in self.hub.training if what == "steps"]
+
+    def evaluations(self) -> list[EvaluationPoint]:
+        """Reported evaluations."""
+        found = [body["point"] for what, body in self.hub.training if what == "evaluations"]
+        return [EvaluationPoint.model_validate(point) for point in found]
+
+    def reports(self, what: str) -> list[dict[str, Any]]:
+        """Bodies of one kind of report."""
+        return [body for kind, body in self.hub.training if kind == what]
+
+    def resume_state(self) -> ResumeState:
+        """The newest uploaded checkpoint, as the hub hands it out."""
+        report = self.reports("checkpoints")[-1]
+        files = {
+            name: BlobRef(sha256=sha256, size=len(self.hub.blobs[sha256]), url=f"{self.hub.url}/get/{sha256}")
+            for name, sha256 in report["files"].items()
+        }
+        return ResumeState(checkpoint_id="c", step=report["step"], files=files)

@@ -1,0 +1,40 @@
+"""Every loss, mode and schedule of the run's configuration is one that the learner knows."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_trainer import LOSS_PARAMETERS, Loss
+
+from workers.training.learner.config import LossName
+from workers.training.placement import Placement
+from workers.training.supervise.learner_config import learner_config
+
+
+def made(**trainer: Any) -> Any:
+    config = TrainingConfig.model_validate({"model": "hub/tiny", "env": [{"id": "a/b"}], "trainer": trainer})
+    return learner_config(config, initial_adapter=None, threads=1, placement=Placement())
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_each_loss_keeps_its_numbers(loss: Loss) -> None:
+    numbers = {name: value / 2 for name, value in LOSS_PARAMETERS[loss].items()}
+    learner = made(loss=loss.value, loss_params=numbers)
+    assert learner.loss.name == loss.value
+    assert {name: getattr(learner.loss, name) for name in numbers} == numbers
+
+
+def test_the_losses_have_the_names_that_users_know() -> None:
+    names = {"grpo", "dapo", "cispo", "dr_grpo", "gspo", "dppo_kl", "reinforce"}
+    assert {made(loss=name).loss.name for name in names} == names == set(get_args(LossName))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+def test_each_schedule_is_known(schedule: str) -> None:
+    assert made(schedule=schedule).optimiser.decay == schedule
+
+
+def test_a_micro_batch_holds_the_longest_sample() -> None:
+    assert made(seq_len=20_000).token_budget == 20_000

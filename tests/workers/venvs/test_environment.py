@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
+from workers.venvs.assembly import remove_tree
+from workers.venvs.environment import ensure_environment, environment_key
+from workers.venvs.errors import BadWheel, NoPython
+
+MODULE = {"greeter/__init__.py": "def main():\n    print('hello from', __file__)\n    return 0\n"}
+ENTRY = {"greeter-1.0.dist-info/entry_points.txt": "[console_scripts]\ngreet = greeter:main\n"}
+
+
+def started(environment: Path, *argv: str) -> str:
+    """Runs a program of an environment that this test made itself of harmless wheels."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True, cwd=environment).stdout
+
+
+async def test_an_environment_runs_its_packages_and_their_scripts(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files={**MODULE, **ENTRY})
+    environment = await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=Shelf(wheel))
+    assert f"hello from {environment}" in started(environment, str(environment / "bin/greet"))
+    assert "1.0" in started(
+        environment, f"{environment}/bin/python", "-c", "import importlib.metadata as m; print(m.version('greeter'))"
+    )
+
+
+async def test_sources_are_compiled_and_the_byte_code_is_used(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+    environment = await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=Shelf(wheel))
+    code = "import greeter; print(greeter.__cached__); print(greeter.main.__code__.co_filename)"
+    cached, source = started(environment, f"{environment}/bin/python", "-c", code).split()
+    assert Path(cached).is_file()
+    assert source == str(next(environment.glob("lib/python*/site-packages/greeter/__init__.py")))
+
+
+async def test_a_source_that_does_not_compile_does_not_spoil_the_others(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files={**MODULE, "greeter/old.py": "print 'python 2'\n"})
+    environment = await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=Shelf(wheel))
+    assert [path.stem.split(".")[0] for path in environment.rglob("*.pyc")] == ["__init__"]
+
+
+async def test_an_environment_is_frozen(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+    environment = await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=Shelf(wheel))
+    for path in environment.rglob("*"):
+        if not path.is_symlink() and "envhub-lock" not in path.name and path.name != "pyvenv.cfg":
+            assert not path.stat().st_mode & (0o222 if path.is_file() or os.geteuid() == 0 else 0o022), path
+
+
+async def test_the_same_lock_is_the_same_environment_and_needs_no_wheels_again(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+    shelf = Shelf(wheel)
+    lock = lock_of(locked(wheel))
+    first, second = [await ensure_environment(lock, root=tmp_path / "root", fetch=shelf) for _ in range(2)]
+    assert first == second
+    assert shelf.fetched == [wheel.name]
+
+
+async def test_a_wheel_is_unpacked_once_for_all_environments(tmp_path: Path) -> None:
+    shared, own = make_wheel(tmp_path, "shared", files={"shared.py": "x = 1\n"}), make_wheel(tmp_path, "own")
+    shelf = Shelf(shared, own)
+    first = await ensure_environment(lock_of(locked(shared)), root=tmp_path / "root", fetch=shelf)
+    second = await ensure_environment(lock_of(locked(shared), locked(own)), root=tmp_path / "root", fetch=shelf)
+    assert shelf.fetched == [shared.name, own.name]
+    inodes = [next(path.glob("lib/*/site-packages/shared.py")).stat().st_ino for path in (first, second)]
+    assert inodes[0] == inodes[1]
+
+
+async def test_two_makers_make_one_environment(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+    shelf, lock = Shelf(wheel), lock_of(locked(wheel))
+    made = await asyncio.gather(*(ensure_environment(lock, root=tmp_path / "root", fetch=shelf) for _ in range(3)))
+    assert len(set(made)) == 1
+    assert os.listdir(tmp_path / "root" / "venvs") == [environment_key(lock)]
+
+
+async def test_bytes_that_are_not_the_locks_are_refused(tmp_path: Path) -> None:
+    wheel, other = make_wheel(tmp_path / "a", "greeter", files=MODULE), make_wheel(tmp_path / "b", "greeter")
+
+    async def swapped(_: object) -> Path:
+        return other
+
+    with pytest.raises(BadWheel, match="not the file that the lock names"):
+        await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=swapped)
+    assert os.listdir(tmp_path / "root" / "venvs") == []
+
+
+async def test_wheels_that_contradict_each_other_are_named(tmp_path: Path) -> None:
+    package = make_wheel(tmp_path, "one", files={"thing/__init__.py": ""})
+    module = make_wheel(tmp_path, "two", files={"thing": "a file where the other has a folder"})
+    with pytest.raises(BadWheel, match="do not fit"):
+        await ensure_environment(
+            lock_of(locked(package), locked(module)), root=tmp_path / "root", fetch=Shelf(package, module)
+        )
+
+
+async def test_a_lock_of_another_python_or_platform_is_refused(tmp_path: Path) -> None:
+    lock = lock_of()
+    for other in (lock.model_copy(update={"python": "3.2"}), lock.model_copy(update={"platform": "plan9_mips"})):
+        with pytest.raises(NoPython):
+            await ensure_environment(other, root=tmp_path / "root", fetch=Shelf())
+
+
+async def test_a_tool_runs_by_uvx_from_its_own_environment(tmp_path: Path) -> None:
+    old, new = (
+        make_wheel(tmp_path, "dep", "1.0", {"dep.py": "v = 1\n"}),
+        make_wheel(tmp_path, "dep", "2.0", {"dep.py": "v = 2\n"}),
+    )
+    files = {"tool_server.py": "def main():\n    import dep, sys\n    print(dep.v, sys.argv[1:])\n"}
+    entry = {"tool_server-1.0.dist-info/entry_points.txt": "[console_scripts]\ntool-server = tool_server:main\n"}
+    tool = make_wheel(tmp_path, "tool-server", files={**files, **entry})
+    wheels = (locked(old), locked(new, tool="tool-server>=1"), locked(tool, tool="tool-server>=1"))
+    environment = await ensure_environment(lock_of(*wheels), root=tmp_path / "root", fetch=Shelf(old, new, tool))
+    uvx, uv = str(environment / "bin/uvx"), str(environment / "bin/uv")
+    assert started(environment, uvx, "tool-server", "--port", "1") == "2 ['--port', '1']\n"
+    assert started(environment, uvx, "--from", "Tool_Server==1.0", "tool-server") == "2 []\n"
+    assert started(environment, uv, "tool", "run", "tool-server@latest") == "2 []\n"
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        started(environment, uvx, "other")
+    assert "was not resolved when this version was built" in caught.value.stderr
+
+
+async def test_a_removed_environment_leaves_the_trees_whole(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+    lock, shelf = lock_of(locked(wheel)), Shelf(wheel)
+    first = await ensure_environment(lock, root=tmp_path / "root", fetch=shelf)
+    remove_tree(first)
+    assert not first.exists()
+    assert await ensure_environment(lock, root=tmp_path / "root", fetch=shelf) == first
+    assert shelf.fetched == [wheel.name]
