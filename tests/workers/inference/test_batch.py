@@ -51,3 +51,18 @@ def test_padding_that_nobody_needs_is_dropped(model: Any) -> None:
     batch.join([[5, 6], list(range(10, 60))])
     batch.keep([0])
     assert batch.mask.shape == (1, 2)
+
+
+def test_rows_of_the_same_prompt_are_prefilled_once_and_then_go_their_own_ways(model: Any) -> None:
+    seen = []
+    forward = model.forward
+    batch = batch_module.RunningBatch(model)
+    model.forward = lambda **inputs: seen.append(inputs["input_ids"].shape[0]) or forward(**inputs)
+    try:
+        batch.join([[5, 9, 20], [7, 8], [5, 9, 20]])
+    finally:
+        del model.forward
+    assert seen == [2]
+    check(model, batch, [[5, 9, 20], [7, 8], [5, 9, 20]])
+    batch.advance([40, 41, 42])
+    check(model, batch, [[5, 9, 20, 40], [7, 8, 41], [5, 9, 20, 42]])

@@ -20,9 +20,9 @@ def decode(model: Path, prompts: list[list[int]]) -> list[list[tuple[int, float]
     ended = threading.Semaphore(0)
 
     def emit_to(row: int):  # type: ignore[no-untyped-def]
-        def emit(token: scheduler_module.Token) -> None:
-            found[row].append((token.id, token.logprob))
-            if token.finish:
+        def emit(tokens: list[scheduler_module.Token]) -> None:
+            found[row].extend((token.id, token.logprob) for token in tokens)
+            if tokens[-1].finish:
                 ended.release()
 
         return emit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from workers.inference.torch_engine import chat
@@ -10,6 +11,12 @@ from workers.inference.torch_engine.requests import Wanted
 from workers.inference.torch_engine.scheduler import Token
 
 Json = dict[str, Any]
+
+
+@lru_cache(maxsize=1 << 18)
+def spelling(tokenizer: Any, token: int) -> str:
+    """One token as text."""
+    return str(tokenizer.decode([token]))
 
 
 @dataclass
@@ -24,12 +31,12 @@ class Choice:
     finish: str | None = None
     sent: int = 0  # characters already streamed
 
-    def add(self, token: Token, eos_ids: frozenset[int]) -> None:
-        """Take one token: extends the text, finds stop strings, sets `finish`."""
-        self.tokens.append(token)
+    def add(self, tokens: list[Token], eos_ids: frozenset[int]) -> None:
+        """Take fresh tokens: extends the text, finds stop strings, sets `finish`."""
+        self.tokens += tokens
         shown = [t.id for t in self.tokens if t.id not in eos_ids]
         self.text = self.tokenizer.decode(shown, skip_special_tokens=True)
-        self.finish = token.finish
+        self.finish = tokens[-1].finish
         for stop in self.wanted.params.stop:
             at = self.text.find(stop)
             if at >= 0:
@@ -60,7 +67,7 @@ class Choice:
         }
 
     def _name(self, token: int) -> str:
-        return f"token_id:{token}" if self.wanted.tokens_as_ids else str(self.tokenizer.decode([token]))
+        return f"token_id:{token}" if self.wanted.tokens_as_ids else spelling(self.tokenizer, token)
 
     def _entry(self, token: int, logprob: float, top: list[tuple[int, float]]) -> Json:
         name = self._name(token)

@@ -32,15 +32,28 @@ class RunningBatch:
 
     @torch.inference_mode()
     def join(self, prompts: list[list[int]], adapters: list[Adapter | None] | None = None) -> None:
-        """Prefill `prompts` and append them as the last rows."""
+        """Prefill `prompts` (each different one once: a group's are the same) and append them as the last rows."""
         joining = adapters or [None] * len(prompts)
+        first, copies = distinct(prompts, joining)
+        self._append(*self._prefill([prompts[row] for row in first], [joining[row] for row in first], copies))
+        self.rows += joining
+
+    def _prefill(
+        self, prompts: list[list[int]], adapters: list[Adapter | None], copies: list[int]
+    ) -> tuple[DynamicCache, Tensor, Tensor]:
+        """Cache, mask and logits of the rows prompts[copies[0]], prompts[copies[1]], ..."""
         longest = max(map(len, prompts))
         ids = torch.tensor([[0] * (longest - len(p)) + p for p in prompts])
         mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
         cache = DynamicCache()
-        self.adapters.use(joining)
+        self.adapters.use(adapters)
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
-        self.rows += joining
+        if len(copies) == len(prompts):
+            return cache, mask, logits
+        index = torch.tensor(copies)
+        return _take(cache, index), mask[index], logits[index]
+
+    def _append(self, cache: DynamicCache, mask: Tensor, logits: Tensor) -> None:
         if self.cache is None or len(self) == 0:
             self.cache, self.mask, self.logits = cache, mask, logits
             return
@@ -65,10 +78,7 @@ class RunningBatch:
         self.mask, self.logits = self.mask[index], self.logits[index]
         start = int(self.mask.shape[1] - self.mask.sum(-1).max()) if rows else self.mask.shape[1]
         self.mask = self.mask[:, start:]
-        kept = DynamicCache()
-        for number, layer in enumerate(self.cache.layers):
-            kept.update(layer.keys[index][:, :, start:], layer.values[index][:, :, start:], number)
-        self.cache = kept
+        self.cache = _take(self.cache, index, start)
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
         """Logits of the last column, [B, V]; `cache` grows in place."""
@@ -82,6 +92,28 @@ class RunningBatch:
         )
         logits: Tensor = output.logits[:, -1]
         return logits
+
+
+def distinct(prompts: list[list[int]], adapters: list[Adapter | None]) -> tuple[list[int], list[int]]:
+    """Where each different (prompt, adapter) is first, and for every row which of these it is."""
+    numbers: dict[tuple[tuple[int, ...], int], int] = {}
+    first: list[int] = []
+    copies: list[int] = []
+    for row, (prompt, adapter) in enumerate(zip(prompts, adapters, strict=True)):
+        key = tuple(prompt), id(adapter)
+        if key not in numbers:
+            numbers[key] = len(first)
+            first.append(row)
+        copies.append(numbers[key])
+    return first, copies
+
+
+def _take(cache: Any, rows: Tensor, start: int = 0) -> DynamicCache:
+    """Some rows of a cache, from a column on."""
+    taken = DynamicCache()
+    for number, layer in enumerate(cache.layers):
+        taken.update(layer.keys[rows][:, :, start:], layer.values[rows][:, :, start:], number)
+    return taken
 
 
 def _left_pad(mask: Tensor, width: int) -> Tensor:

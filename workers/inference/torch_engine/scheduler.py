@@ -34,19 +34,28 @@ class Token:
 
 @dataclass(eq=False)
 class Sequence:
-    """One choice of one request. `emit` is called in the decoding thread for each token."""
+    """One choice of one request. `emit` is called in the decoding thread: for each token, or `together` at the end."""
 
     prompt_ids: list[int]
     params: SamplingParams
-    emit: Callable[[Token], None]
+    emit: Callable[[list[Token]], None]
     adapter: Adapter | None = None
+    together: bool = False
     produced: int = 0
     cancelled: bool = False
     generator: torch.Generator | None = field(default=None)
+    fresh: list[Token] = field(default_factory=list)  # not yet emitted
 
     def __post_init__(self) -> None:
         if self.params.seed is not None and self.generator is None:
             self.generator = torch.Generator().manual_seed(self.params.seed)
+
+    def take(self, token: Token) -> None:
+        """One more token."""
+        self.fresh.append(token)
+        if token.finish is not None or not self.together:
+            fresh, self.fresh = self.fresh, []
+            self.emit(fresh)
 
 
 @dataclass(eq=False)
@@ -165,7 +174,7 @@ class Scheduler:
             sequence.produced += 1
             finish = self._finish(sequence, drawn.tokens[row])
             if not sequence.cancelled:
-                sequence.emit(Token(drawn.tokens[row], drawn.logprobs[row], drawn.top[row], finish))
+                sequence.take(Token(drawn.tokens[row], drawn.logprobs[row], drawn.top[row], finish))
             if finish is None and not sequence.cancelled:
                 going.append(row)
         if len(going) < len(lane.running):

@@ -128,30 +128,32 @@ class Routes:
     def _choices(self, wanted: Wanted) -> list[Choice]:
         return [Choice(self.served.tokenizer, wanted, index) for index in range(wanted.n)]
 
-    async def _tokens(self, wanted: Wanted, choices: list[Choice]) -> AsyncIterator[tuple[Choice, Token]]:
-        """Sample all choices; yields each token after its choice took it. Leaving early frees the rows."""
-        loop, arrivals = asyncio.get_running_loop(), asyncio.Queue[tuple[Choice, Token]]()
+    async def _tokens(self, wanted: Wanted, choices: list[Choice]) -> AsyncIterator[tuple[Choice, list[Token]]]:
+        """Sample all choices; yields fresh tokens after their choice took them. Leaving early frees the rows."""
+        loop, arrivals = asyncio.get_running_loop(), asyncio.Queue[tuple[Choice, list[Token]]]()
         adapter = self.served.scheduler.adapters.loaded.get(wanted.model)
 
         def sequence(choice: Choice) -> Sequence:
-            def emit(token: Token) -> None:
-                loop.call_soon_threadsafe(arrivals.put_nowait, (choice, token))
+            def emit(tokens: list[Token]) -> None:
+                loop.call_soon_threadsafe(arrivals.put_nowait, (choice, tokens))
 
-            return Sequence(wanted.prompt_ids, wanted.params_of(choice.index), emit, adapter)
+            return Sequence(wanted.prompt_ids, wanted.params_of(choice.index), emit, adapter, together=together)
+
+        together = not (wanted.stream or wanted.params.stop)  # stop strings are found in the text, as it grows
 
         sequences = [sequence(choice) for choice in choices]
         self.served.scheduler.submit(sequences)
         try:
             going = len(choices)
             while going:
-                choice, token = await arrivals.get()
+                choice, tokens = await arrivals.get()
                 if choice.finish is not None:
                     continue  # the decoder was still ahead of a stop string
-                choice.add(token, self.served.scheduler.eos_ids)
+                choice.add(tokens, self.served.scheduler.eos_ids)
                 if choice.finish is not None:
                     sequences[choice.index].cancelled = True
                     going -= 1
-                yield choice, token
+                yield choice, tokens
         finally:
             for each in sequences:
                 each.cancelled = True
@@ -167,11 +169,11 @@ class Routes:
 
         first, include_usage = wanted.return_token_ids, bool(options.get("include_usage"))
         always = include_usage and bool(options.get("continuous_usage_stats"))  # vLLM's name
-        async for choice, token in self._tokens(wanted, choices):
+        async for choice, tokens in self._tokens(wanted, choices):
             chunk = envelope(wanted, answer_id, created, chunk=True)
             if first:
                 chunk["prompt_token_ids"], first = wanted.prompt_ids, False
-            chunk["choices"] = [_delta(choice, token)]
+            chunk["choices"] = [_delta(choice, tokens)]
             if always:
                 chunk["usage"] = usage(wanted, choices)
             await send(chunk)
@@ -182,11 +184,11 @@ class Routes:
         return response
 
 
-def _delta(choice: Choice, token: Token) -> Body:
-    """One streamed choice: the fresh text (or, at the end, the tool calls) and this token's data."""
-    piece: Body = {"index": choice.index, "logprobs": choice.logprobs([token]), "finish_reason": choice.finish}
+def _delta(choice: Choice, tokens: list[Token]) -> Body:
+    """One streamed choice: the fresh text (or, at the end, the tool calls) and its tokens' data."""
+    piece: Body = {"index": choice.index, "logprobs": choice.logprobs(tokens), "finish_reason": choice.finish}
     if choice.wanted.return_token_ids:
-        piece["token_ids"] = [token.id]
+        piece["token_ids"] = [token.id for token in tokens]
     if not choice.wanted.chat:
         return piece | {"text": choice.fresh_text()}
     if not choice.wanted.tools:
