@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,18 +62,21 @@ def _one(session: Session, config: EvaluationConfig, options: LocalOptions) -> J
     name = config.environment.rpartition("/")[2].partition("@")[0]
     project = read_project(find_package(name))
     policy = _policy(session, config, options)
-    target = results_directory(config, secrets.token_hex(4))
-    target.mkdir(parents=True)
-    started = time.monotonic()
     python = options.python or active_python(session)
+    log = Path(tempfile.mkdtemp(prefix="hub-eval-")) / "runner.log"  # a failure leaves it there, and no results
+    started = time.monotonic()
     records: list[RolloutRecord] = []
     try:
-        asyncio.run(_evaluate(session, config, project, policy, python, target / "runner.log", records))
+        asyncio.run(_evaluate(session, config, project, policy, python, log, records))
     except KeyboardInterrupt:
+        if not records:
+            raise
         session.note("interrupted: what was measured so far is kept")
         options = dataclasses.replace(options, skip_upload=True)
     seconds = time.monotonic() - started
+    target = results_directory(config, secrets.token_hex(4))
     write_results(target, config, records, base_url=policy.base_url, seconds=seconds)
+    shutil.move(log, target / log.name)
     _refresh_latest(target, Path("outputs") / "evals" / project.name)
     view = None if options.skip_upload else _upload(session, target, records)
     scored = sum(record.outcome is not Outcome.FAILED for record in records)
@@ -106,10 +110,11 @@ async def _evaluate(
     module = project.name.replace("-", "_")
     async with LocalRunner(python, [project.directory], log) as local:
         session.note(f"loading {project.name} with {python}")
-        hello = await local.load(Load(
+        command = Load(
             env_id=project.name, module=module, env_args=config.env_args, taskset=config.taskset,
             harness=config.harness,
-        ))  # fmt: skip
+        )  # fmt: skip
+        hello = await _load(local, command)
         groups = plan(config, policy, hello, await local.describe())
         total = sum(group.n for group in groups)
         session.note(f"verifiers {hello.verifiers}, {hello.env_class}: {total} rollouts")
@@ -123,6 +128,19 @@ async def _evaluate(
                 if not records:
                     raise
                 session.fail(error)  # what was measured so far is kept
+
+
+async def _load(local: LocalRunner, command: Load) -> Hello:
+    """Raises EnvhubError with a hint for this machine, where nobody has installed the package's dependencies yet."""
+    try:
+        return await local.load(command)
+    except EnvhubError as error:
+        if error.code == "verifiers_missing":
+            error.hint = (
+                f"Install the environment: `hub install {command.env_id}` in your virtual environment "
+                "(or `pip install -e .` in its directory); or give the --python that has it."
+            )
+        raise
 
 
 def plan(config: EvaluationConfig, policy: Policy, hello: Hello, described: Described) -> list[Group]:

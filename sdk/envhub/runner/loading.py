@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import os
 import re
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +67,7 @@ def set_defaults(judge_base_url: str | None) -> None:
 def load(command: dict[str, Any]) -> Adapter:
     """Answer a `load` command. Raises LoadError."""
     set_defaults(command.get("judge_base_url"))
+    need_verifiers()
     version = verifiers_version()
     module = import_module(command["module"])
     try:
@@ -75,6 +78,16 @@ def load(command: dict[str, Any]) -> Adapter:
         raise
     except (Exception, SystemExit) as error:
         raise explain(error, command) from error
+
+
+def need_verifiers() -> None:
+    """Raises LoadError when the interpreter has no release of the library at all."""
+    if importlib.util.find_spec("verifiers") is None:
+        raise LoadError(
+            "verifiers_missing",
+            f"verifiers is not installed for {sys.executable}",
+            'Put "verifiers" among the dependencies in pyproject.toml.',
+        )
 
 
 def verifiers_version() -> str:

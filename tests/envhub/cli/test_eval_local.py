@@ -63,6 +63,16 @@ def test_an_interpreter_that_dies_is_an_error_not_a_hang(cli: Cli) -> None:
     assert "died" in cli("eval", "run", "tiny-env", *arguments, code=1).stderr
 
 
+def test_an_interpreter_without_verifiers_is_told_how_to_install_and_leaves_no_results(cli: Cli) -> None:
+    cli("init", "my-env")
+    arguments = ("--local", "-m", "m", "-b", "http://127.0.0.1:1/v1", "--python", sys.executable)
+    failed = cli("eval", "run", "my-env", *arguments, code=1).stderr
+    assert "verifiers is not installed" in failed
+    assert "hub install my-env" in failed
+    assert "Traceback" not in failed
+    assert not Path("outputs").exists()
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter with verifiers 0.1.14."""
