@@ -52,7 +52,9 @@ def end_attempt(*, run: Run, to: RunState, now: datetime, failure: Failure | Non
 
 
 def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True) -> Run:
-    """Another attempt, after a back-off; past the bound the run fails with `failure`. A requested cancel wins."""
+    """Another attempt, after a back-off; past the bound the run fails with `failure`. A requested cancel wins, also one
+    that came after `run` was read.
+    """
     if run.cancel_requested_at is not None:
         return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
     if run.attempt >= run.max_attempts:
@@ -68,6 +70,8 @@ def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True)
             not_before=not_before,
             progress=None,
         )
+        if queued.cancel_requested_at is not None:
+            return end_attempt(run=queued, to=RunState.CANCELLED, now=now, failure=CANCELLED)
         note_in_log(run=queued, text=f"attempt {run.attempt} ended: {failure.message} [{failure.code}]; trying again")
         if not wait:
             send_on_commit(spec_of(run.kind).task, queue=run.queue, run_id=str(run.pk))
@@ -105,7 +109,7 @@ def _fail(run: Run, failure: Failure | None, now: datetime) -> Run:
 def _give_back(run: Run, now: datetime) -> Run:
     """The worker stops: it was asked to (the run is cancelled), or it shuts down (that costs no attempt)."""
     if run.cancel_requested_at is None and run.attempt < MAX_RELEASES:
-        bound = max(run.max_attempts, run.attempt + 1)
+        bound = run.max_attempts + 1
         Run.objects.filter(pk=run.pk, attempt=run.attempt).update(max_attempts=bound)
         run.max_attempts = bound
     return requeue_run(run=run, failure=RELEASED, now=now, wait=False)

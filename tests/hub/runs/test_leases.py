@@ -21,7 +21,8 @@ from hub.runs.services import (
     request_cancel,
     start_run,
 )
-from hub.runs.services.finishing import back_off
+from hub.runs.services.finishing import MAX_RELEASES, back_off, requeue_run
+from hub.runs.services.sweeping import WORKER_LOST
 from hub.runs.transitions import ALLOWED, move
 from tests.factories.accounts import make_owner
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
@@ -102,12 +103,25 @@ def test_other_failures_are_final_at_once() -> None:
     assert (run.state, run.failure["code"], run.finished_at is not None) == ("failed", "import_error", True)
 
 
-def test_a_worker_that_shuts_down_costs_no_attempt() -> None:
-    run = make_run(attempt=2, max_attempts=3)
+def give_back(run: Run) -> None:
     hold_run(run)
     finish_run(run=run, request=FinishRequest(state=RunState.QUEUED), now=timezone.now())
     run.refresh_from_db()
-    assert (run.state, run.not_before, run.max_attempts - run.attempt) == ("queued", None, 1)
+
+
+def test_a_worker_that_shuts_down_costs_no_attempt() -> None:
+    run = make_run(max_attempts=3)
+    for _ in range(2):
+        give_back(run)
+        assert (run.state, run.not_before, run.max_attempts - run.attempt) == ("queued", None, 3)
+
+
+def test_a_run_that_every_worker_gives_back_fails_in_the_end() -> None:
+    run = make_run(max_attempts=3)
+    for _ in range(MAX_RELEASES + 2):
+        assert run.state == RunState.QUEUED
+        give_back(run)
+    assert (run.state, run.failure["code"]) == ("failed", "worker_stopped")
 
 
 def test_a_run_is_not_claimable_before_its_back_off_is_over() -> None:
@@ -176,6 +190,14 @@ def test_a_lost_worker_that_was_to_cancel_is_not_replaced() -> None:
     hold_run(run)
     request_cancel(run=run)
     expire_leases(timezone.now() + later(60))
+    assert Run.objects.get(pk=run.pk).state == RunState.CANCELLED
+
+
+def test_a_cancel_that_comes_while_the_sweeper_requeues_is_not_lost() -> None:
+    run = make_run()
+    hold_run(run)
+    request_cancel(run=Run.objects.get(pk=run.pk))
+    requeue_run(run=run, failure=WORKER_LOST, now=timezone.now())  # which has read it before
     assert Run.objects.get(pk=run.pk).state == RunState.CANCELLED
 
 
