@@ -16,6 +16,9 @@ from workers.training.learner.config import (
 from workers.training.placement import Placement
 
 DEFAULT_BUDGET = 8192
+# Versions are served one by one, and none while an evaluation runs. The learner may be staleness + 1 ahead of the one
+# that is served; that one (for an engine that is started anew) and all after it must still be there, and one to spare.
+LEAST_VERSIONS = 8
 
 
 def learner_config(
@@ -36,7 +39,10 @@ def learner_config(
             warmup_steps=trainer.warmup_steps,
             decay=trainer.schedule,
         ),
-        checkpoint=CheckpointConfig(interval=config.checkpoint_interval or config.max_steps),
+        checkpoint=CheckpointConfig(
+            interval=config.checkpoint_interval or config.max_steps,
+            keep_weights=max(LEAST_VERSIONS, trainer.staleness + 3),
+        ),
         max_steps=config.max_steps,
         token_budget=trainer.token_budget or max(DEFAULT_BUDGET, trainer.seq_len or 0),
         prefix_sharing=trainer.prefix_sharing,

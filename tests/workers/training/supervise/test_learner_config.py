@@ -38,3 +38,8 @@ def test_each_schedule_is_known(schedule: str) -> None:
 
 def test_a_micro_batch_holds_the_longest_sample() -> None:
     assert made(seq_len=20_000).token_budget == 20_000
+
+
+@pytest.mark.parametrize(("ahead", "kept"), [(0, 8), (4, 8), (8, 11), (20, 23)])
+def test_versions_are_kept_until_they_are_served(ahead: int, kept: int) -> None:
+    assert made(max_off_policy=ahead).checkpoint.keep_weights == kept
