@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ def _one(session: Session, config: EvaluationConfig, options: LocalOptions) -> J
     name = config.environment.rpartition("/")[2].partition("@")[0]
     project = read_project(find_package(name))
     policy = _policy(session, config, options)
-    python = options.python or active_python(session)
+    python = options.python or active_python(session) or sys.executable
     log = Path(tempfile.mkdtemp(prefix="hub-eval-")) / "runner.log"  # a failure leaves it there, and no results
     started = time.monotonic()
     records: list[RolloutRecord] = []

@@ -1,4 +1,4 @@
-"""`hub pull` (source into a directory) and `hub install` (into the active interpreter)."""
+"""`hub pull` (source into a directory) and `hub install` (into the active virtual environment)."""
 
 from __future__ import annotations
 
@@ -66,12 +66,16 @@ def install(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="owner/name[@version], or a package under ./environments.")],
     tool: Annotated[Tool | None, typer.Option("--with", help="Installer (default: uv when present).")] = None,
-    python: Annotated[str | None, typer.Option(help="Interpreter to install into (default: the active one).")] = None,
+    python: Annotated[
+        str | None, typer.Option(help="Interpreter to install into (default: the active virtual environment's).")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Install an environment and its dependencies into the active interpreter."""
+    """Install an environment and its dependencies into the active virtual environment."""
     session = current(ctx)
     interpreter = python or active_python(session)
+    if interpreter is None:  # never into the one that runs `hub`: an environment's limits would change its packages
+        raise UsageError("no virtual environment is active", hint="Activate one, or give --python of the one you mean.")
     with tempfile.TemporaryDirectory(prefix="hub-install-") as folder:
         source = _local(name) if "/" not in name else _remote(session, name, Path(folder))
         done = _run_installer(session, source, interpreter, tool, Path(folder))
@@ -82,13 +86,13 @@ def install(
     session.show(value, lambda: session.out.print(f"installed {source.label} into {interpreter}"))
 
 
-def active_python(session: Session) -> str:
-    """The interpreter of VIRTUAL_ENV or CONDA_PREFIX, else the one that runs `hub`."""
+def active_python(session: Session) -> str | None:
+    """The interpreter of VIRTUAL_ENV or CONDA_PREFIX; None when neither is active."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = session.environ.get(variable)
         if prefix and (Path(prefix) / "bin/python").exists():
             return str(Path(prefix) / "bin/python")
-    return sys.executable
+    return None
 
 
 def _remote(session: Session, name: str, folder: Path) -> Source:

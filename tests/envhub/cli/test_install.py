@@ -38,6 +38,17 @@ def test_a_package_under_environments_is_installed_by_its_name(cli: Cli, python:
     assert cli.json("install", "my-env", "--python", python)["installed"] == "my-env"
 
 
+def test_without_an_active_virtual_environment_nothing_is_installed(cli: Cli) -> None:
+    push_version(cli.user, **PLAIN)
+    assert "--python" in cli("install", "alice/tiny-env", code=2).stderr
+
+
+def test_the_active_virtual_environment_is_installed_into(cli: Cli, python: str) -> None:
+    push_version(cli.user, **PLAIN)
+    cli.environ["VIRTUAL_ENV"] = str(Path(python).parent.parent)
+    assert cli.json("install", "alice/tiny-env")["python"] == python
+
+
 def test_what_cannot_be_installed_says_why(cli: Cli, python: str) -> None:
     push_version(cli.user, source=SOURCE, requires=["tiny-env-needs-this>=99"])
     result = cli("install", "alice/tiny-env", "--python", python, code=1)
