@@ -20,6 +20,11 @@ LONGEST_STOP_S = 45.0  # of one child; a worker's slots have 30
 _libc = ctypes.CDLL(None)
 
 
+def end_with_parent() -> None:
+    """For `preexec_fn`: the new process gets SIGTERM should this one be killed."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 @dataclass
 class Child:
     """One process to keep running."""
@@ -39,7 +44,7 @@ class Child:
         self.process = subprocess.Popen(  # only prctl runs between fork and exec
             self.command,
             env=dict(self.environment),
-            preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            preexec_fn=end_with_parent,
             start_new_session=True,
             umask=self.umask,
         )

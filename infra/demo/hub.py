@@ -56,7 +56,7 @@ class Hub:
         self.data.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "serve", "--port", str(self.port)],
+                [sys.executable, "manage.py", "serve", "--tiny-model", "--port", str(self.port)],
                 cwd=ROOT,
                 env=self.environment,
                 stdout=log,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from infra.demo.hub import ROOT, Cli, DemoFailed, Hub
+from infra.demo.hub import ROOT, Cli, DemoFailed
 
 MODEL = "hub/tiny"
 ENVIRONMENTS = (
@@ -36,25 +34,6 @@ def timed(say: Say, what: str) -> Iterator[None]:
     start = time.monotonic()
     yield
     say(f"  {time.monotonic() - start:.0f} s")
-
-
-def start_model(hub: Hub) -> subprocess.Popen[bytes] | None:
-    """Begin to make the tiny model in the background; None when it is there."""
-    directory = hub.data / "models" / "tiny"
-    if (directory / "config.json").exists():
-        return None
-    log = (hub.data / "tiny.log").open("wb")
-    command = [sys.executable, "-m", "workers.training.tiny", str(directory)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-
-
-def register_model(hub: Hub, admin: Cli, making: subprocess.Popen[bytes] | None) -> None:
-    """Wait for the tiny model and upload it as hub/tiny. Raises DemoFailed."""
-    if making is not None and making.wait() != 0:
-        raise DemoFailed(f"making the tiny model failed:\n{(hub.data / 'tiny.log').read_text()[-2000:]}")
-    admin.run(
-        "model", "import-dir", MODEL, str(hub.data / "models" / "tiny"), "--engine", "torch", "--visibility", "public"
-    )
 
 
 def push_all(cli: Cli, names: Sequence[str], say: Say) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from hub.runs.models import WorkerToken
 from hub.runs.services import create_worker_token
 from hub.runs.tokens import token_digest
 from hub.web.supervisor import Child, Supervisor
+from hub.web.tiny_model import can_be_made, is_made
 
 WORKER_TOKEN_FILE = "worker_token"
 PRIVATE_UMASK = 0o077
@@ -35,8 +36,9 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.HUB.base_url.port or 8000)
         parser.add_argument("--no-worker", action="store_true", help="run no embedded worker")
+        parser.add_argument("--tiny-model", action="store_true", help="make hub/tiny in the background, the first time")
 
-    def handle(self, *args: Any, host: str, port: int, no_worker: bool, **options: Any) -> None:
+    def handle(self, *args: Any, host: str, port: int, no_worker: bool, tiny_model: bool, **options: Any) -> None:
         """Prepare the database, say where to go, supervise."""
         close_data(settings.HUB.data)
         call_command("migrate", interactive=False, verbosity=0)
@@ -54,6 +56,8 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, supervisor.stop)
         self.stdout.write(f"Environments Hub: {url}  (Ctrl-C stops it; its state is in {settings.HUB.data.absolute()})")
+        if tiny_model:
+            self.begin_tiny_model()
         supervisor.run()
 
     def welcome(self) -> None:
@@ -63,6 +67,16 @@ class Command(BaseCommand):
         admin = ensure_user(username="admin", is_superuser=True)
         self.stdout.write(f"First start. Sign in as the administrator, once, with:\n  {create_login_link(user=admin)}")
         self.stdout.write("Lost it? `python manage.py login_link admin` prints another one.")
+
+    def begin_tiny_model(self) -> None:
+        """Make the model of the examples beside the hub, once; it ends with this process."""
+        if is_made(settings.HUB.data):
+            return
+        if not can_be_made():
+            self.stdout.write("The examples' model hub/tiny is not made: it needs torch (`make setup`).")
+            return
+        Child("tiny model", [sys.executable, "manage.py", "tiny_model"], os.environ).start()
+        self.stdout.write("The examples' model hub/tiny is being made; it is there in about a minute.")
 
 
 def close_data(data: Path) -> None:

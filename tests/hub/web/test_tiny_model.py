@@ -1,0 +1,59 @@
+"""hub/tiny comes with a hub that can make it, once; pages name a model that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from hub.accounts.services import create_user
+from hub.catalog.models import Model
+from hub.core.errors import Unavailable
+from hub.web import tiny_model
+from tests.factories.catalog import create_endpoint
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A hub's data where the trainer's command has left its directory."""
+    folder = tiny_model.directory(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return tmp_path
+
+
+def test_it_is_registered_once_for_everybody_to_train(made: Path) -> None:
+    assert [tiny_model.ensure(made), tiny_model.ensure(made)] == [True, False]
+    model = Model.objects.get(owner__slug="hub", name="tiny")
+    assert (model.visibility, model.engine, model.trainable) == ("public", "torch", True)
+    assert set(model.files.values_list("path", flat=True)) == {"config.json", "model.safetensors"}
+
+
+def test_where_it_cannot_be_made_the_refusal_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny_model, "NEEDED", ("no_such_torch",))
+    with pytest.raises(Unavailable, match="torch is not installed"):
+        tiny_model.ensure(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["/", "/evaluations", "/runs", "/training"])
+def test_an_example_names_no_model_that_is_not_there(mallory: Client, path: str) -> None:
+    html = mallory.get(path).content.decode()
+    assert ("OWNER/MODEL" in html, "hub/tiny" in html) == (True, False)
+
+
+def test_an_example_names_hub_tiny_before_other_models(made: Path, mallory: Client) -> None:
+    create_endpoint(create_user(username="bob"), "gpt", public=True)
+    assert "-m bob/gpt" in mallory.get("/evaluations").content.decode()
+    tiny_model.ensure(made)
+    assert "-m hub/tiny" in mallory.get("/evaluations").content.decode()
+
+
+def test_training_examples_name_what_can_be_trained(made: Path, mallory: Client) -> None:
+    create_endpoint(create_user(username="bob"), "gpt", public=True)
+    assert "--model OWNER/MODEL" in mallory.get("/training").content.decode()
+    tiny_model.ensure(made)
+    assert "--model hub/tiny" in mallory.get("/training/new").content.decode()
