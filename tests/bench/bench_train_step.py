@@ -1,7 +1,8 @@
 """A whole training step (sampling, environment in its box, reward, learning) against TRL 1.16's on the same work.
 
-    python -m tests.bench.bench_train_step [--pairs 3] [--steps 22] [--letters 31] [--trl PYTHON]
-hub/tiny learns reverse-text, every weight, 64 rollouts a step in groups of 8. Ours is the run that a worker does: hub
+    python -m tests.bench.bench_train_step [--pairs 3] [--steps 22] [--letters 31] [--layers 4] [--trl PYTHON]
+A fresh Qwen3 (hidden 128, 4 layers) learns reverse-text, every weight, 64 rollouts of at most 32 tokens a step, in
+groups of 8: the shape of the study's TRL baseline. Ours is the run that a worker does: hub
 (a fake one), coordinator, torch engine, learner, verifiers in a bubblewrap box, every model call over HTTP. TRL's has
 no environment: its reward is a function in its own process. Both have the whole machine; seconds by the clock.
 """
@@ -17,6 +18,9 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
 from tests.bench.bench_train import make_trl, measure
 from tests.fakes.hub import FakeHub
 from tests.workers.training.runs.trainings import Trainings, installed, tiny_model
@@ -27,7 +31,18 @@ LEAST = 1.5
 THREADS = os.cpu_count() or 1
 
 
-async def ours(steps: int, letters: int, folder: Path) -> float:
+def fresh_model(layers: int, folder: Path) -> Path:
+    """hub/tiny's architecture and tokenizer with so many layers and fresh weights."""
+    config = AutoConfig.from_pretrained(tiny_model(), num_hidden_layers=layers, layer_types=["full_attention"] * layers)
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config)
+    model.generation_config = GenerationConfig.from_pretrained(tiny_model())
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_model()).save_pretrained(folder)
+    return folder
+
+
+async def ours(model: Path, steps: int, letters: int, folder: Path) -> float:
     """Seconds a step."""
     environment = installed()
 
@@ -35,7 +50,7 @@ async def ours(steps: int, letters: int, folder: Path) -> float:
         return environment
 
     async with FakeHub(lease_seconds=30) as hub:
-        runs = Trainings(hub, folder, tiny_model())
+        runs = Trainings(hub, folder, model, settings={"heartbeat_seconds": 10})
         with mock.patch("workers.training.coordinator.sources.ensure_environment", ready):
             finish = await runs.finish(
                 max_steps=steps,
@@ -61,11 +76,13 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=22)
     parser.add_argument("--letters", type=int, default=31)
+    parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--trl", type=Path, help="interpreter of an environment with TRL 1.16")
     options = parser.parse_args()
     pairs = []
     with tempfile.TemporaryDirectory(prefix="bench-step-") as folder:
         trl = options.trl or make_trl(Path(folder) / "trl")
+        model = fresh_model(options.layers, Path(folder) / "model")
         arguments = (
             "--steps",
             str(options.steps),
@@ -79,8 +96,8 @@ def main() -> int:
         for pair in range(options.pairs):
             data = Path(folder) / f"run-{pair}"
             data.mkdir()
-            mine = asyncio.run(ours(options.steps, options.letters, data))
-            theirs = measure(trl, "train_trl_step", str(tiny_model()), *arguments, threads=THREADS)["seconds"]
+            mine = asyncio.run(ours(model, options.steps, options.letters, data))
+            theirs = measure(trl, "train_trl_step", str(model), *arguments, threads=THREADS)["seconds"]
             print(f"ours {mine:.3f} s a step, TRL {theirs:.3f} s", flush=True)
             pairs.append(theirs / mine)
     times = statistics.median(pairs)

@@ -129,7 +129,8 @@ class Trainings:
 
     async def run(self, run: FakeRun, stop: asyncio.Event | None = None) -> FinishRequest | None:
         """Claim and execute it in this process."""
-        settings = WorkerEnvironment(data=self.data, heartbeat_seconds=0.1, hub_patience_s=60, **self.settings)
+        chosen = {"heartbeat_seconds": 0.1, **self.settings}
+        settings = WorkerEnvironment(data=self.data, hub_patience_s=60, **chosen)
         (self.data / "children").mkdir(exist_ok=True)
         async with HubClient(self.hub.url, "hubw_good", patience_s=60) as client:
             return await execute(client, self.hub.claim(run), run_training, settings, stop or asyncio.Event())
