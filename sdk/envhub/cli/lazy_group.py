@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command as to_command
 
+WHOLE = 1000  # characters of a help text: all of its first sentence
 Table: TypeAlias = Mapping[str, "str | Mapping[str, str]"]
 
 
@@ -34,10 +35,16 @@ class LazyGroup(TyperGroup):
             return _command(cmd_name, entry)
         return _group(cmd_name, entry)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each with its whole first sentence; click's own table cuts them."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(WHOLE)) for name, command in commands])
+
 
 def _command(name: str, target: str) -> Any:
     module, _, function = target.partition(":")
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name)(getattr(import_module(f"envhub.cli.{module}"), function))
     command = to_command(single)
     command.name = name
@@ -46,7 +53,9 @@ def _command(name: str, target: str) -> Any:
 
 def _group(name: str, table: Mapping[str, str]) -> Any:
     kind = type("Group", (LazyGroup,), {"table": table})
-    group = typer.Typer(cls=kind, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    group = typer.Typer(
+        cls=kind, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
     group.callback()(_nothing)
     made = to_command(group)
     made.name, made.help = name, table[""]

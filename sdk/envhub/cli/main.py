@@ -148,6 +148,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # it would take [@version] for markup
     help="Environments Hub: push environments, evaluate and train models on them, keep the results.",
 )
 

@@ -20,6 +20,12 @@ def test_every_command_exists_and_has_json(cli: Cli, path: list[str]) -> None:
     assert "--json" in cli(*path, "--help").stdout
 
 
+def test_help_keeps_brackets_and_whole_sentences(cli: Cli) -> None:
+    assert "owner/name[@version]" in cli("install", "--help").stdout
+    listed = " ".join(cli("--help").stdout.split())
+    assert "Push a package as a new version of its environment, and wait until it is ready." in listed
+
+
 def test_an_unknown_command_and_a_missing_argument_exit_2(cli: Cli) -> None:
     cli("nope", code=2)
     cli("eval", "nope", code=2)
