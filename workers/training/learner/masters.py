@@ -39,9 +39,11 @@ class Masters:
         return master.grad
 
     def clear_gradients(self) -> None:
-        """Forget all gradients and give their memory back."""
+        """Forget all gradients and give their memory back; also one that memory ran out on before it could move."""
         for master in self.named.values():
             master.grad = None
+        for parameter, _ in self._narrow:
+            parameter.grad = None
 
     def spread(self) -> None:
         """Copy the masters into the weights that the model computes with."""
