@@ -66,7 +66,7 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
     configs = []
     for number, table in enumerate(tables, 1):
         where = f"{path}, [[eval]] number {number}"
-        configs.append(_config(_merge(shared, _translate(table, where, ignored)), where))
+        configs.append(_config(merge(shared, _translate(table, where, ignored)), where))
     return EvalFile(tuple(configs), tuple(sorted(ignored)))
 
 
@@ -74,6 +74,15 @@ def nearest(key: str, known: Iterable[str]) -> str:
     """A hint that names the known key most like `key`."""
     close = get_close_matches(key, list(known), n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else f"Known keys: {', '.join(sorted(known))}."
+
+
+def merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> JsonObject:
+    """`own` wins over `shared`; sub-tables are joined key by key."""
+    merged = {**shared, **own}
+    for name in _TABLES:
+        if isinstance(shared.get(name), dict) and isinstance(own.get(name), dict):
+            merged[name] = {**shared[name], **own[name]}
+    return merged
 
 
 def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonObject:
@@ -92,15 +101,6 @@ def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonO
         else:
             found[_FIELDS[key]] = value
     return found
-
-
-def _merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> JsonObject:
-    """A table's own keys win; sub-tables are joined key by key."""
-    merged = {**shared, **own}
-    for name in _TABLES:
-        if isinstance(shared.get(name), dict) and isinstance(own.get(name), dict):
-            merged[name] = {**shared[name], **own[name]}
-    return merged
 
 
 def _config(fields: Mapping[str, Any], where: str) -> EvaluationConfig:

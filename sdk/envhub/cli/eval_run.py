@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from envhub.cli.eval_files import read_eval_file
+from envhub.cli.eval_files import merge, read_eval_file
 from envhub.cli.eval_follow import follow
 from envhub.cli.eval_local import LocalOptions, package_defaults, run_local
 from envhub.cli.eval_summary import page, print_summary
@@ -35,6 +35,8 @@ def run(
     taskset: Annotated[str | None, typer.Option(help="JSON object: the taskset's configuration.")] = None,
     harness: Annotated[str | None, typer.Option(help="JSON object: the harness's configuration.")] = None,
     sampling: Annotated[str | None, typer.Option("--sampling", "-S", help="JSON object: temperature, ...")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")] = None,
     concurrency: Annotated[int | None, typer.Option("--concurrency", "-c", help="Rollouts in flight.")] = None,
     max_retries: Annotated[int | None, typer.Option(help="Of a rollout after infrastructure failures.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one rollout.")] = None,
@@ -65,7 +67,8 @@ def run(
     given: JsonObject = {
         "model": model, "num_examples": num_examples, "rollouts_per_example": rollouts,
         "env_args": _object("--env-args", env_args), "taskset": _object("--taskset", taskset),
-        "harness": _object("--harness", harness), "sampling": _object("--sampling", sampling),
+        "harness": _object("--harness", harness),
+        "sampling": _sampling(sampling, temperature=temperature, max_tokens=max_tokens),
         "concurrency": concurrency, "max_retries": max_retries, "timeout_s": timeout, "split": split, "seed": seed,
         "name": name, "state_columns": _words(state_columns), "judges": _pairs(judge), "secrets": secret or None,
         "allow_hosts": allow_host or None, "visibility": visibility,
@@ -84,7 +87,7 @@ def local_configurations(session: Session, target: str, fields: JsonObject) -> l
     """As `configurations`, of packages on this machine: no hub is asked. Raises UsageError."""
     if target.endswith(".toml"):
         return [
-            _validated({**config.model_dump(), **fields}) for config in read_eval_file(Path(target), fields).configs
+            _validated(merge(config.model_dump(), fields)) for config in read_eval_file(Path(target), fields).configs
         ]
     _need_model(fields)
     return [_validated({**package_defaults(target), **fields})]
@@ -102,7 +105,7 @@ def configurations(session: Session, target: str, fields: JsonObject) -> list[Ev
         if found.ignored:
             session.note(f"note: without effect here: {', '.join(found.ignored)}")
         return [
-            _validated({**config.model_dump(), **fields, "environment": str(parse(session, config.environment))})
+            _validated({**merge(config.model_dump(), fields), "environment": str(parse(session, config.environment))})
             for config in found.configs
         ]
     _need_model(fields)
@@ -149,6 +152,16 @@ def _object(flag: str, text: str | None) -> JsonObject | None:
     if not isinstance(value, dict):
         raise UsageError(f"{flag} must be a JSON object", hint=f"{flag} '{{\"key\": 1}}'")
     return value
+
+
+def _sampling(text: str | None, **named: float | None) -> JsonObject | None:
+    """--sampling with --temperature and --max-tokens in it. Raises UsageError for a key that is given twice."""
+    given = {key: value for key, value in named.items() if value is not None}
+    table = _object("--sampling", text)
+    if table and (twice := sorted(table.keys() & given)):
+        flags = " and ".join(f"--{key.replace('_', '-')}" for key in twice)
+        raise UsageError(f"--sampling holds {', '.join(twice)} already", hint=f"Leave out {flags}, or that key.")
+    return {**(table or {}), **given} if given else table
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -121,6 +121,26 @@ def test_a_hosted_evaluation_is_queued_from_flags(cli: Cli) -> None:
     assert cli.json("eval", "list", "alice/tiny-env")[0]["state"] == "cancelled"
 
 
+def test_sampling_has_flags_of_its_own_which_join_the_table_and_the_file(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    Path("one.toml").write_text('max_tokens = 9\n[[eval]]\nenv_id = "tiny-env"\n')
+    flags = ("-m", "alice/stub", "-T", "0.5", "-S", '{"top_p": 1}', "--no-wait")
+    assert cli.json("eval", "run", "one.toml", *flags)["config"]["sampling"] == {
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "top_p": 1,
+    }
+    view = cli.json("eval", "run", "tiny-env", *flags, "-t", "7")
+    assert view["config"]["sampling"] == {"max_tokens": 7, "temperature": 0.5, "top_p": 1}
+
+
+def test_a_sampling_key_that_is_given_twice_is_named(cli: Cli) -> None:
+    refused = cli("eval", "run", "tiny-env", "-m", "m", "-t", "7", "-S", '{"max_tokens": 8}', code=2).stderr
+    assert "max_tokens" in refused
+    assert "--max-tokens" in refused
+
+
 def test_what_is_missing_of_an_evaluation_is_queued_again(cli: Cli) -> None:
     create_ready_version(cli.user)
     create_endpoint(cli.user, "stub")
