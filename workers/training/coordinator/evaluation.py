@@ -72,7 +72,7 @@ class Evaluations:
             )
         number = wanted if size is None else (size if wanted < 0 else min(wanted, size))
         rollouts = environment.rollouts_per_example or environment.group_size or table.rollouts_per_example
-        sampling = environment.sampling or table.sampling or Sampling.model_validate(plain(self.config))
+        sampling = self.config.eval_sampling_of(environment)
         return Asked(source, environment.split or "eval", range(number), rollouts, sampling_arguments(sampling))
 
     def _held_out(self) -> Iterator[Asked]:
@@ -130,7 +130,7 @@ def is_due(step: int, interval: int, last: bool) -> bool:
 
 
 def plain(config: TrainingConfig) -> JsonObject:
-    """The run's [sampling] for evaluations that have none of their own; a schedule's end is its temperature."""
+    """The run's [sampling] for [val]; a schedule's end is its temperature."""
     sampling = config.sampling
     schedule = sampling.temp_scheduler
     known = sampling.model_dump(exclude={"temp_scheduler"})
