@@ -44,7 +44,6 @@ from workers.training.supervise.stopping import newest_version, save_last
 from workers.training.supervise.turns import Turns
 
 SERVED_NAME = "policy"
-ANSWER_S = 600.0
 VERSIONS_SERVED = 4  # the newest, its predecessor's last requests, an evaluation's, and one to spare
 
 
@@ -132,6 +131,7 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
             version = newest_version(run_dir)
             reporter.catch_up(version)
             await policy.advance(version, run_dir.version(version))
+            await policy.serving()
             if version == 0:
                 await run.evaluate(0)
             await coordinator.run()
@@ -256,11 +256,13 @@ def engine_start(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pl
 
 
 def connect_to(payload: TrainPayload, http: aiohttp.ClientSession) -> Connect:
-    """Makes the upstream of one version."""
+    """Makes the upstream of one version. An answer may take as long as the slowest rollout: those end themselves."""
+    evaluated = payload.config.eval.env if payload.config.eval else ()
+    longest = max(table.timeout_s for table in (*payload.config.env, *evaluated))
 
     def connect(base_url: str, model: str) -> Endpoint:
         variant = TargetVariant(
-            kind=EndpointKind.OPENAI, base_url=base_url, model=model, timeout_s=ANSWER_S, max_retries=2
+            kind=EndpointKind.OPENAI, base_url=base_url, model=model, timeout_s=longest, max_retries=2
         )
         outbound = OutboundPolicy(allow_loopback=True)
         target = EndpointTarget(model=payload.model.reference, variants=(variant,), outbound=outbound)

@@ -62,6 +62,10 @@ class VersionedPolicy:
                 await self._serve(*self._weights)
                 self._open.set()
 
+    async def serving(self) -> None:
+        """Wait until requests are let through. Rollouts that begin before spend their time waiting for the engine."""
+        await self._open.wait()
+
     def detach(self) -> None:
         """The engine is gone: requests wait for the next one."""
         self._open.clear()
