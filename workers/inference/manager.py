@@ -29,6 +29,7 @@ from workers.runs.gpu_pool import GpuPool
 
 logger = logging.getLogger(__name__)
 START_SECONDS = {"torch": 120.0, "vllm": 900.0}
+BUSY_SECONDS = 180.0  # an engine in use that does not say for so long that it is well, is not
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class EngineManager:
                 hint="set WORKER_VLLM_PYTHON to an interpreter that has it (make test-vllm makes one), or use torch",
             )
         async with engine.lock:
-            if engine.process is None or not await engine.process.healthy():
+            if engine.process is None or not await usable(engine.process, shared=engine.references > 1):
                 if engine.process is not None:
                     await self._stop(engine.process, engine.gpus)
                     engine.process, engine.gpus = None, ()
@@ -185,3 +186,13 @@ class EngineManager:
         """Its GPUs are free when it has gone, not before."""
         await process.stop()
         self._gpus.give_back(gpus)
+
+
+async def usable(process: EngineProcess, *, shared: bool) -> bool:
+    """Whether it answers. One that others ask meanwhile gets time: a busy engine answers late, and they need it."""
+    if not shared:
+        return await process.healthy()
+    with suppress(EngineDied):
+        await process.wait_ready(BUSY_SECONDS)
+        return True
+    return False

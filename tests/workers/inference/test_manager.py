@@ -14,7 +14,7 @@ from envhub.protocol.models import LocalTarget
 
 from workers.inference.engines import EngineFailed, acquire
 from workers.inference.manager import EngineManager, EngineSettings
-from workers.inference.process import vllm_command
+from workers.inference.process import EngineProcess, vllm_command
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
 
@@ -109,6 +109,23 @@ async def test_a_killed_engine_is_started_again_for_the_next_run(data: Path, tin
         os.killpg(engine_pids(data)[0], signal.SIGKILL)
     async with acquire("hub/tiny", target, data=data, fetch=fetch) as again:
         assert (await ask(again)).status_code == 200
+
+
+async def test_a_busy_engine_is_not_ended_under_those_who_use_it(
+    data: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy, late = EngineProcess.healthy, iter([False, False])
+
+    async def busy(process: EngineProcess) -> bool:
+        return next(late, True) and await healthy(process)
+
+    target, fetch = target_of(tiny_model), fetch_from(tiny_model)
+    async with acquire("hub/tiny", target, data=data, fetch=fetch) as first:
+        pids = engine_pids(data)
+        monkeypatch.setattr(EngineProcess, "healthy", busy)
+        async with acquire("hub/tiny", target, data=data, fetch=fetch) as second:
+            assert (second, engine_pids(data), next(late, "asked twice")) == (first, pids, "asked twice")
+            assert (await ask(first)).status_code == 200
 
 
 async def test_a_broken_model_is_refused_with_the_engines_last_lines(data: Path, tmp_path: Path) -> None:
