@@ -25,7 +25,7 @@ class Budgets:
         return [line.tokens for line in self._lines if line.step <= step][-1]
 
     def halve(self, step: int) -> int:
-        """Half of it from `step` on."""
+        """Half of it from `step` on. Several processes may do so at once: each appends the same line."""
         line = Budget(step=step, tokens=self.at(step) // 2)
         append_line(self._path, line)
         self._lines.append(line)

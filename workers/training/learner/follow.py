@@ -120,7 +120,7 @@ class Follower:
                 longest = max(len(sample) for sample in batch.samples)
                 if self.budgets.at(step) // 2 < longest:
                     raise
-                halved = self.budgets.halve(step) if self.first else 0
+                halved = self.budgets.halve(step)  # on any rank: whoever lacks memory knows it alone
                 logger.warning("%s; going on with %d", error.message, halved)
                 if self.world.size > 1:  # the others wait in a collective: start all of them anew
                     error.restart_helps = True

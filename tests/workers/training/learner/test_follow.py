@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.training.learner.making import make_run
+from workers.training.learner import step as module
+from workers.training.learner.budget import Budgets
 from workers.training.learner.checkpoint import checkpoint_steps
 from workers.training.learner.config import CheckpointConfig, LearnerConfig, OptimiserConfig
-from workers.training.learner.errors import BadCheckpoint, BadJournal
+from workers.training.learner.errors import BadCheckpoint, BadJournal, OutOfMemory
 from workers.training.learner.follow import Follower
 from workers.training.learner.model import load_policy
 from workers.training.learner.reports import LearnerState, LearnerStep, read_file, read_lines
@@ -144,3 +146,25 @@ def test_published_adapters_are_what_the_checkpoint_holds(straight: RunDir) -> N
     masters = load_file(straight.checkpoint(STEPS) / "masters.safetensors")
     down = adapter["base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"]
     assert torch.equal(down, masters["model.layers.0.mlp.up_proj.down"])
+
+
+class SecondOfTwo(World):
+    """Rank 1, told to train step 1; memory runs out before it would meet the other process."""
+
+    def told(self, number: int) -> int:
+        return 1
+
+
+def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config()
+    run = RunDir(make_run(tmp_path / "run", settings, steps=1))
+    policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
+    follower = Follower(run, settings, Learner(policy, settings, SecondOfTwo(rank=1, size=2)))
+    # what the allocator really says
+    monkeypatch.setattr(module, "add_gradients", lambda *_, **__: torch.empty(1 << 60, dtype=torch.uint8))
+    with pytest.raises(OutOfMemory) as caught:
+        follower.follow()
+    assert caught.value.restart_helps
+    assert Budgets(run.budgets, settings.token_budget).at(1) == settings.token_budget // 2

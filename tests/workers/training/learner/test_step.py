@@ -122,3 +122,9 @@ def test_a_halved_budget_is_remembered_from_its_step_on(tmp_path: Path) -> None:
     assert Budgets(tmp_path / "budgets.jsonl", 64).halve(5) == 32
     again = Budgets(tmp_path / "budgets.jsonl", 64)
     assert [again.at(step) for step in (1, 4, 5, 9)] == [64, 64, 32, 32]
+
+
+def test_processes_that_halve_it_at_once_halve_it_once(tmp_path: Path) -> None:
+    ranks = [Budgets(tmp_path / "budgets.jsonl", 64) for _ in range(3)]
+    assert [rank.halve(5) for rank in ranks] == [32, 32, 32]
+    assert Budgets(tmp_path / "budgets.jsonl", 64).at(5) == 32
