@@ -1,7 +1,8 @@
 """Exports: every rollout that the index points at, filtered, as one Parquet file or as JSON lines, streamed.
 
-One segment is in memory at a time. The columns are those of envhub.packaging.segments, so that
-`datasets.load_dataset("parquet", data_files=...)` reads the file; prompts and completions are JSON text in it.
+One row group of a segment (a few rollouts) is in memory at a time. The columns are those of
+envhub.packaging.segments, so that `datasets.load_dataset("parquet", data_files=...)` reads the file; prompts and
+completions are JSON text in it.
 """
 
 from __future__ import annotations
@@ -59,13 +60,14 @@ def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat) -> Iterato
         yield from parquet_pieces(tables, SCHEMA)
         return
     for table in tables:
-        yield b"".join(record.model_dump_json().encode() + b"\n" for record in to_records(table))
+        for record in to_records(table):
+            yield record.model_dump_json().encode() + b"\n"
 
 
 def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
-    """One Parquet file of all tables, a piece a table."""
+    """One Parquet file of all tables, a piece a table. Without statistics, which would hold copies of long texts."""
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_statistics=False) as writer:
         for table in tables:
             writer.write_table(table)
             yield _drain(sink)
@@ -80,7 +82,7 @@ def _drain(sink: io.BytesIO) -> bytes:
 
 
 def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[pa.Table]:
-    """One table for each segment that still has rows after filtering, oldest first."""
+    """One table for each row group that still has rows after filtering, the oldest segment's first."""
     segment_ids = rows.order_by().values("segment_id").distinct()
     for segment in Segment.objects.filter(pk__in=segment_ids).order_by("pk").iterator():
         wanted: dict[int, list[int]] = {}
@@ -88,10 +90,6 @@ def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[pa.Table]:
         for row_group, row in places:
             wanted.setdefault(row_group, []).append(row)
         with local_or_temp_path(segment.blob_id) as path:
-            parts = [
-                table.take([row for row in wanted[index] if row < table.num_rows])
-                for index, table in enumerate(read_row_groups(path))
-                if index in wanted
-            ]
-        if parts:
-            yield pa.concat_tables(parts)
+            for index, table in enumerate(read_row_groups(path)):
+                if index in wanted:
+                    yield table.take([row for row in wanted[index] if row < table.num_rows])

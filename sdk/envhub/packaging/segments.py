@@ -24,7 +24,7 @@ from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Tim
 ROW_GROUP = 8  # rollouts a row group: reading one decodes at most this many
 MAX_ROWS = 1024
 MAX_GROUP_BYTES = 512 * 1024 * 1024  # decoded, of one row group: more is a bomb
-MAX_GROUP_VALUES = MAX_GROUP_BYTES // 8
+MAX_ROLLOUT_BYTES = 192 * 1024 * 1024  # the same, where one rollout is wanted: the largest has twice 64 MiB
 
 _INTS = pa.list_(pa.list_(pa.int64()))
 _JSON_FIELDS = ("metrics", "weights", "task", "prompt", "completion", "extras", "library")
@@ -89,11 +89,12 @@ def to_table(records: Iterable[RolloutRecord]) -> pa.Table:
 
 
 def read_rollout(file: Path | BinaryIO, row_group: int, row: int) -> RolloutRecord:
-    """One record; decodes only its row group. Raises BadSegment when the file has no such row."""
+    """One record; decodes only its row group, which MAX_ROLLOUT_BYTES bounds. Raises BadSegment, also when the file
+    has no such row."""
     with _open(file) as parquet:
         if not 0 <= row_group < parquet.num_row_groups:
             raise BadSegment(f"no row group {row_group}")
-        table = _read_group(parquet, row_group)
+        table = _read_group(parquet, row_group, MAX_ROLLOUT_BYTES)
     if not 0 <= row < table.num_rows:
         raise BadSegment(f"no row {row} in row group {row_group}")
     return _from_row(table.slice(row, 1).to_pylist()[0])
@@ -102,20 +103,20 @@ def read_rollout(file: Path | BinaryIO, row_group: int, row: int) -> RolloutReco
 def read_segment(file: Path | BinaryIO) -> Iterator[RolloutRecord]:
     """Every record in order, one row group in memory at a time."""
     for table in read_row_groups(file):
-        for row in table.to_pylist():
-            yield _from_row(row)
+        yield from to_records(table)
 
 
 def read_row_groups(file: Path | BinaryIO) -> Iterator[pa.Table]:
     """Every row group as a table of SCHEMA."""
     with _open(file) as parquet:
         for index in range(parquet.num_row_groups):
-            yield _read_group(parquet, index)
+            yield _read_group(parquet, index, MAX_GROUP_BYTES).cast(SCHEMA)
 
 
-def to_records(table: pa.Table) -> list[RolloutRecord]:
-    """The rows of a table of SCHEMA as records."""
-    return [_from_row(row) for row in table.to_pylist()]
+def to_records(table: pa.Table) -> Iterator[RolloutRecord]:
+    """The rows of a table of SCHEMA as records, one in memory at a time."""
+    for index in range(table.num_rows):
+        yield _from_row(table.slice(index, 1).to_pylist()[0])
 
 
 def replace_extras(file: Path, change: Callable[[int, int, JsonObject], JsonObject]) -> bytes:
@@ -152,23 +153,31 @@ def _open(file: Path | BinaryIO) -> Iterator[pq.ParquetFile]:
     with parquet:
         if not parquet.schema_arrow.equals(_AS_READ):
             raise BadSegment("the columns are not those of a rollout segment")
-        for group in (parquet.metadata.row_group(index) for index in range(parquet.metadata.num_row_groups)):
-            values = sum(group.column(index).num_values for index in range(group.num_columns))
-            if group.total_byte_size > MAX_GROUP_BYTES or values > MAX_GROUP_VALUES:
-                raise BadSegment("a row group is too large to be read")
+        for index in range(parquet.num_row_groups):
+            _check_group(parquet, index, MAX_GROUP_BYTES)
         yield parquet
 
 
-def _read_group(parquet: pq.ParquetFile, index: int) -> pa.Table:
-    """A row group as a table of SCHEMA. Texts stay in their dictionaries until their whole size is known: one text that
-    is named a million times takes a few bytes in the file. Raises BadSegment."""
+def _check_group(parquet: pq.ParquetFile, index: int, limit: int) -> None:
+    """Raises BadSegment for a row group that has more than `limit` bytes by the footer's account."""
+    group = parquet.metadata.row_group(index)
+    values = sum(group.column(column).num_values for column in range(group.num_columns))
+    if max(group.total_byte_size, 8 * values) > limit:
+        raise BadSegment("a row group is too large to be read")
+
+
+def _read_group(parquet: pq.ParquetFile, index: int, limit: int) -> pa.Table:
+    """A row group with its texts in dictionaries, as it was read: one text that is named a million times takes a few
+    bytes in the file. Raises BadSegment when it has more than `limit` bytes, the texts unfolded."""
+    _check_group(parquet, index, limit)
     try:
         table = parquet.read_row_group(index)
-        if sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks) > MAX_GROUP_BYTES:
-            raise BadSegment("a row group is too large to be read")
-        return table.cast(SCHEMA)
+        texts = sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
     except (pa.ArrowException, OSError) as error:
         raise BadSegment(f"a row group cannot be read: {error}") from error
+    if max(table.nbytes, texts) > limit:
+        raise BadSegment("a row group is too large to be read")
+    return table
 
 
 def _text_bytes(array: pa.Array) -> int:

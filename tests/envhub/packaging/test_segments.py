@@ -113,6 +113,23 @@ def test_a_row_group_over_the_budget_is_refused(monkeypatch: pytest.MonkeyPatch)
         read_rollout(data, 0, 0)
 
 
+def test_one_rollout_has_a_smaller_budget_than_a_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = io.BytesIO(write_segment([_record(0)]))
+    assert segments.MAX_ROLLOUT_BYTES < segments.MAX_GROUP_BYTES
+    monkeypatch.setattr(segments, "MAX_ROLLOUT_BYTES", 10)
+    assert list(read_segment(data)) == [_record(0)]
+    with pytest.raises(BadSegment, match="too large"):
+        read_rollout(data, 0, 0)
+
+
+def test_the_largest_rollout_that_a_worker_records_can_be_read() -> None:
+    """64 MiB of recorded calls beside 64 MiB of the runner's own record."""
+    limit = 64 * 1024**2
+    turn = _record(0).turns[0].model_copy(update={"request": {"prompt": "a" * limit}})
+    large = _record(0, turns=(turn,), library={"log": "b" * limit})
+    assert read_rollout(io.BytesIO(write_segment([large, _record(1)])), 0, 0) == large
+
+
 def test_one_text_named_a_million_times_is_not_unfolded() -> None:
     table = segments.to_table([_record(0)])
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), pa.array(["x" * 1_000_000]))
