@@ -63,7 +63,9 @@ class Run(models.Model):
     max_attempts = models.PositiveIntegerField(default=3)
     gpus = models.PositiveIntegerField(default=0)  # that it needs of one worker
     gpu_memory_mb = models.PositiveIntegerField(default=0)  # of each of them
-    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs")
+    worker = models.ForeignKey(
+        Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs", db_index=False
+    )  # run_by_worker is its index
     token_digest = models.CharField(max_length=64, blank=True)  # of the current attempt's run token
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)  # back-off before the next attempt
@@ -85,6 +87,7 @@ class Run(models.Model):
             models.Index(fields=["owner", "kind", "-id"], name="run_by_owner_kind"),
             models.Index(fields=["state", "-id"], name="run_by_state"),
             models.Index(fields=["kind", "-id"], name="run_by_kind"),
+            models.Index(fields=["worker", "state"], name="run_by_worker"),
         ]
 
     def __str__(self) -> str:

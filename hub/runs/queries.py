@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, visible_owner_ids
 from hub.core.errors import NotFound
 from hub.runs.models import Run, RunLogPiece, Worker, WorkerToken
+from hub.runs.transitions import HELD
 
 LOG_PAGE = 256 * 1024  # characters
 
@@ -75,8 +77,9 @@ def is_cut_off(token: WorkerToken) -> bool:
 
 def all_workers() -> QuerySet[Worker]:
     """Every worker that ever joined, with its token, that token's owners, and how many runs it holds."""
-    held = Count("runs", filter=Q(runs__state__in=[RunState.LEASED.value, RunState.RUNNING.value]))
-    return Worker.objects.select_related("token").prefetch_related("token__owners").annotate(running=held)
+    held = Run.objects.filter(state__in=[state.value for state in HELD], worker=OuterRef("pk"))
+    running = Coalesce(Subquery(held.order_by().values("worker").values(count=Count("pk"))), 0)
+    return Worker.objects.select_related("token").prefetch_related("token__owners").annotate(running=running)
 
 
 def find_worker(worker_id: uuid.UUID) -> Worker:
