@@ -1,12 +1,13 @@
-"""Pages that belong to no single app: the start, and the data sets that the hub keeps."""
+"""Pages that belong to no single app: the start, the command line's wheel, the data sets that the hub keeps."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import condition, require_safe
 
 from hub.accounts.models import User
 from hub.core.pages import page, show
@@ -16,6 +17,7 @@ from hub.evals.wire import evaluation_view
 from hub.registry.queries import environments_of, search_environments
 from hub.runs.queries import unfinished_runs
 from hub.runs.wire import run_views
+from hub.web.sdk_wheel import sdk_wheel
 
 SHOWN = 6
 MOST_DATA = 500
@@ -39,6 +41,21 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "hub_url": hub_url,
     }
     return show(request, "web/home.html", context)
+
+
+@require_safe
+def cli(request: HttpRequest) -> HttpResponse:
+    """The address that stays: leads to the wheel of this hub's version."""
+    return redirect("cli-wheel")
+
+
+@require_safe
+@condition(etag_func=lambda request: f'"{sdk_wheel().sha256}"')
+def cli_wheel(request: HttpRequest) -> HttpResponse:
+    """`pip install "envhub[cli] @ ..."`. Never taken from a cache unasked: a version's wheel changes with the hub."""
+    return HttpResponse(
+        sdk_wheel().content, content_type="application/octet-stream", headers={"Cache-Control": "no-cache"}
+    )
 
 
 @page

@@ -3,9 +3,12 @@
 from django.urls import URLPattern, URLResolver, path
 
 from hub.web import pages
+from hub.web.sdk_wheel import FILENAME
 
 api_urls: list[URLPattern | URLResolver] = []
 page_urls: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
     path("data", pages.data_list, name="data"),
+    path("cli", pages.cli, name="cli"),
+    path(f"cli/{FILENAME}", pages.cli_wheel, name="cli-wheel"),
 ]

@@ -24,6 +24,7 @@ from hub.runs.models import Run, Worker
 from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.services import report_step
+from hub.web.sdk_wheel import FILENAME
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_records, start, store
@@ -195,6 +196,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "readyz": {"get": Access.OPEN},
     # pages
     "": {"get": Access.OPEN},
+    "cli": {"get": Access.OPEN},
+    f"cli/{FILENAME}": {"get": Access.OPEN},
     "data": {"get": Access.SIGNED_IN},
     "environments": {"get": Access.OPEN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
