@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_metrics import StepMetrics
 
+from workers.rollouts.joining import failed
 from workers.runs.errors import RunFailed
 from workers.training.admission.difficulty import DifficultyBuffer
 from workers.training.admission.errors import NothingToLearn
@@ -22,6 +24,9 @@ from workers.training.credit.errors import CreditError
 from workers.training.credit.normalisation import normalise
 from workers.training.samples.errors import SampleError
 from workers.training.samples.sample import Sample
+
+logger = logging.getLogger(__name__)
+UNTRAINABLE_IN_A_ROW = 3  # groups: one is a rollout's oddity, as many are the environment's
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +46,10 @@ class Batches:
     config: TrainingConfig
     difficulty: Mapping[str, DifficultyBuffer]
     vocabulary: int
+    log: Callable[[str], None] = logger.info
     _waiting: dict[int, Credited] = field(default_factory=dict, init=False)  # admitted, in no batch yet
     _left_out: list[Resolved] = field(default_factory=list, init=False)
+    _untrainable: int = field(default=0, init=False)  # groups in a row
 
     def __post_init__(self) -> None:
         self._queue = queue_of(self.config, self.difficulty, self.vocabulary)
@@ -56,13 +63,9 @@ class Batches:
 
     def offer(self, finished: FinishedGroup, step: int) -> None:
         """Take a group for batch `step` or later. Raises RunFailed."""
+        credited = self._credit(finished)
         try:
-            credited = self._rules.credit(finished)
             verdict = self._queue.offer(credited.candidate, step)
-        except (SampleError, CreditError) as error:
-            raise RunFailed.because(
-                FailureKind.ENVIRONMENT, "untrainable_rollouts", f"{finished.plan.label}: {error}"
-            ) from error
         except NothingToLearn as error:
             raise nothing_to_learn(error) from error
         if verdict is Verdict.ADMITTED:
@@ -89,6 +92,26 @@ class Batches:
         self._left_out = []
         metrics = step_metrics(step, resolved, filtered, samples, inflight=in_flight)
         return Cut(samples, denominator, tuple(resolved), metrics)
+
+    def _credit(self, finished: FinishedGroup) -> Credited:
+        """One that cannot be credited counts as failed. Raises RunFailed when that repeats."""
+        try:
+            credited = self._rules.credit(finished)
+        except (SampleError, CreditError) as error:
+            self._untrainable += 1
+            text = f"{finished.plan.label}: {error}"
+            if self._untrainable >= UNTRAINABLE_IN_A_ROW:
+                raise RunFailed.because(FailureKind.ENVIRONMENT, "untrainable_rollouts", text) from error
+            self.log(f"a group is left out. {text}")
+            return self._rules.credit(untrainable(finished, str(error)))
+        self._untrainable = 0
+        return credited
+
+
+def untrainable(finished: FinishedGroup, message: str) -> FinishedGroup:
+    """The same group as failures that say why."""
+    records = (failed(record, FailureKind.ENVIRONMENT, "Untrainable", message) for record in finished.records)
+    return finished.model_copy(update={"records": tuple(records)})
 
 
 def nothing_to_learn(error: NothingToLearn) -> RunFailed:

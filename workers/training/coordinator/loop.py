@@ -62,7 +62,7 @@ class Coordinator:
         self._tables = {table.label: table for table in config.env}
         self._cursor = Cursor(self._shelves, config.trainer.seed)
         self._buffers = buffers_of(config, self._shelves)
-        self._batches = Batches(config, self._buffers, vocabulary_of(self.run_dir.base))
+        self._batches = Batches(config, self._buffers, vocabulary_of(self.run_dir.base), self.log)
         self._store = FinishedGroups(self.run_dir.root / "groups")
         self._errors = {shelf.label: ErrorRate(limit=FAILED_SHARE) for shelf in self._shelves}
         self._next_group = 0

@@ -37,13 +37,14 @@ def credit_group(group: Sequence[Rollout], options: CreditOptions) -> tuple[Real
 
     In order of precedence: advantages of the environment (as they are; a turn's before a rollout's), per-turn rewards,
     the outcome's reward. Raises CreditError when only some survivors have advantages. A rollout without per-turn
-    rewards in a group that has them earned nothing on any turn: the others' outcomes do not count either.
+    rewards in a group that has them earned nothing on any turn: the others' outcomes do not count either. A survivor
+    without turns has nothing to credit, and so nothing to give.
     """
     survivors = [rollout for rollout in group if rollout.survived]
     if _all_or_none(survivors, "turn_advantages"):
-        credited = [np.array(one.turn_advantages, dtype=np.float64) for one in survivors]
+        credited = [np.array(one.turn_advantages or (), dtype=np.float64) for one in survivors]
     elif _all_or_none(survivors, "advantage"):
-        credited = [np.full(len(one.turns), one.advantage) for one in survivors]
+        credited = [np.full(len(one.turns), one.advantage or 0.0) for one in survivors]
     elif any(one.turn_rewards is not None for one in survivors):
         credited = _by_turn(survivors, options)
     else:
@@ -84,9 +85,10 @@ def _turn_rewards(rollout: Rollout) -> Reals:
 
 
 def _all_or_none(survivors: Sequence[Rollout], name: str) -> bool:
-    given = [getattr(rollout, name) is not None for rollout in survivors]
+    asked = [rollout for rollout in survivors if rollout.turns]
+    given = [getattr(rollout, name) is not None for rollout in asked]
     if any(given) and not all(given):
-        lacking = survivors[given.index(False)].key
+        lacking = asked[given.index(False)].key
         raise CreditError(
             f"rollout {lacking} has no {name} and others of its group do; the environment must give them to all"
         )

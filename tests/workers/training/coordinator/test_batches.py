@@ -11,6 +11,7 @@ from envhub.protocol.training_config import TrainingConfig
 from tests.workers.training.coordinator.groups import group
 from workers.runs.errors import RunFailed
 from workers.training.coordinator.batches import Batches
+from workers.training.coordinator.plan import FinishedGroup
 
 
 def batches(**config: Any) -> Batches:
@@ -90,9 +91,31 @@ def test_the_denominator_is_the_losss() -> None:
         assert cut.denominator == denominator, loss
 
 
-def test_an_engine_without_tokens_ends_the_run_with_a_hint() -> None:
-    finished = group(0, [0.0, 1.0])
+def without_tokens(finished: FinishedGroup) -> FinishedGroup:
     bare = [one.turns[0].model_copy(update={"tokens": None}) for one in finished.records]
     records = tuple(one.model_copy(update={"turns": (turn,)}) for one, turn in zip(finished.records, bare, strict=True))
+    return finished.model_copy(update={"records": records})
+
+
+def test_an_engine_without_tokens_ends_the_run_with_a_hint() -> None:
+    made = batches()
+    for number in range(2):
+        made.offer(without_tokens(group(number, [0.0, 1.0])), 1)
     with pytest.raises(RunFailed, match="token ids"):
-        batches().offer(finished.model_copy(update={"records": records}), 1)
+        made.offer(without_tokens(group(2, [0.0, 1.0])), 1)
+
+
+def test_one_group_that_cannot_be_trained_is_left_out_as_failed() -> None:
+    said: list[str] = []
+    made = batches(batch_size=2)
+    made.log = said.append
+    for number in range(6):  # never in a row
+        finished = group(number, [0.0, 1.0])
+        made.offer(finished if number % 2 else without_tokens(finished), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert [one.dropped for one in cut.resolved] == ["nothing_trains", "", "nothing_trains", "nothing_trains"]
+    assert cut.resolved[0].credited.finished.records[0].failure is not None
+    assert cut.metrics.environments["a"].failures == {"environment": 6}
+    assert len(said) == 3
+    assert "token ids" in said[0]

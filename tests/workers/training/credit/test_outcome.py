@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tests.factories.training import build_group, build_rollout, build_turn
@@ -53,6 +56,13 @@ def test_an_environment_that_credits_half_of_a_group_is_refused() -> None:
     group = build_rollout(reward=1.0, advantage=0.5), build_rollout(index=1, reward=0.0)
     with pytest.raises(CreditError, match="rollout 0/1 has no advantage"):
         credit_group(group, CreditOptions())
+
+
+@pytest.mark.parametrize("given", [{"advantage": 0.5}, {"turn_advantages": (0.5,)}])
+def test_a_survivor_without_turns_has_no_advantage_to_give(given: dict[str, Any]) -> None:
+    group = replace(build_rollout(reward=1.0), **given), replace(build_rollout(index=1, reward=0.0), turns=())
+    credits = credit_group(group, CreditOptions())
+    assert [credit.tolist() for credit in credits if credit is not None] == [[0.5], []]
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
