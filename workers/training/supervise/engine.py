@@ -16,6 +16,7 @@ from workers.runs.errors import RunFailed
 from workers.training.coordinator.policy import VersionedPolicy
 
 DEATHS = 3  # within MEMORY_S
+UNSERVED = 3  # starts in a row, however long each took: vLLM may take a quarter of an hour to fail
 MEMORY_S = 600.0
 CHECK_S = 5.0
 
@@ -36,8 +37,10 @@ class EngineKeeper:
     async def run(self) -> None:
         """Serve, and serve again."""
         deaths: list[float] = []
+        unserved = 0
         clock = asyncio.get_running_loop().time
         while True:
+            unserved += 1
             try:
                 async with AsyncExitStack() as stack:
                     async with self.turn:
@@ -45,6 +48,7 @@ class EngineKeeper:
                         engine = await stack.enter_async_context(start)
                         await self.policy.attach(engine)
                     self.log(f"the {self.start.kind} engine serves")
+                    unserved = 0
                     await self._until_it_ends(engine)
                     reason = str(await engine.process.death())
             except (EngineDied, EngineRefused) as error:
@@ -52,13 +56,10 @@ class EngineKeeper:
             finally:
                 self.policy.detach()
             deaths = [at for at in deaths if clock() - at < MEMORY_S] + [clock()]
+            if unserved >= UNSERVED:
+                raise given_up(f"The engine was started {unserved} times in a row and never served. {reason}")
             if len(deaths) > DEATHS:
-                raise RunFailed.because(
-                    FailureKind.INFRASTRUCTURE,
-                    "engine_keeps_dying",
-                    f"The engine ended {len(deaths)} times within ten minutes. {reason}"[:3500],
-                    "See the log for its last lines; the model may be too large for this worker.",
-                )
+                raise given_up(f"The engine ended {len(deaths)} times within ten minutes. {reason}")
             self.log(f"{reason[:500]} Starting it anew.")
 
     async def _until_it_ends(self, engine: PolicyEngine) -> None:
@@ -73,3 +74,13 @@ class EngineKeeper:
                 heard = clock()
         if engine.process.alive:
             self.log(f"the engine has not answered for {clock() - heard:.0f} s: ending it")
+
+
+def given_up(message: str) -> RunFailed:
+    """The end of a run whose engine does not stay."""
+    return RunFailed.because(
+        FailureKind.INFRASTRUCTURE,
+        "engine_keeps_dying",
+        message[:3500],
+        "See the log for its last lines; the model may be too large for this worker.",
+    )
