@@ -1,5 +1,6 @@
 # The same commands by hand and in CI. `make` alone lists them.
 PORT ?= 8000
+HOST ?= 127.0.0.1
 DATA ?= ./data
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
@@ -17,7 +18,7 @@ demo: setup ## hub + worker + sample environments, evaluated with a real tiny mo
 	@$(PY) -m infra.demo --data $(DATA) --port $(PORT) $(DEMO)
 
 run: setup ## the hub with its embedded worker, all state under DATA
-	@exec env HUB_DATA=$(DATA) HUB_BASE_URL=$${HUB_BASE_URL:-http://127.0.0.1:$(PORT)} $(PY) manage.py serve --tiny-model --port $(PORT)
+	@exec env HUB_DATA=$(DATA) HUB_BASE_URL=$${HUB_BASE_URL:-http://$(HOST):$(PORT)} $(PY) manage.py serve --tiny-model --host $(HOST) --port $(PORT)
 
 worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=...
 	@exec env WORKER_HUB_URL=$(HUB_URL) WORKER_TOKEN=$(TOKEN) $(PY) -m workers

@@ -6,7 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from hub.web.management.commands.serve import WORKER_UMASK, close_data
+import pytest
+from django.core.management.base import CommandError
+
+from hub.web.management.commands.serve import WORKER_UMASK, check_address, close_data, web_command
 from hub.web.supervisor import Child
 
 
@@ -34,3 +37,14 @@ def test_the_workers_files_can_be_read_by_its_boxes(tmp_path: Path) -> None:
     assert child.process is not None
     child.process.wait(20)
     assert made.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_an_address_that_nobody_can_type_is_refused_before_links_are_made_of_it(host: str) -> None:
+    with pytest.raises(CommandError, match="HUB_BASE_URL"):
+        check_address(host)
+
+
+def test_the_web_server_listens_where_it_is_told_to() -> None:
+    command = web_command("192.0.2.7", 8001)
+    assert [command[command.index(option) + 1] for option in ("--host", "--port")] == ["192.0.2.7", "8001"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from envhub.packaging.private_file import write_private
 
 from hub.accounts.models import User
@@ -21,6 +21,7 @@ from hub.runs.tokens import token_digest
 from hub.web.supervisor import Child, Supervisor
 from hub.web.tiny_model import can_be_made, is_made
 
+EVERY_INTERFACE = ("0.0.0.0", "::", "[::]")
 WORKER_TOKEN_FILE = "worker_token"
 PRIVATE_UMASK = 0o077
 WORKER_UMASK = 0o022  # its boxes have uids of their own, and read the environments that it makes
@@ -40,6 +41,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, host: str, port: int, no_worker: bool, tiny_model: bool, **options: Any) -> None:
         """Prepare the database, say where to go, supervise."""
+        check_address(settings.HUB.base_url.host)
         close_data(settings.HUB.data)
         call_command("migrate", interactive=False, verbosity=0)
         system_owner()
@@ -79,6 +81,12 @@ class Command(BaseCommand):
         self.stdout.write("The examples' model hub/tiny is being made; it is there in about a minute.")
 
 
+def check_address(host: str | None) -> None:
+    """Links and the hosts that are answered come from HUB_BASE_URL. Raises CommandError for what nobody can type."""
+    if host in EVERY_INTERFACE:
+        raise CommandError(f"{host} is no address to type: give this machine's own, or set HUB_BASE_URL to it")
+
+
 def close_data(data: Path) -> None:
     """The database and the blobs are for this user alone, also what an earlier start has left open."""
     os.umask(PRIVATE_UMASK)
@@ -100,7 +108,7 @@ def web_command(host: str, port: int) -> list[str]:
 
 def worker_environment(host: str, port: int) -> dict[str, str]:
     """The embedded worker's settings; WORKER_* variables that are set already win."""
-    reachable = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    reachable = "127.0.0.1" if host in EVERY_INTERFACE else host
     defaults = {
         "WORKER_HUB_URL": f"http://{reachable}:{port}",
         "WORKER_TOKEN": embedded_worker_token(settings.HUB.data),
