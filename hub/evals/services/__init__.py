@@ -1,7 +1,13 @@
 """Writes of the evals app."""
 
 from hub.evals.services.creating import create_evaluation
-from hub.evals.services.lifecycle import cancel_evaluation, delete_evaluation, follow_run, resume_evaluation
+from hub.evals.services.lifecycle import (
+    cancel_evaluation,
+    delete_evaluation,
+    follow_run,
+    resume_evaluation,
+    share_evaluation,
+)
 from hub.evals.services.pushing import finalize_push, push_evaluation
 from hub.evals.services.segments import add_segment
 
@@ -14,4 +20,5 @@ __all__ = [
     "follow_run",
     "push_evaluation",
     "resume_evaluation",
+    "share_evaluation",
 ]

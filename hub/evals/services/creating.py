@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from django.conf import settings
 from django.db import transaction
+from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSource
 from envhub.protocol.packages import VersionState, Visibility
 from envhub.protocol.runs import RunKind, RunState
@@ -27,6 +29,7 @@ from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.secrets.services import reveal_for_run
 
+CONFIG_LIMIT = 64 * 1024  # as JSON: every row of a list has its configuration
 _HOST_AND_PORT = re.compile(r"[a-z0-9][a-z0-9.-]*:[0-9]{1,5}")
 
 
@@ -37,6 +40,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
     NotAllowed (role), Invalid (everything else that is wrong in `config`).
     """
     require_role(user, owner, Role.MEMBER)
+    stored_config = storable_settings("configuration", config.model_dump(mode="json"))
     version = get_version(user, config.environment)
     require_ready(version)
     models = [get_model(user, reference) for reference in (config.model, *config.judges.values())]
@@ -54,7 +58,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             source=EvaluationSource.HOSTED.value,
             state=RunState.QUEUED.value,
             visibility=visibility.value,
-            config=storable(config.model_dump(mode="json")),
+            config=stored_config,
             planned=planned,
             created_by=user,
         )
@@ -62,6 +66,18 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
         evaluation.save(force_insert=True)
         count_evaluations(environment_id=version.environment_id, change=1)
     return evaluation
+
+
+def storable_settings(what: str, value: JsonObject) -> Json:
+    """`value` as the database keeps it. Raises Invalid, naming it as `what`, when it is too large to go with a row."""
+    size = len(json.dumps(value))
+    if size > CONFIG_LIMIT:
+        raise Invalid(
+            f"the {what} has {size} bytes as JSON, more than {CONFIG_LIMIT}",
+            code="settings_too_large",
+            hint="keep data in the environment's package or data set, and only name it here",
+        )
+    return storable(value)
 
 
 def queue_run(evaluation: Evaluation, user: User) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.utils import timezone
+from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import Role, User
@@ -29,6 +30,12 @@ def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
     if evaluation.run is None or evaluation.is_final:
         raise Conflict("this evaluation is not running", code="not_running")
     request_cancel(run=evaluation.run)
+
+
+def share_evaluation(*, user: User, evaluation: Evaluation, visibility: Visibility) -> None:
+    """Who may see it from now on; what is public is seen while its environment is public too. Raises NotAllowed."""
+    require_role(user, evaluation.owner, Role.MEMBER)
+    Evaluation.objects.filter(pk=evaluation.pk).update(visibility=visibility.value)
 
 
 def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:

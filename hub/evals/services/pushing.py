@@ -13,6 +13,7 @@ from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.core.storable import storable
 from hub.evals.models import Evaluation
+from hub.evals.services.creating import storable_settings
 from hub.registry.queries import get_environment, get_version_of, split_reference
 from hub.registry.services.environments import count_evaluations
 
@@ -20,7 +21,7 @@ from hub.registry.services.environments import count_evaluations
 def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Evaluation:
     """Begin (or go on with) an upload; the same fingerprint again is the evaluation that is there.
 
-    Raises NotFound (environment), NotAllowed (role).
+    Raises NotFound (environment), NotAllowed (role), Invalid (configuration or metadata too large).
     """
     require_role(user, owner, Role.MEMBER)
     environment_owner, name, version = split_reference(request.environment)
@@ -38,9 +39,9 @@ def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Eva
                 "source": EvaluationSource.PUSHED.value,
                 "state": RunState.RUNNING.value,
                 "visibility": (config.visibility or Visibility.PRIVATE).value,
-                "config": storable(config.model_dump(mode="json")),
+                "config": storable_settings("configuration", config.model_dump(mode="json")),
                 "push_format": storable(request.format)[:32],
-                "push_metadata": storable(request.metadata),
+                "push_metadata": storable_settings("metadata", request.metadata),
                 "created_by": user,
             },
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from django.db import transaction
-from envhub.packaging.index_rows import LARGEST, MAX_METRICS
+from envhub.packaging.index_rows import LARGEST, MAX_METRICS, MAX_NAME
 from envhub.packaging.segments import BadSegment
 from envhub.protocol.evals import IndexRow, SegmentRequest
 from envhub.protocol.rollouts import Outcome, Usage
@@ -157,6 +157,8 @@ def _problem(row: IndexRow) -> str:
         return "a reward, metric or duration is not a usable number"
     if len(row.metrics) > MAX_METRICS:
         return f"more than {MAX_METRICS} metrics"
+    if any(len(name) > MAX_NAME for name in row.metrics):
+        return f"the name of a metric is longer than {MAX_NAME} characters"
     tokens = (*row.usage.model_dump().values(), *row.judge_usage.model_dump().values())
     if not all(0 <= count < 2**53 for count in tokens):
         return "a token count is out of range"

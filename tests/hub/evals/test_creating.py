@@ -138,3 +138,12 @@ def test_the_newest_version_is_taken_unless_one_is_named(alice: User, version: V
     assert create_hosted(alice).version == newer
     config = make_config("alice/tiny-env@0.1.0", "alice/stub")
     assert create_evaluation(user=alice, owner=alice.owner, config=config).version == version
+
+
+@pytest.mark.parametrize("field", ["env_args", "taskset", "harness", "sampling", "judges"])
+def test_a_configuration_that_every_list_would_have_to_read_is_refused(
+    alice: User, version: Version, field: str
+) -> None:
+    with pytest.raises(Invalid, match="configuration has") as caught:
+        _start(alice, **{field: {"data": "x" * 65_536}})
+    assert caught.value.code == "settings_too_large"

@@ -6,7 +6,7 @@ import pytest
 from envhub.protocol.evals import EvaluationPush
 
 from hub.accounts.models import User
-from hub.core.errors import Conflict, NotFound
+from hub.core.errors import Conflict, Invalid, NotFound
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.services import add_segment, finalize_push, push_evaluation, resume_evaluation
 from tests.factories.accounts import make_user
@@ -77,6 +77,23 @@ def test_an_environment_that_is_not_visible_is_not_found(alice: User) -> None:
 def test_text_that_postgres_cannot_hold_is_cleaned(alice: User) -> None:
     evaluation = create_pushed(alice, "alice/tiny-env", name="a\x00b", env_args={"x": "\x00\ud800"})
     assert (evaluation.name, evaluation.config["env_args"]) == ("ab", {"x": "?"})
+
+
+def test_a_configuration_or_metadata_without_end_is_refused(alice: User) -> None:
+    with pytest.raises(Invalid, match="configuration has"):
+        create_pushed(alice, "alice/tiny-env", env_args={"data": "x" * 65_536})
+    config = make_config("alice/tiny-env", "gpt-x")
+    request = EvaluationPush(
+        environment="alice/tiny-env",
+        model="gpt-x",
+        fingerprint="a" * 64,
+        config=config,
+        format="results.jsonl",
+        metadata={"data": "x" * 65_536},
+    )
+    with pytest.raises(Invalid, match="metadata has"):
+        push_evaluation(user=alice, owner=alice.owner, request=request)
+    assert not Evaluation.objects.exists()
 
 
 def test_a_hosted_evaluation_is_not_finalised_by_hand(alice: User) -> None:

@@ -130,6 +130,7 @@ def test_a_segment_that_was_not_uploaded_is_refused(evaluation: Evaluation) -> N
         {"reward": 1e200},
         {"metrics": {"m": float("inf")}},
         {"metrics": {f"m{i}": 1.0 for i in range(201)}},
+        {"metrics": {"m" * 201: 1.0}},
         {"duration_s": float("inf")},
         {"example": -1},
         {"example": 2**31},
