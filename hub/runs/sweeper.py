@@ -7,7 +7,7 @@ import threading
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import Error, connection
 from django.utils import timezone
 
 from hub.accounts.services import forget_old_counts
@@ -16,6 +16,7 @@ from hub.runs.sweep_lock import AdvisoryLock, RowLock, sweep_lock
 
 logger = logging.getLogger(__name__)
 EVERY_S = 1.0
+FORGET_EVERY = timedelta(hours=1)
 
 
 class Sweeper:
@@ -25,21 +26,28 @@ class Sweeper:
         self._lock = lock or sweep_lock()
         self._stopped = threading.Event()
         self._began: datetime | None = None
+        self._forgot_at: datetime | None = None
 
     def stop(self, *_: object) -> None:
         """End `run`."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Sweep until stopped. A database that is away is waited for."""
+        """Sweep until stopped, on one connection: its end would free an advisory lock. Waits for a lost database."""
         while not self._stopped.is_set():
-            close_old_connections()
             try:
                 self.sweep(timezone.now())
-            except DatabaseError as error:
+            except Error as error:
                 logger.warning("the sweeper cannot use the database: %s", error)
+                self._give_up_lost_connection()
             self._stopped.wait(EVERY_S)
         self._lock.give_back()
+
+    def _give_up_lost_connection(self) -> None:
+        """The next pass opens another and is a new start: workers could not reach the database either."""
+        if not connection.is_usable():
+            connection.close()
+            self._began = None
 
     def sweep(self, now: datetime) -> int:
         """One pass, if this process may sweep; how many runs it moved.
@@ -52,7 +60,9 @@ class Sweeper:
             return 0
         if self._began is None:
             self._began = now
+        if self._forgot_at is None or now - self._forgot_at >= FORGET_EVERY:
             forget_old_counts(now=now)
+            self._forgot_at = now
         moved = cancel_overdue(now)
         if now - self._began >= timedelta(seconds=settings.HUB.lease_seconds):
             moved += expire_leases(now)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
+from hub.accounts.models import RateCount
+from hub.runs import sweeper as module
 from hub.runs.models import Run
-from hub.runs.sweep_lock import RowLock, sweep_lock
+from hub.runs.sweep_lock import AdvisoryLock, RowLock, sweep_lock
 from hub.runs.sweeper import Sweeper
 from tests.factories.runs import hold_run, make_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("recorder")]
 LEASE = timedelta(seconds=30)
+on_postgres = pytest.mark.skipif(connection.vendor != "postgresql", reason="advisory locks are Postgres's")
 
 
 def test_leases_are_left_alone_for_one_lease_after_the_start() -> None:
@@ -36,6 +40,16 @@ def test_of_two_sweepers_one_sweeps() -> None:
     assert first.sweep(now + LEASE) == 1
 
 
+def test_old_counts_of_rate_limits_are_forgotten_every_hour() -> None:
+    sweeper, now = Sweeper(RowLock()), timezone.now()
+    left = []
+    for minutes in (0, 59, 60):
+        RateCount.objects.create(key=f"{minutes}", ends_at=now)
+        sweeper.sweep(now + timedelta(minutes=minutes))
+        left.append(RateCount.objects.count())
+    assert left == [0, 1, 0]
+
+
 def test_another_takes_over_when_the_first_is_gone() -> None:
     now = timezone.now()
     first, second = RowLock(), RowLock()
@@ -52,7 +66,7 @@ def test_a_lock_that_is_given_back_is_free_at_once() -> None:
     assert second.take(now)
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="advisory locks are Postgres's")
+@on_postgres
 @pytest.mark.django_db(transaction=True)
 def test_an_advisory_lock_is_held_by_one_session() -> None:
     lock, now = sweep_lock(), timezone.now()
@@ -69,3 +83,55 @@ def test_an_advisory_lock_is_held_by_one_session() -> None:
         thread.join()
         lock.give_back()
     assert seen == [False, True]
+
+
+class WatchedLock(AdvisoryLock):
+    """Notes whose session has the lock at each pass; does `then(pass)` afterwards."""
+
+    def __init__(self, then: Callable[[int], None]) -> None:
+        self.sessions: list[int] = []
+        self._then = then
+
+    def take(self, now: datetime) -> bool:
+        taken = super().take(now)
+        self.sessions.append(_session())
+        self._then(len(self.sessions))
+        return taken
+
+
+def _session() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+@on_postgres
+@pytest.mark.django_db(transaction=True)
+def test_the_sweeper_keeps_the_session_that_holds_its_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 0.0)
+    lock = WatchedLock(lambda number: sweeper.stop() if number == 3 else None)
+    sweeper = Sweeper(lock)
+    sweeper.run()
+    assert len(lock.sessions) == 3
+    assert len(set(lock.sessions)) == 1
+
+
+@on_postgres
+@pytest.mark.django_db(transaction=True)
+def test_a_lost_session_is_replaced_and_leases_get_their_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interfere(number: int) -> None:
+        if number == 2:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        if number == 3:
+            sweeper.stop()
+
+    monkeypatch.setattr(module, "EVERY_S", 0.0)
+    lock = WatchedLock(interfere)
+    sweeper = Sweeper(lock)
+    sweeper.sweep(timezone.now() - 2 * LEASE)
+    hold_run(make_run())
+    Run.objects.update(lease_expires_at=timezone.now())
+    sweeper.run()
+    assert lock.sessions[0] == lock.sessions[1] != lock.sessions[2]
+    assert Run.objects.get().state == "running"
