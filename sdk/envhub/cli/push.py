@@ -24,7 +24,9 @@ def push(
     package: Annotated[str | None, typer.Argument(help="A directory, or a name under ./environments.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose environment (default: yours).")] = None,
     bump: Annotated[Literal["patch", "minor", "major"] | None, typer.Option(help="Raise the version first.")] = None,
-    visibility: Annotated[Visibility | None, typer.Option(help="Who may see it (default: as it is).")] = None,
+    visibility: Annotated[
+        Visibility | None, typer.Option(help="Who may see it (default: as it is; a new one is public).")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the build.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -42,8 +44,9 @@ def push(
         (directory / "pyproject.toml").write_bytes(before)  # a bump without a version would skip a number
         raise
     view = _await_build(session, done) if wait else done.version
-    value = {"version": view, "created": done.created, "build_run_id": done.build_run_id}
-    session.show(value, lambda: _report(session, view, created=done.created, warnings=built.warnings))
+    seen_by = session.hub.environments.get(f"{view.owner}/{view.name}").visibility
+    value = {"version": view, "visibility": seen_by, "created": done.created, "build_run_id": done.build_run_id}
+    session.show(value, lambda: _report(session, view, seen_by, created=done.created, warnings=built.warnings))
     if wait and view.state is not VersionState.READY:
         raise typer.Exit(1)
 
@@ -75,7 +78,9 @@ def _await_build(session: Session, done: PushComplete) -> VersionView:
     return session.hub.environments.version(reference, done.version.version)
 
 
-def _report(session: Session, view: VersionView, *, created: bool, warnings: tuple[str, ...]) -> None:
+def _report(
+    session: Session, view: VersionView, seen_by: Visibility, *, created: bool, warnings: tuple[str, ...]
+) -> None:
     reference = f"{view.owner}/{view.name}@{view.version}"
     for warning in warnings:
         session.note(f"warning: {warning}")
@@ -83,7 +88,7 @@ def _report(session: Session, view: VersionView, *, created: bool, warnings: tup
         session.note(f"unchanged: this content is already {reference}")
     if view.state is VersionState.READY:
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
-        session.out.print(f"[green]ready[/green] {reference}  {page}")
+        session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
         return
     session.out.print(f"[{'red' if view.state is VersionState.INVALID else 'yellow'}]{view.state}[/] {reference}")
     for check in view.checks:

@@ -54,7 +54,7 @@ def test_waiting_reports_a_ready_build(cli: Cli) -> None:
     directory = write_package(Path("environments"))
     _push(cli, str(directory))
     Version.objects.update(state=VersionState.READY.value)
-    assert "ready" in cli("push", str(directory)).stdout
+    assert "ready alice/tiny-env@0.1.0 (public)" in cli("push", str(directory)).stdout
 
 
 def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
