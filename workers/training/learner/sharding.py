@@ -26,7 +26,11 @@ def loading_dtype(config: LearnerConfig, world: World, device: torch.device) -> 
 
 
 def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
-    """Split the layers' weights; a no-op for one process. Gradients are summed over processes, not averaged."""
+    """Split the layers' weights; a no-op for one process. Gradients are summed over processes, not averaged.
+
+    They are exchanged after every micro-batch: until then each process holds all of a layer's in fp32, and to wait for
+    the step's last one would be to hold the whole model's.
+    """
     if world.size == 1:
         return
     layers: list[nn.Module] = list(policy.body.layers)
@@ -44,12 +48,6 @@ def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
-
-
-def sync_gradients(policy: Policy, *, now: bool) -> None:
-    """Whether the next backward ends with the gradients' exchange: only a step's last micro-batch needs it."""
-    if isinstance(policy.body, FSDPModule):
-        policy.body.set_requires_gradient_sync(now)
 
 
 def sum_replicated(masters: Mapping[str, nn.Parameter], world: World) -> None:

@@ -25,7 +25,7 @@ from workers.training.learner.metrics import MAXIMA, SUMS, StepMeter, TokenMeter
 from workers.training.learner.model import Policy
 from workers.training.learner.optimiser import clip, learning_rate, make_optimiser, squared_norm, update
 from workers.training.learner.reports import LearnerStep
-from workers.training.learner.sharding import sum_replicated, sync_gradients
+from workers.training.learner.sharding import sum_replicated
 from workers.training.learner.token_logprobs import Places
 from workers.training.learner.world import World
 from workers.training.packing.microbatch import MicroBatch
@@ -87,9 +87,8 @@ class Learner:
         device = self.policy.device
         meter, precise = StepMeter(device), _precise(self.policy)
         known = TokenMeter(Places.of(step.samples), device)
-        for number, batch in enumerate(batches, 1):
+        for batch in batches:
             beat()
-            sync_gradients(self.policy, now=number == len(batches))
             placed = to_device(batch, denominator=step.denominator, device=device, precise=precise)
             output = add_gradients(self.policy, self.masters, placed, self.config.loss, chunk=self.chunk)
             meter.add(output, placed.targets, batch.tokens)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 
 from tests.workers.training.learner.making import batch, model, samples
+from workers.training.learner import step
 from workers.training.learner.checkpoint import restore_checkpoint, save_checkpoint
 from workers.training.learner.config import LearnerConfig, OptimiserConfig
-from workers.training.learner.model import make_policy
+from workers.training.learner.head import HeadOutput
+from workers.training.learner.masters import Masters
+from workers.training.learner.model import Policy, make_policy
 from workers.training.learner.publish import publish
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import shard
@@ -26,6 +31,19 @@ def learner(mode: str, world: World, *, compute: torch.dtype = torch.float32) ->
     policy = make_policy(model(tied=mode == "full"), config)
     shard(policy, world, compute=compute)
     return Learner(policy, config, world)
+
+
+def note_splits(splits: list[str]) -> None:
+    """After every micro-batch, how many of the split weights have a gradient, which is split as they are."""
+    real = step.add_gradients
+
+    def noting(policy: Policy, masters: Masters, *given: Any, **named: Any) -> HeadOutput:
+        output = real(policy, masters, *given, **named)
+        split = [master for master in masters.named.values() if isinstance(master, DTensor)]
+        splits.append(f"{sum(isinstance(master.grad, DTensor) for master in split)} of {len(split)}")
+        return output
+
+    step.add_gradients = noting
 
 
 def steps(made: Learner, run: RunDir) -> list[float]:
@@ -46,14 +64,18 @@ def steps(made: Learner, run: RunDir) -> list[float]:
 def main() -> None:
     """FOLDER: all cases, one after the other."""
     torch.set_num_threads(1)
+    splits: list[str] = []
+    note_splits(splits)
     with join_world("cpu") as world:
         cases = {"full": torch.float32, "lora": torch.float32, "full bf16": torch.bfloat16}
         for case, compute in cases.items():
             run = RunDir(Path(sys.argv[1]) / case)
             run.root.mkdir(exist_ok=True)
+            splits.clear()
             norms = steps(learner(case.split()[0], world, compute=compute), run)
             if world.rank == 0:
                 (run.root / "norms").write_text(" ".join(map(str, norms)))
+                (run.root / "splits").write_text("\n".join(splits))
 
 
 if __name__ == "__main__":

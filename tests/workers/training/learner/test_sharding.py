@@ -57,3 +57,9 @@ def test_split_fp32_weights_may_be_computed_with_in_bf16(two: Path, tmp_path: Pa
     assert [float(norm) for norm in (two / "full bf16" / "norms").read_text().split()] == pytest.approx(norms, rel=5e-2)
     masters = load_file(RunDir(two / "full bf16").checkpoint(2) / "masters.safetensors")
     assert {tensor.dtype for tensor in masters.values()} == {torch.float32}
+
+
+def test_no_process_keeps_whole_gradients_from_one_micro_batch_to_the_next(two: Path) -> None:
+    splits = (two / "full" / "splits").read_text().splitlines()
+    assert len(splits) == 5  # two steps of two micro-batches, one of one
+    assert set(splits) == {"22 of 22"}  # two layers' weights
