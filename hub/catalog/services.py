@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from django.db import transaction
+from django.db.models import ProtectedError
 from envhub.client.addresses import OutboundRefused, split
 from envhub.protocol.models import EndpointVariant, ModelRequest, ModelSource, ModelTest, TargetVariant
 from envhub.protocol.packages import Visibility
@@ -93,9 +95,22 @@ def probe_model(*, user: User, model: Model) -> ModelTest:
 
 
 def delete_model(*, user: User, model: Model) -> None:
-    """Remove a model; evaluations keep its name."""
+    """Remove a model; evaluations keep its name. Raises NotAllowed, Conflict (`in_use`) when still used."""
     require_role(user, model.owner, Role.MEMBER)
-    model.delete()
+    try:
+        model.delete()
+    except ProtectedError as error:
+        raise _in_use(f"{model.owner.slug}/{model.name}", error) from error
+
+
+def _in_use(reference: str, error: ProtectedError) -> Conflict:
+    """What still refers to a model, counted, and how to end that."""
+    names = ("adapter" if isinstance(row, Model) else str(row._meta.verbose_name) for row in error.protected_objects)
+    kinds = Counter(names)
+    found = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))
+    served = f"`hub deploy delete {reference}` stops serving it"
+    hint = served if "deployment" in kinds else "delete these first"
+    return Conflict(f"{reference} cannot be deleted: still in use by {found}", code="in_use", hint=hint)
 
 
 def _save(

@@ -149,13 +149,23 @@ def test_a_model_that_is_deployed_is_not_deleted(model: Model, user: User) -> No
     ensure_deployment(model=model, user=user)
     response = Client().delete("/api/v1/models/alice/local", headers=bearer(make_token(user)))
     assert (response.status_code, response.json()["error"]["code"]) == (409, "in_use")
+    assert "hub deploy delete alice/local" in response.json()["error"]["hint"]
+
+
+def test_the_page_says_that_a_model_is_deployed_and_how_to_end_that(model: Model, user: User, client: Client) -> None:
+    deployment = ensure_deployment(model=model, user=user)
+    client.force_login(user)
+    refused = client.post("/models/alice/local/delete")
+    assert (refused.status_code, "hub deploy delete alice/local" in refused.text) == (409, True)
+    delete_deployment(user=user, deployment=deployment)
+    assert client.post("/models/alice/local/delete").status_code == 302
 
 
 def test_a_base_keeps_its_files_while_adapters_belong_to_it(adapter: Model, model: Model, user: User) -> None:
     with pytest.raises(Conflict, match="adapters"):
         create_trainable(user.owner, "local")
-    response = Client().delete("/api/v1/models/alice/local", headers=bearer(make_token(user)))
-    assert response.status_code == 409
+    with pytest.raises(Conflict, match="1 adapter"):
+        delete_model(user=user, model=model)
     delete_model(user=user, model=adapter)
     delete_model(user=user, model=model)
 
