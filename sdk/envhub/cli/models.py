@@ -18,6 +18,10 @@ from envhub.protocol.packages import Visibility
 
 Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
 
+SeenBy = Annotated[
+    Visibility | None, typer.Option("--visibility", help="Who may call it (default: as it is; a new one is private).")
+]
+
 
 def _full(session: Session, reference: str) -> str:
     return reference if "/" in reference else f"{session.me}/{reference}"
@@ -45,6 +49,7 @@ def add(
     timeout: Annotated[float, typer.Option(help="Seconds for one call.")] = 300.0,
     max_retries: Annotated[int, typer.Option(help="Of one call.")] = 3,
     owner: Annotated[str | None, typer.Option(help="Whose model (default: yours).")] = None,
+    visibility: SeenBy = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call it once before saving.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -54,7 +59,8 @@ def add(
         kind=kind, base_url=base_url, model=model or name, api_key=_key(session, key_stdin, key_var),
         headers=_headers(header or []), timeout_s=timeout, max_retries=max_retries,
     )  # fmt: skip
-    view = session.hub.models.put(owner or session.me, ModelRequest(name=name, variants=(variant,), test=test))
+    request = ModelRequest(name=name, variants=(variant,), test=test, visibility=visibility)
+    view = session.hub.models.put(owner or session.me, request)
     session.show(view, lambda: session.out.print(f"registered {view.owner}/{view.name}"))
 
 
@@ -142,7 +148,7 @@ def import_directory(
     name: Reference,
     directory: Annotated[Path, typer.Argument(help="A Hugging Face model directory.", exists=True, file_okay=False)],
     engine: Annotated[Literal["torch", "vllm"], typer.Option(help="What serves it.")] = "torch",
-    visibility: Annotated[Visibility | None, typer.Option(help="Who may call it (default: as it is).")] = None,
+    visibility: SeenBy = None,
     json: JsonFlag = False,
 ) -> None:
     """Upload a model directory; a worker serves it."""

@@ -31,6 +31,13 @@ def test_a_model_is_added_shown_and_removed(cli: Cli) -> None:
     cli("model", "show", "big", code=1)
 
 
+def test_a_model_is_private_unless_said_otherwise_and_keeps_what_was_said(cli: Cli) -> None:
+    arguments = ("model", "add", "big", "--base-url", "https://models.example/v1", "--no-test")
+    assert cli.json(*arguments)["visibility"] == "private"
+    assert cli.json(*arguments, "--visibility", "public")["visibility"] == "public"
+    assert cli.json(*arguments)["visibility"] == "public"
+
+
 def test_an_unset_key_variable_is_a_usage_error(cli: Cli) -> None:
     cli("model", "add", "big", "--base-url", "https://models.example/v1", "--key-var", "NOT_THERE", code=2)
 
