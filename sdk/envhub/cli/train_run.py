@@ -14,6 +14,7 @@ from envhub.cli.train_check import TrainFile
 from envhub.cli.train_files import TrainingFile, parse_training, read_training_file, tell_warnings
 from envhub.cli.train_follow import follow
 from envhub.cli.train_summary import page, print_training
+from envhub.cli.training import TrainingId
 from envhub.errors import UsageError
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
@@ -76,7 +77,7 @@ def with_uploaded_model(session: Session, file: TrainingFile, owner: str | None)
 
 def resume(
     ctx: typer.Context,
-    training_id: Annotated[str, typer.Argument(help="The training run's id.")],
+    training_id: TrainingId,
     wait: Wait = True,
     json: JsonFlag = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.ids import id_of
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.cli.train_check import amount
@@ -16,7 +17,9 @@ from envhub.cli.train_summary import print_training
 from envhub.errors import UsageError
 from envhub.protocol.training_metrics import StepMetrics
 
-TrainingId = Annotated[str, typer.Argument(help="The training run's id.")]
+TrainingId = Annotated[
+    str, typer.Argument(help="The training run's id or address.", callback=id_of("a training run", "hub train list"))
+]
 
 
 def list_training(

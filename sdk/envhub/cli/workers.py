@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.ids import id_of
 from envhub.cli.session import JsonFlag, current
 from envhub.protocol.gpus import in_words
 from envhub.protocol.runs import WorkerTokenRequest, WorkerView
@@ -54,7 +55,9 @@ def token(
 
 def revoke(
     ctx: typer.Context,
-    worker_id: Annotated[str, typer.Argument(help="The worker's id.")],
+    worker_id: Annotated[
+        str, typer.Argument(help="The worker's id or address.", callback=id_of("a worker", "hub worker list"))
+    ],
     json: JsonFlag = False,
 ) -> None:
     """Cut a worker off: its token ends (for all workers that joined by it), its runs return to the queue."""

@@ -31,6 +31,13 @@ def test_anything_else_is_refused_with_where_ids_are(text: str) -> None:
     [
         (("eval", "show"), "hub eval list"),
         (("eval", "cancel"), "hub eval list"),
+        (("eval", "pull"), "hub eval list"),
+        (("eval", "export"), "hub eval list"),
+        *(
+            (("train", command), "hub train list")
+            for command in ("show", "logs", "metrics", "rollouts", "checkpoints", "stop", "resume", "export", "delete")
+        ),
+        (("worker", "revoke"), "hub worker list"),
         (("run", "logs"), "hub run list"),
         (("token", "revoke"), "hub token list"),
     ],

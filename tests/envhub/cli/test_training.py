@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from envhub.cli.main import app
 from envhub.cli.session import Session
@@ -18,11 +19,22 @@ from tests.fakes.training_hub import TrainingHub
 TOML = 'model = "hub/tiny"\nenv_files = ["s.env"]\n[sampling]\nmax_tokens = 8\n[[env]]\nid = "reverse-text"\n'
 
 
+RUN = "01a1ffe9-890d-7592-a1ad-ec58be13e981"
+
+
+class Hub(TrainingHub):
+    """The fake, whose one run goes by an id as hubs give them."""
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        request.url = request.url.copy_with(path=request.url.path.replace(RUN, "t1"))
+        return super()._answer(request)
+
+
 @dataclass
 class Trainer:
     """Runs `hub ...` against the fake, in an empty directory with a train.toml."""
 
-    hub: TrainingHub = field(default_factory=TrainingHub)
+    hub: TrainingHub = field(default_factory=Hub)
 
     def __call__(self, *arguments: str, code: int = 0) -> Result:
         environ = {"HUB_URL": "http://hub.test", "HUB_TOKEN": "hub_x"}
@@ -107,13 +119,13 @@ def test_init_overwrites_nothing_and_needs_a_model(hub: Trainer) -> None:
 
 def test_metrics_show_the_course_of_the_reward(hub: Trainer) -> None:
     hub("train", "run", "train.toml")
-    assert "reward ▁▅█ 0.750 (first 0.250)" in hub("train", "metrics", "t1").stdout
-    assert [step["step"] for step in hub.json("train", "metrics", "t1", "--after", "1")] == [2, 3]
+    assert "reward ▁▅█ 0.750 (first 0.250)" in hub("train", "metrics", RUN).stdout
+    assert [step["step"] for step in hub.json("train", "metrics", RUN, "--after", "1")] == [2, 3]
 
 
 def test_a_rollout_is_shown_as_conversation_or_token_by_token(hub: Trainer) -> None:
-    assert "reverse: cd" in hub("train", "rollouts", "t1", "0", "--step", "3").stdout
-    first, second = hub.json("train", "rollouts", "t1", "0", "--step", "3", "--tokens")
+    assert "reverse: cd" in hub("train", "rollouts", RUN, "0", "--step", "3").stdout
+    first, second = hub.json("train", "rollouts", RUN, "0", "--step", "3", "--tokens")
     assert (first["text"], first["trained"], first["advantage"], first["ratio"]) == (
         "d",
         "yes",
@@ -127,14 +139,14 @@ def test_a_rollout_is_shown_as_conversation_or_token_by_token(hub: Trainer) -> N
     "arguments",
     [
         ("list",),
-        ("show", "t1"),
-        ("rollouts", "t1"),
-        ("checkpoints", "t1"),
-        ("metrics", "t1"),
-        ("stop", "t1"),
-        ("delete", "t1", "--yes"),
-        ("export", "t1"),
-        ("resume", "t1", "--no-wait"),
+        ("show", RUN),
+        ("rollouts", RUN),
+        ("checkpoints", RUN),
+        ("metrics", RUN),
+        ("stop", RUN),
+        ("delete", RUN, "--yes"),
+        ("export", RUN),
+        ("resume", RUN, "--no-wait"),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -144,7 +156,7 @@ def test_every_command_works_for_people_and_for_programs(hub: Trainer, arguments
 
 
 def test_an_export_is_written_to_its_file(hub: Trainer) -> None:
-    hub("train", "export", "t1", "-o", "out.jsonl")
+    hub("train", "export", RUN, "-o", "out.jsonl")
     assert Path("out.jsonl").read_text() == '{"step": 1}\n'
 
 
