@@ -26,11 +26,17 @@ SHARED = [
     f"{FAULTS}::test_killing_each_kind_of_process_once_costs_nothing",
     f"{FAULTS}::test_cancelling_keeps_what_is_stored",
     f"{FAULTS}::test_runs_happen_while_redis_cannot_be_reached",
-    "tests/e2e/test_published.py",
     "tests/test_settings.py",
 ]
+NEITHER = [  # of tests/hub, the long ones whose subject meets neither
+    "tests/hub/storage/test_backends.py",
+    "tests/hub/storage/test_streaming.py",
+    "tests/hub/evals/test_decoding.py",
+    "tests/hub/evals/test_statistics.py",
+    "tests/hub/test_markdown.py",
+]
 PRODUCTION = "tests/e2e/test_production.py"  # needs Postgres and Redis whatever the backend of the rest
-PARALLEL = ["-n", "2", "-p", "tests.scheduling", "--durations", "25"]
+PARALLEL = ["-n", "3", "-p", "tests.scheduling", "--durations", "25"]
 QUICK = "not vllm and not matrix"
 VLLM = ["-p", "no:randomly", "--durations", "10", "-m", "vllm and not matrix"]  # in order: engines are shared
 FEW = 3  # more failures than this are not bad luck
@@ -102,7 +108,8 @@ def main(arguments: list[str]) -> int:
         embedded = run("embedded", [*PARALLEL, "-m", QUICK, "tests", "--ignore", PRODUCTION], arguments)
         ran = {"SQLite and the filesystem broker": embedded}
         if not problems:
-            shared = [*PARALLEL, "-m", f"{QUICK} and not browser", *SHARED, PRODUCTION]
+            ignored = [f"--ignore={path}" for path in NEITHER]
+            shared = [*PARALLEL, "-m", f"{QUICK} and not browser", *SHARED, PRODUCTION, *ignored]
             ran["Postgres and Redis"] = run("services", shared, arguments)
     print("\nbackends:")
     for name, outcome in ran.items():

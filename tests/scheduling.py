@@ -1,6 +1,6 @@
-"""A pytest plugin: which tests must share a process when several run (`-n 2`).
+"""A pytest plugin: which tests must share a process when several run (`-n 3`).
 
-All of tests/e2e share one hub, which takes minutes to fill; every other test goes wherever there is room. By path: the
+An end-to-end file shares one hub, which takes long to fill; every other test goes wherever there is room. By path: the
 `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
 """
 
@@ -12,15 +12,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SHARING = "tests/e2e/"
-OWN_HUB = frozenset({"tests/e2e/test_production.py"})  # files that start hubs of their own
 
 
 def group_of(nodeid: str) -> str:
     """Tests with the same group run in the same process."""
-    path = nodeid.partition("::")[0]
-    if path.startswith(SHARING):
-        return path if path in OWN_HUB else SHARING
-    return nodeid
+    return nodeid.partition("::")[0] if nodeid.startswith(SHARING) else nodeid
 
 
 class SharedHub(LoadScopeScheduling):

@@ -176,6 +176,7 @@ def test_a_package_without_code_is_refused() -> None:
     assert refusal(pair).code == "no_module"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer may run at that depth
 @pytest.mark.parametrize(
     "toml",
     [
@@ -191,6 +192,7 @@ def test_a_pyproject_that_would_break_its_reader_is_refused(toml: str) -> None:
     assert refusal(build_pair(pyproject=toml)).status == 422
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer may run at that depth
 @pytest.mark.parametrize("source", ["(" * 100_000, "x = " + "-" * 100_000 + "1", "\0", "def (", "é" * 100])
 def test_source_that_cannot_be_parsed_is_unclassified_and_kept(source: str) -> None:
     version = push_pair(make_user(), build_pair(source=source)).version
