@@ -19,6 +19,7 @@ from envhub.protocol.evals import (
     SegmentReply,
     SegmentRequest,
 )
+from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -48,6 +49,7 @@ from hub.evals.services import (
     finalize_push,
     push_evaluation,
     resume_evaluation,
+    share_evaluation,
 )
 from hub.evals.wire import evaluation_view, rollout_row, segment_blob
 from hub.runs.authentication import RunGrant, require_run
@@ -69,15 +71,20 @@ def evaluations(request: Request) -> HttpResponse:
 
 
 @extend_schema(methods=["GET"], responses=EvaluationView)
+@extend_schema(methods=["PATCH"], request=VisibilityPatch, responses=EvaluationView)
 @extend_schema(methods=["DELETE"], responses={204: None})
-@api_view(["GET", "DELETE"])
+@api_view(["GET", "PATCH", "DELETE"])
 def evaluation(request: Request, evaluation_id: UUID) -> HttpResponse:
-    """One evaluation with its summary."""
+    """One evaluation with its summary; PATCH says who may see it."""
+    if request.method == "GET":
+        return answer(evaluation_view(_readable(request, evaluation_id)))
+    user = require_scope(request, Scope.WRITE)
+    found = get_evaluation(user, evaluation_id)
     if request.method == "DELETE":
-        user = require_scope(request, Scope.WRITE)
-        delete_evaluation(user=user, evaluation=get_evaluation(user, evaluation_id))
+        delete_evaluation(user=user, evaluation=found)
         return HttpResponse(status=204)
-    return answer(evaluation_view(_readable(request, evaluation_id)))
+    share_evaluation(user=user, evaluation=found, visibility=parse(request, VisibilityPatch).visibility)
+    return answer(_view(user, found))
 
 
 @extend_schema(request=EvaluationPush, responses=EvaluationView)

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationSummary
+from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import Failure, Progress
 
 from hub.accounts.models import Role, User
@@ -30,7 +31,7 @@ from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
 from hub.evals.queries import get_evaluation, get_rollout, list_evaluations, neighbours, read_record, recent_results
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
-from hub.evals.services import cancel_evaluation, resume_evaluation
+from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_row
 from hub.registry.pages import environment_context
 from hub.runs.waiting import waiting_reasons
@@ -102,6 +103,7 @@ def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
         "waiting_for": waiting_reasons([run], now=timezone.now()).get(run.pk) if run else None,
         "progress": Progress.model_validate(run.progress) if run and run.progress else None,
         "failure": Failure.model_validate(run.failure) if run and run.failure else None,
+        "can_share": member,
         "can_cancel": member and run is not None and not found.is_final,
         "can_resume": member and _is_resumable(found, summary),
         "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
@@ -171,6 +173,19 @@ def evaluation_cancel(request: HttpRequest, evaluation_id: UUID) -> HttpResponse
 def evaluation_resume(request: HttpRequest, evaluation_id: UUID) -> HttpResponse:
     """Queue what is missing."""
     return _changed(request, evaluation_id, resume_evaluation, "Queued: only what is missing is attempted again.")
+
+
+@page
+@login_required
+@require_POST
+def evaluation_share(request: HttpRequest, evaluation_id: UUID) -> HttpResponse:
+    """Say who may see the evaluation."""
+    user = cast("User", request.user)
+    found = get_evaluation(user, evaluation_id)
+    patch = validate(VisibilityPatch, {"visibility": request.POST.get("visibility")})
+    share_evaluation(user=user, evaluation=found, visibility=patch.visibility)
+    messages.success(request, f"Now {patch.visibility.value}.")
+    return redirect("evaluation", evaluation_id)
 
 
 def _changed(request: HttpRequest, evaluation_id: UUID, change: Callable[..., object], said: str) -> HttpResponse:

@@ -23,6 +23,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<uuid:evaluation_id>", pages.evaluation_detail, name="evaluation"),
     path("evaluations/<uuid:evaluation_id>/cancel", pages.evaluation_cancel, name="evaluation-cancel"),
     path("evaluations/<uuid:evaluation_id>/resume", pages.evaluation_resume, name="evaluation-resume"),
+    path("evaluations/<uuid:evaluation_id>/share", pages.evaluation_share, name="evaluation-share"),
     path("evaluations/<uuid:evaluation_id>/rollouts/<int:example>/<int:rollout>", pages.rollout_detail, name="rollout"),
     path(
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"

@@ -10,6 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
+from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import TrainingRequest, TrainingRolloutRow, TrainingRunView
 from envhub.protocol.training_metrics import StepMetrics
@@ -34,7 +35,13 @@ from hub.training.queries import (
     read_record,
     steps_after,
 )
-from hub.training.services import create_training, delete_training, resume_training, stop_training
+from hub.training.services import (
+    create_training,
+    delete_training,
+    resume_training,
+    share_training,
+    stop_training,
+)
 from hub.training.wire import rollout_row, training_detail, training_views
 
 
@@ -56,16 +63,20 @@ def training_runs(request: Request) -> HttpResponse:
 
 
 @extend_schema(methods=["GET"], responses=TrainingRunView)
+@extend_schema(methods=["PATCH"], request=VisibilityPatch, responses=TrainingRunView)
 @extend_schema(methods=["DELETE"], responses={204: None})
-@api_view(["GET", "DELETE"])
+@api_view(["GET", "PATCH", "DELETE"])
 def training_run(request: Request, training_id: UUID) -> HttpResponse:
-    """One run with its newest metrics, evaluations, health and adapters."""
+    """One run with its newest metrics, evaluations, health and adapters; PATCH says who may see it and them."""
+    if request.method == "GET":
+        return answer(training_detail(readable(request, training_id), now=timezone.now()))
+    user = require_scope(request, Scope.WRITE)
+    row = get_training(user, training_id)
     if request.method == "DELETE":
-        user = require_scope(request, Scope.WRITE)
-        delete_training(user=user, training=get_training(user, training_id))
+        delete_training(user=user, training=row)
         return HttpResponse(status=204)
-    row = readable(request, training_id)
-    return answer(training_detail(row, now=timezone.now()))
+    share_training(user=user, training=row, visibility=parse(request, VisibilityPatch).visibility)
+    return _detail(user, training_id)
 
 
 @extend_schema(request=None, responses=TrainingRunView)

@@ -1,4 +1,4 @@
-"""Pages of training runs together: the list, an environment's tab, starting, stopping and resuming one."""
+"""Pages of training runs together: the list, an environment's tab, starting, stopping, resuming, sharing one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import RunState
 from envhub.protocol.training import TrainingRequest
 
@@ -31,7 +32,7 @@ from hub.training.charts import sparkline
 from hub.training.history import last_rewards
 from hub.training.models import TrainingRun, TrainingVersion
 from hub.training.queries import get_training, list_training, visible_training
-from hub.training.services import create_training, resume_training, stop_training
+from hub.training.services import create_training, resume_training, share_training, stop_training
 from hub.training.wire import training_views
 
 PAGE = 30
@@ -127,6 +128,19 @@ def training_stop(request: HttpRequest, training_id: UUID) -> HttpResponse:
 def training_resume(request: HttpRequest, training_id: UUID) -> HttpResponse:
     """Go on from the newest checkpoint."""
     return _changed(request, training_id, resume_training, "Queued again: it goes on from its newest checkpoint.")
+
+
+@page
+@login_required
+@require_POST
+def training_share(request: HttpRequest, training_id: UUID) -> HttpResponse:
+    """Say who may see the run and call its adapters."""
+    user = cast("User", request.user)
+    found = get_training(user, training_id)
+    patch = validate(VisibilityPatch, {"visibility": request.POST.get("visibility")})
+    share_training(user=user, training=found, visibility=patch.visibility)
+    messages.success(request, f"Now {patch.visibility.value}, with its adapters.")
+    return redirect("training-run", training_id)
 
 
 def _changed(request: HttpRequest, training_id: UUID, change: Callable[..., object], said: str) -> HttpResponse:

@@ -55,6 +55,7 @@ def run_context(request: HttpRequest, found: TrainingRun, *, tab: str) -> dict[s
         "recent": recent,
         "seen": news_of(found),
         "stopping": run is not None and run.cancel_requested_at is not None and not found.is_final,
+        "can_share": may_write,
         "can_stop": may_write and not found.is_final,
         "can_resume": may_write and found.is_final and view.state is not RunState.SUCCEEDED,
         "can_read_log": may_read and run is not None,

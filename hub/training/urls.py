@@ -32,6 +32,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
     path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
     path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),
+    path(f"{_RUN}/share", pages.training_share, name="training-share"),
     path("environments/<str:owner>/<str:name>/training", pages.environment_training, name="environment-training"),
     path("models/<slug:owner>/<str:name>", pages_model.model_detail, name="model"),
 ]

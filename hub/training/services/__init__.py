@@ -3,7 +3,13 @@
 from hub.training.services.adapters import report_adapter
 from hub.training.services.checkpoints import report_checkpoint
 from hub.training.services.creating import create_training
-from hub.training.services.lifecycle import delete_training, follow_run, resume_training, stop_training
+from hub.training.services.lifecycle import (
+    delete_training,
+    follow_run,
+    resume_training,
+    share_training,
+    stop_training,
+)
 from hub.training.services.steps import report_evaluation, report_step
 
 __all__ = [
@@ -15,5 +21,6 @@ __all__ = [
     "report_evaluation",
     "report_step",
     "resume_training",
+    "share_training",
     "stop_training",
 ]

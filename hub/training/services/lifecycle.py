@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.utils import timezone
+from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 from envhub.protocol.training_config import TrainingConfig
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
+from hub.catalog.models import Model
 from hub.core.errors import Conflict
 from hub.evals.services.creating import require_ready
 from hub.runs.models import Run
@@ -31,6 +33,19 @@ def stop_training(*, user: User, training: TrainingRun) -> None:
     if training.run is None:
         raise Conflict("this training run is not running", code="not_running")
     request_cancel(run=training.run)
+
+
+def share_training(*, user: User, training: TrainingRun, visibility: Visibility) -> None:
+    """Who may see the run, and who may call what it has put into the catalog: a run's weights are as public as it is.
+
+    A public run is seen while all its environments are public. Raises NotAllowed.
+    """
+    require_role(user, training.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(training)
+        row.visibility = visibility.value
+        row.save(update_fields=["visibility"])
+        Model.objects.filter(adapter__training=row).update(visibility=visibility.value)
 
 
 def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:

@@ -163,6 +163,12 @@ class EnvironmentPatch(Request):
     description: str | None = None
 
 
+class VisibilityPatch(Request):
+    """Who may see an evaluation or a training run from now on."""
+
+    visibility: Visibility
+
+
 class YankRequest(Request):
     """Hide a version from resolution (or show it again); it stays installable by exact pin."""
 
