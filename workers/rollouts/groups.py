@@ -73,7 +73,15 @@ class GroupRunner:
             )
             return never_reported(group.example, index, group.example_hash or NO_HASH, failure)
         generation = self.pool.hello.generation
-        return advise(join(done, own.turns, shared.turns, generation=generation, judge_usage=judge_usage))
+        record = join(
+            done,
+            own.turns,
+            shared.turns,
+            generation=generation,
+            judge_usage=judge_usage,
+            budget_spent=own.budget_spent,
+        )
+        return advise(record)
 
 
 def lost(group: Group, index: int, error: RunnerGone) -> RolloutRecord:

@@ -23,8 +23,12 @@ def join(
     *,
     generation: Generation,
     judge_usage: Usage,
+    budget_spent: bool = False,
 ) -> RolloutRecord:
-    """`own` turns came by the rollout's URL; of a group's `shared` ones those belong to it whose answer it kept."""
+    """`own` turns came by the rollout's URL; of a group's `shared` ones those belong to it whose answer it kept.
+
+    A rollout whose budget was spent is truncated also where its environment took the refusal for an end.
+    """
     kept = set(done.response_ids)
     turns = [*own, *(turn for turn in shared if turn.response_id in kept)]
     turns.sort(key=lambda turn: turn.started_s)
@@ -38,6 +42,7 @@ def join(
             "turns": numbered,
             "usage": total_usage(asked) if asked else reported.usage,
             "judge_usage": judge_usage,
+            "outcome": Outcome.TRUNCATED if budget_spent and reported.outcome is Outcome.OK else reported.outcome,
         }
     )
     try:

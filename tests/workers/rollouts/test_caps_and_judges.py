@@ -14,8 +14,8 @@ from yarl import URL
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
 from workers.rollouts.interceptor.data import DataSource
-from workers.rollouts.interceptor.recorder import Caps, Meter
-from workers.rollouts.interceptor.refusals import LimitReached
+from workers.rollouts.interceptor.recorder import Budget, Caps, Meter
+from workers.rollouts.interceptor.refusals import BudgetSpent
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
 
@@ -52,13 +52,35 @@ def test_a_conversation_is_fed_in_once_however_many_turns_repeat_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("caps", "reached"), [(Caps(input_tokens=13), "13 input tokens"), (Caps(output_tokens=9), "9 output tokens")]
+    ("budget", "reached"),
+    [
+        (Budget(turns=2), "2 turns"),
+        (Budget(input_tokens=13), "13 input tokens"),
+        (Budget(output_tokens=9), "9 output tokens"),
+        (Budget(total_tokens=22), "22 tokens"),  # 13 fed in and 9 sampled, though both calls together had 37
+    ],
 )
-def test_input_and_output_have_caps_of_their_own_that_the_next_call_meets(caps: Caps, reached: str) -> None:
+def test_the_next_call_meets_a_spent_budget(budget: Budget, reached: str) -> None:
+    caps = Caps(budget=budget)
     meter = spent(caps, (10, 5), (18, 4))
-    with pytest.raises(LimitReached, match=f"has used its {reached}"):
+    with pytest.raises(BudgetSpent, match=f"has used its {reached}"):
         meter.enter()
+    assert meter.budget_spent
     assert spent(caps.times(2), (10, 5), (18, 4), (18, 4)).calls == 3
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "messages"])
+async def test_a_spent_budget_looks_like_a_full_context(stub: PolicyEndpoint, open_box: OpenBox, path: str) -> None:
+    caps = Caps(budget=Budget(turns=1))
+    async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint, caps=caps)) as box:
+        recorder = box.interceptor.open("g.0")
+        await box.post(CHAT, HELLO)
+        assert not recorder.budget_spent
+        status, answer = await box.post(f"/r/g.0/v1/{path}", HELLO | {"max_tokens": 4})
+    assert (status, answer["error"]["type"], recorder.budget_spent) == (400, "invalid_request_error", True)
+    assert answer["error"]["message"].startswith("This model's maximum context length is")
+    assert answer["error"].get("code", "context_length_exceeded") == "context_length_exceeded"
+    assert [turn.status for turn in recorder.turns] == [200]
 
 
 async def test_calls_without_an_answer_and_those_of_judges_take_room_too(open_box: OpenBox) -> None:

@@ -22,6 +22,7 @@ from workers.rollouts.boxes import PYTHON, RUNNER_PATH, RUNNER_SOURCE, VENV_PATH
 from workers.rollouts.groups import POLICY_URL, GroupRunner
 from workers.rollouts.interceptor.answers import Answer, Route
 from workers.rollouts.interceptor.endpoint import Endpoint
+from workers.rollouts.interceptor.recorder import Caps
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.pool import RunnerPool
 from workers.rollouts.session import Runner, open_runner
@@ -62,7 +63,15 @@ def says_yes_or_no() -> Any:
     return answer
 
 
-async def rollouts_of(release: str, module: str, arguments: dict[str, Any], folder: Path) -> list[list[RolloutRecord]]:
+async def rollouts_of(
+    release: str,
+    module: str,
+    arguments: dict[str, Any],
+    folder: Path,
+    *,
+    harness: dict[str, Any] | None = None,
+    caps: Caps = Caps(),  # noqa: B008  frozen
+) -> list[list[RolloutRecord]]:
     """Two rollouts of each example of the package."""
     python = python_of(release)
     venv, prefix = python.parents[1], python.resolve().parents[1]
@@ -84,9 +93,9 @@ async def rollouts_of(release: str, module: str, arguments: dict[str, Any], fold
         ):
             yield runner
 
-    load = Load(env_id=module.replace("_", "-"), module=module, env_args=arguments)
+    load = Load(env_id=module.replace("_", "-"), module=module, env_args=arguments, harness=harness)
     async with PolicyEndpoint(answer=says_yes_or_no()) as stub, quick_endpoint(stub.base_url) as endpoint:
-        interceptor = Interceptor(Versioned(endpoint))
+        interceptor = Interceptor(Versioned(endpoint), caps=caps)
         async with RunnerPool(open_box, load, log=log.append) as pool:
             policy, runner = Policy(base_url=POLICY_URL, model="m"), GroupRunner(pool, interceptor, 0)
             groups = [Group(id=f"g{one}", example=one, n=2, policy=policy, deadline_s=60) for one in range(EXAMPLES)]

@@ -6,32 +6,48 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from uuid import uuid4
 
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Turn, Usage
 
 from workers.rollouts.interceptor.answers import Answer, without_added
-from workers.rollouts.interceptor.refusals import LimitReached
+from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached
 
 TRANSPORT_FIELDS = frozenset({"stream", "stream_options", "user", "api_key"})
 
 
 @dataclass(frozen=True)
-class Caps:
-    """What one rollout, or one run, may use. Beyond concurrency calls wait; beyond the others they are refused.
+class Budget:
+    """What the user grants one rollout: the call that crosses it is answered, the next ends the rollout as truncated.
 
-    `tokens` are all that calls are charged for, a conversation's beginning again with each turn; `input_tokens` and
-    `output_tokens` are what is new: fed in, and sampled. The call that crosses a cap is still answered.
+    Tokens are counted as the current generation does: input is what is new to the conversation, total is both together.
+    """
+
+    turns: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+    def times(self, number: int) -> Budget:
+        """The budget of `number` rollouts together."""
+        return Budget(*(limit and limit * number for limit in astuple(self)))
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What one rollout, or one run, may use. Beyond concurrency calls wait; beyond the others the rollout fails.
+
+    `tokens` are all that calls are charged for, a conversation's beginning again with each turn. The call that crosses
+    a cap is still answered.
     """
 
     calls: int = 200
     tokens: int = 2_000_000
     concurrency: int = 16
     bytes: int = 64 * 1024**2  # of recorded JSON
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    budget: Budget = Budget()
 
     def times(self, number: int) -> Caps:
         """The caps of `number` rollouts together."""
@@ -40,8 +56,7 @@ class Caps:
             self.tokens * number,
             self.concurrency * number,
             self.bytes * number,
-            self.input_tokens and self.input_tokens * number,
-            self.output_tokens and self.output_tokens * number,
+            self.budget.times(number),
         )
 
 
@@ -54,8 +69,10 @@ class Meter:
     calls: int = 0
     tokens: int = 0
     bytes: int = 0
+    turns: int = 0  # calls that were answered
     input_tokens: int = 0
     output_tokens: int = 0
+    budget_spent: bool = False  # and a call was refused for it
     gate: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,14 +80,22 @@ class Meter:
         self._context = 0  # tokens of the conversation after the last call
 
     def enter(self) -> None:
-        """Count one call. Raises LimitReached."""
+        """Count one call. Raises LimitReached, BudgetSpent."""
+        budget = self.caps.budget
+        for name, used, granted in (
+            ("turns", self.turns, budget.turns),
+            ("input tokens", self.input_tokens, budget.input_tokens),
+            ("output tokens", self.output_tokens, budget.output_tokens),
+            ("tokens", self.input_tokens + self.output_tokens, budget.total_tokens),
+        ):
+            if granted is not None and used >= granted:
+                self.budget_spent = True
+                raise BudgetSpent(f"{self.what} has used its {granted} {name}")
         for name, used, cap in (
             ("model calls", self.calls, self.caps.calls),
             ("tokens", self.tokens, self.caps.tokens),
-            ("input tokens", self.input_tokens, self.caps.input_tokens),
-            ("output tokens", self.output_tokens, self.caps.output_tokens),
         ):
-            if cap is not None and used >= cap:
+            if used >= cap:
                 raise LimitReached(f"{self.what} has used its {cap} {name}")
         self.check_room()
         self.calls += 1
@@ -83,6 +108,7 @@ class Meter:
     def spend(self, usage: Usage, size: int) -> None:
         """Count what a call used."""
         if context := usage.prompt_tokens + usage.completion_tokens:
+            self.turns += 1
             self.tokens += context
             self.input_tokens += max(0, usage.prompt_tokens - self._context)
             self.output_tokens += usage.completion_tokens
@@ -114,9 +140,14 @@ class Recorder:
         """How many calls have begun."""
         return self._meter.calls
 
+    @property
+    def budget_spent(self) -> bool:
+        """Whether a call was refused because the rollout has used its budget."""
+        return self._meter.budget_spent
+
     @asynccontextmanager
     async def call(self) -> AsyncIterator[float]:
-        """One call within the caps; gives its start. Raises LimitReached."""
+        """One call within the caps; gives its start. Raises LimitReached, BudgetSpent."""
         self._meter.enter()
         async with self._meter.gate:
             yield self._clock()

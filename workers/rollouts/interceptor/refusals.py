@@ -1,6 +1,7 @@
 """The interceptor's own errors, in the shape of the caller's protocol. The runner knows them by error.type.
 
 hub_infrastructure: no answer could be had. hub_judge: the same on the judges' route. hub_limit: a cap of the run.
+A spent budget is told as a full context is: every library ends such a rollout as truncated and scores it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ NO_RETRY = {"x-should-retry": "false"}  # OpenAI's and Anthropic's clients obey 
 class Refusal(Exception):
     """Answer the box with an error."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
+    def __init__(self, status: int, kind: str, message: str, code: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind
         self.message = message
+        self.code = code or kind
 
 
 class LimitReached(Refusal):
@@ -29,14 +31,22 @@ class LimitReached(Refusal):
         super().__init__(403, LIMIT, message)
 
 
-def error_body(protocol: str, kind: str, message: str) -> JsonObject:
+class BudgetSpent(Refusal):
+    """The rollout has used what its environment's table grants it."""
+
+    def __init__(self, message: str) -> None:
+        text = f"This model's maximum context length is reached: {message}"
+        super().__init__(400, "invalid_request_error", text, "context_length_exceeded")
+
+
+def error_body(protocol: str, kind: str, message: str, code: str = "") -> JsonObject:
     """An error as the protocol's clients expect it."""
     if protocol == "messages":
         return {"type": "error", "error": {"type": kind, "message": message}}
-    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": code or kind}}
 
 
 def respond(refusal: Refusal, protocol: str) -> web.Response:
     """The HTTP answer."""
-    body = error_body(protocol, refusal.kind, refusal.message)
+    body = error_body(protocol, refusal.kind, refusal.message, refusal.code)
     return web.json_response(body, status=refusal.status, headers=NO_RETRY)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 from envhub.protocol.builds import LockedWheel
+from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runner import Described, Group, Load, Policy
 from envhub.protocol.training import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget
@@ -18,7 +19,7 @@ from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.groups import POLICY_URL, GroupRunner
 from workers.rollouts.interceptor.answers import Upstream
 from workers.rollouts.interceptor.data import DataSource
-from workers.rollouts.interceptor.recorder import Caps
+from workers.rollouts.interceptor.recorder import Budget, Caps
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.pool import RunnerPool, processes_for
 from workers.rollouts.target import open_target
@@ -27,6 +28,8 @@ from workers.sandbox import backend
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.shaping import Shaping
 from workers.venvs.environment import ensure_environment
+
+BUDGETS = {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens"}
 
 
 @dataclass
@@ -90,10 +93,9 @@ async def open_source(
                 for name, judge in target.judges.items()
             },
             caps=Caps(
-                calls=min(settings.call_limit, table.max_turns or settings.call_limit),
-                tokens=min(settings.token_limit, table.max_total_tokens or settings.token_limit),
-                input_tokens=table.max_input_tokens,
-                output_tokens=table.max_output_tokens,
+                calls=settings.call_limit,
+                tokens=settings.token_limit,
+                budget=Budget(table.max_turns, table.max_input_tokens, table.max_output_tokens, table.max_total_tokens),
             ),
             data=await data_source(job, payload, stack),
             shape=shaping,
@@ -135,12 +137,16 @@ async def data_source(job: Job, payload: TrainPayload, stack: AsyncExitStack) ->
 
 
 def load_of(target: TrainTarget | EvalTarget) -> Load:
-    """The runner's first command."""
+    """The runner's first command. The current generation keeps the table's budgets itself, seat by seat."""
+    table = target.config
+    harness = dict(table.harness or {})
+    if target.evidence.generation is Generation.CURRENT:
+        harness |= table.model_dump(include=BUDGETS, exclude_none=True)
     return Load(
         env_id=target.env_id,
         module=target.module,
-        env_args=target.config.args,
-        taskset=target.config.taskset,
-        harness=target.config.harness,
+        env_args=table.args,
+        taskset=table.taskset,
+        harness=harness or table.harness,
         judge_base_url="{gateway}/judge/v1",
     )
