@@ -1,14 +1,17 @@
 """Steps, evaluations, checkpoints and adapters on their way to the hub, in order, each idempotent.
 
-A step waits in `reports/` until the hub has it, so what a killed worker did not tell is told by its successor.
+A step waits in `reports/` until the hub has it, so what a killed worker did not tell is told by its successor. Weights
+and checkpoints wait in `uploads/`, as hard links: the learner removes old ones however slow their upload is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,10 +34,17 @@ from workers.training.coordinator.loop import report_dir
 from workers.training.coordinator.segments import REPORT
 from workers.training.exporters.exports import Exports
 from workers.training.learner.folders import MANIFEST
-from workers.training.learner.reports import LearnerStep
+from workers.training.learner.reports import LearnerStep, WeightsManifest, read_file
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.token_logprobs import remove_logprobs
-from workers.training.supervise.directory import checkpoint_files, note_reported, reported, tree
+from workers.training.supervise.directory import (
+    CHECKPOINT,
+    WEIGHTS,
+    checkpoint_files,
+    note_reported,
+    reported,
+    tree,
+)
 from workers.training.supervise.merging import merged
 from workers.training.supervise.token_logprobs import with_logprobs
 
@@ -64,6 +74,9 @@ class Reporter:
     def step(self, step: int, seconds: Mapping[str, float]) -> None:
         """A step's weights are served; `seconds` is where its time went."""
         self._queued = step
+        if self._is_due(step):
+            with suppress(FileNotFoundError):  # an earlier life's; `adapter` says so
+                self._hold_version(step)
         self._items.put_nowait((step, seconds))
 
     def evaluation(self, point: EvaluationPoint) -> None:
@@ -103,7 +116,7 @@ class Reporter:
         shutil.rmtree(folder, ignore_errors=True)
         remove_logprobs(self.run_dir.logprobs, step)
         await self._new_checkpoints()
-        await self._adapter(step)
+        await self.adapter(step)
 
     def _say(self, metrics: StepMetrics) -> None:
         reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.3f}"
@@ -123,22 +136,30 @@ class Reporter:
             step = int(folder.name.removeprefix("step-"))
             if step > last or step in self._checkpoints or not self.run_dir.version(step).is_dir():
                 continue
+            folder = self._uploads / f"checkpoint-{step:06d}"
             try:
-                files, size = await self._upload(checkpoint_files(self.run_dir, step))
+                hold(folder, checkpoint_files(self.run_dir, step), (CHECKPOINT, WEIGHTS))
             except FileNotFoundError:
                 continue  # the learner has just replaced it by a newer one
+            files, size = await self._upload(dict(tree(folder)))
             final = step == self.payload.config.max_steps
             report = CheckpointReport(step=step, files=files, size=size, final=final)
             await self._post("checkpoints", report, CheckpointView)
             self._checkpoints.add(step)
+            await asyncio.to_thread(shutil.rmtree, folder)
 
-    async def _adapter(self, step: int) -> None:
-        config, final = self.payload.config, step == self.payload.config.max_steps
-        due = final or (config.adapters.interval and step % config.adapters.interval == 0)
-        if not due or not self.run_dir.version(step).is_dir():
+    async def adapter(self, step: int, *, wanted: bool = False) -> None:
+        """Put a step's weights into the catalog, when they are due or wanted."""
+        if not (wanted or self._is_due(step)):
             return
+        config = self.payload.config
         lora = config.trainer.mode is TrainingMode.LORA
-        files, size = await self._upload(servable_files(self.run_dir, step, whole_model=not lora))
+        try:
+            folder = self._hold_version(step)
+        except FileNotFoundError:
+            self.job.lease.log(f"the weights of step {step} are not here any more: they do not get into the catalog")
+            return
+        files, size = await self._upload(servable_files(self.run_dir, folder, whole_model=not lora))
         report = AdapterReport(
             step=step,
             mode=config.trainer.mode,
@@ -147,9 +168,23 @@ class Reporter:
             rank=config.trainer.rank if lora else None,
             alpha=config.alpha if lora else None,
             reward_mean=self._last.reward_mean if self._last is not None else None,
-            final=final,
+            final=step == config.max_steps,
         )
         await self._post("adapters", report, AdapterView)
+        await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _is_due(self, step: int) -> bool:
+        interval = self.payload.config.adapters.interval
+        return step == self.payload.config.max_steps or bool(interval and step % interval == 0)
+
+    @property
+    def _uploads(self) -> Path:
+        return self.run_dir.root / "uploads"
+
+    def _hold_version(self, step: int) -> Path:
+        folder, version = self._uploads / f"weights-{step:06d}", self.run_dir.version(step)
+        hold(folder, {f"{WEIGHTS}/{name}": path for name, path in tree(version)}, (WEIGHTS,))
+        return folder
 
     async def _upload(self, files: Mapping[str, Path]) -> tuple[dict[str, str], int]:
         found = {name: await self.job.artifacts.upload_blob(path) for name, path in files.items()}
@@ -164,9 +199,9 @@ class Reporter:
         await self.job.run.post(f"/training/{self.payload.training_id}/{what}", body, reply)
 
 
-def servable_files(run_dir: RunDir, step: int, *, whole_model: bool) -> dict[str, Path]:
+def servable_files(run_dir: RunDir, held: Path, *, whole_model: bool) -> dict[str, Path]:
     """A published version as an engine loads it: the adapter, or the weights with the base model's other files."""
-    published = {name: path for name, path in tree(run_dir.version(step)) if name != MANIFEST}
+    published = {name: path for name, path in tree(held / WEIGHTS) if name != MANIFEST}
     if not whole_model:
         return published
     rest = {
@@ -175,6 +210,35 @@ def servable_files(run_dir: RunDir, step: int, *, whole_model: bool) -> dict[str
         if path.is_file() and not path.name.endswith((".safetensors", ".safetensors.index.json", ".bin"))
     }
     return {**rest, **published}
+
+
+def hold(folder: Path, files: Mapping[str, Path], published: Sequence[str]) -> None:
+    """Link files into `folder`, unless it is there. Raises FileNotFoundError and makes none when some are gone.
+
+    published: the parts that have a manifest; one may be listed while it is being removed.
+    """
+    if folder.exists():
+        return
+    unfinished = folder.with_name(f".{folder.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    for name, path in files.items():
+        (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+        link(path, unfinished / name)
+    for part in published:
+        manifest = read_file(unfinished / part / MANIFEST, WeightsManifest)
+        if manifest is None or not all((unfinished / part / name).exists() for name in manifest.files):
+            raise FileNotFoundError(unfinished / part)
+    unfinished.rename(folder)
+
+
+def link(source: Path, target: Path) -> None:
+    """A copy where the file system has no hard links."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 async def awaited_step(run_dir: RunDir, step: int) -> LearnerStep | None:

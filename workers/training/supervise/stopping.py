@@ -1,4 +1,7 @@
-"""A run that its user stops: the learner finishes its step, and where it got to is kept in the hub as a checkpoint."""
+"""A run that its user stops: the learner finishes its step, and where it got to is kept in the hub.
+
+As a checkpoint, to go on from; and in the catalog, to evaluate and serve.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], rep
     step = newest_version(run_dir)
     reporter.catch_up(step)
     await reporter.finish()
+    if step:
+        await reporter.adapter(step, wanted=True)
     job.lease.log(f"stopped after step {step}; resume the run to go on from there")
     shutil.rmtree(run_dir.root)
 

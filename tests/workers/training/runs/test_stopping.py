@@ -1,4 +1,4 @@
-"""A stopped run leaves a checkpoint of where it was: the run resumes from it, and others begin with it."""
+"""A stopped run leaves what it has trained, and a checkpoint: it resumes from there, and others begin with it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ async def test_a_stopped_run_saves_where_it_was_and_leaves_nothing(trainings: An
     told = [step.step for step in trainings.steps()]
     assert told == list(range(1, checkpoint["step"] + 1))
     assert not checkpoint["final"]
+    assert [(one["step"], one["final"]) for one in trainings.reports("adapters")] == [(checkpoint["step"], False)]
     assert f"stopped after step {checkpoint['step']}" in run.log
     assert not list((trainings.data / "children").iterdir())
     assert not list((trainings.data / "training").iterdir())

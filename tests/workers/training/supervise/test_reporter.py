@@ -1,0 +1,141 @@
+"""What is uploaded is whole, whatever the learner removes meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from envhub.protocol.models import LocalTarget
+from envhub.protocol.training import AdapterReport, PolicyTarget, TrainPayload
+from envhub.protocol.training_config import TrainingConfig
+
+from workers.training.journal.manifest import NAME as JOURNAL_MANIFEST
+from workers.training.learner.folders import write_folder
+from workers.training.learner.run_dir import RunDir
+from workers.training.supervise.directory import note_reported
+from workers.training.supervise.reporter import Reporter
+
+CONFIG = {"model": "hub/tiny", "env": [{"id": "alice/a"}], "max_steps": 4, "adapters": {"interval": 2}}
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Job:
+    """A hub that keeps what it is sent; `meanwhile` happens before each upload."""
+
+    meanwhile: Callable[[], None] = lambda: None
+    posted: list[Any] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def artifacts(self) -> Any:
+        async def upload_blob(path: Path) -> str:
+            self.meanwhile()
+            return sha(path.read_text())
+
+        return SimpleNamespace(upload_blob=upload_blob)
+
+    @property
+    def run(self) -> Any:
+        async def post(path: str, body: Any, reply: Any) -> None:
+            self.posted.append(body)
+
+        return SimpleNamespace(post=post)
+
+    @property
+    def lease(self) -> Any:
+        return SimpleNamespace(log=self.said.append)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> RunDir:
+    """After step 2, which has a checkpoint."""
+    made = RunDir(tmp_path / "run")
+    made.base.mkdir(parents=True)
+    (made.base / "tokenizer.json").write_text("base's")
+
+    def fill(folder: Path) -> None:
+        for name in ("config.json", "one.safetensors", "two.safetensors"):
+            (folder / name).write_text(f"{name} of {folder.parent.name}")
+
+    write_folder(made.version(2), 2, "full", fill)
+    write_folder(made.checkpoint(2), 2, "checkpoint", fill)
+    made.journal.mkdir()
+    (made.journal / "step-000002.safetensors").write_text("batch")
+    (made.journal / JOURNAL_MANIFEST).write_text('{"kind":"batch","step":2}\n')
+    return made
+
+
+def reporter(run_dir: RunDir, job: Job) -> Reporter:
+    config = TrainingConfig.model_validate(CONFIG | {"trainer": {"mode": "full"}})
+    model = PolicyTarget(reference="hub/tiny", base=LocalTarget(fingerprint="f", engine="torch", files={}, urls={}))
+    payload = TrainPayload(training_id="t", config=config, model=model, environments=())
+    return Reporter(job, payload, run_dir, SimpleNamespace())  # type: ignore[arg-type]
+
+
+def remove(run_dir: RunDir) -> None:
+    """As learner and coordinator do when they are some steps further."""
+    for folder in (run_dir.version(2), run_dir.checkpoint(2)):
+        shutil.rmtree(folder, ignore_errors=True)
+    (run_dir.journal / "step-000002.safetensors").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("when", ["before its upload", "during its upload"])
+async def test_a_model_that_is_due_gets_into_the_catalog_whole(run_dir: RunDir, when: str) -> None:
+    job = Job()
+    reports = reporter(run_dir, job)
+    reports.step(2, {})
+    if when.startswith("before"):
+        remove(run_dir)
+    else:
+        job.meanwhile = lambda: remove(run_dir)
+    await reports.adapter(2)
+    (report,) = job.posted
+    assert isinstance(report, AdapterReport)
+    assert report.files == {
+        "tokenizer.json": sha("base's"),
+        **{name: sha(f"{name} of weights") for name in ("config.json", "one.safetensors", "two.safetensors")},
+    }
+    assert not list((run_dir.root / "uploads").iterdir())
+
+
+async def test_a_checkpoint_is_uploaded_whole(run_dir: RunDir) -> None:
+    job = Job(meanwhile=lambda: remove(run_dir))
+    reports = reporter(run_dir, job)
+    note_reported(run_dir, 2)
+    await reports.finish()
+    (report,) = job.posted
+    assert report.files["journal/step-000002.safetensors"] == sha("batch")
+    assert {name.partition("/")[0] for name in report.files} == {"checkpoint", "weights", "journal"}
+    assert len(report.files) == 4 + 4 + 2
+
+
+async def test_what_is_being_removed_is_not_uploaded_in_part(run_dir: RunDir) -> None:
+    job = Job()
+    reports = reporter(run_dir, job)
+    note_reported(run_dir, 2)
+    (run_dir.checkpoint(2) / "one.safetensors").unlink()
+    (run_dir.version(2) / "one.safetensors").unlink()
+    await reports.finish()
+    await reports.adapter(2)
+    assert job.posted == []
+    assert "do not get into the catalog" in job.said[0]
+
+
+async def test_only_what_is_due_or_wanted_gets_into_the_catalog(run_dir: RunDir) -> None:
+    job = Job()
+    reports = reporter(run_dir, job)
+    write_folder(run_dir.version(3), 3, "full", lambda folder: None)
+    await reports.adapter(3)
+    assert job.posted == []
+    await reports.adapter(3, wanted=True)
+    assert [(report.step, report.final) for report in job.posted] == [(3, False)]
