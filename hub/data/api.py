@@ -36,7 +36,7 @@ def require_operator(request: Request) -> User:
     """Data sets are everybody's: administrators add them. Raises NotAllowed."""
     user = require_scope(request, Scope.WRITE)
     if not user.is_administrator:
-        raise NotAllowed("only an administrator may change the hub's data sets", hint="ask the hub's operator")
+        raise NotAllowed("only an administrator may change the hub's data sets", hint="ask one of them to run it")
     return user
 
 

@@ -31,7 +31,7 @@ class NotKept(NotFound):
         super().__init__(
             f"the {what} {repository} is not in this hub",
             code="data_not_kept",
-            hint=f"hub data add {repository} DIR{flag}   (or the operator sets HUB_HUGGINGFACE_URL)",
+            hint=f"hub data add {repository} DIR{flag}   (administrators; or the operator sets HUB_HUGGINGFACE_URL)",
         )
 
 

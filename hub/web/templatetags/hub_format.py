@@ -32,6 +32,13 @@ SPANS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60,
 
 
 @register.filter
+def with_token(url: str) -> str:
+    """An address as pip takes it for what is private: the shell puts the token in."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://__token__:$HUB_TOKEN@{rest}"
+
+
+@register.filter
 def ago(moment: datetime | None) -> str:
     """How long ago: "3 min ago"."""
     if moment is None:

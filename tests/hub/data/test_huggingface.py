@@ -119,7 +119,7 @@ def test_an_unknown_data_set_is_named_with_the_command_that_adds_it(client: Any)
     token = make_token(make_user())
     answer = client.get("/hf/api/datasets/nobody/knows", headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 404
-    assert "hub data add nobody/knows DIR" in answer.json()["error"]
+    assert "hub data add nobody/knows DIR   (administrators" in answer.json()["error"]
     assert answer["X-Error-Code"] == "RepoNotFound"
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from hub.runs.models import Worker
 from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.showcase import HOSTILE, Showcase
 
@@ -49,6 +50,15 @@ def test_a_private_environment_looks_like_no_environment(showcase: Showcase, mal
     ]
     assert texts[0] == texts[1]
     assert "calculator-tool" not in mallory.get("/environments").content.decode()
+
+
+def test_installers_of_a_private_environment_get_a_token_from_the_shell(showcase: Showcase, ada: Client) -> None:
+    page = address(showcase, "environment")
+    assert "$HUB_TOKEN@" not in ada.get(page).content.decode()
+    showcase.version.environment.visibility = "private"
+    showcase.version.environment.save(update_fields=["visibility"])
+    index = "http://__token__:$HUB_TOKEN@127.0.0.1:8000/index/ada/simple/"
+    assert ada.get(page).content.decode().count(f"--extra-index-url {index}") == 2
 
 
 def test_hostile_rollout_text_is_escaped(showcase: Showcase, ada: Client) -> None:
@@ -124,3 +134,18 @@ def test_an_unknown_page_is_html_and_an_unknown_call_json(db: None) -> None:
     assert (page.status_code, page["Content-Type"].partition(";")[0]) == (404, "text/html")
     assert "There is nothing here" in page.content.decode()
     assert call["Content-Type"] == "application/json"
+
+
+def test_who_may_add_data_is_said(mallory: Client) -> None:
+    assert "administrator" in mallory.get("/data").content.decode().lower()
+
+
+def test_signing_in_names_a_command_that_administrators_have(client: Client) -> None:
+    html = client.get("/login").content.decode()
+    assert ("hub user invite" in html, "manage.py" in html) == (True, False)
+
+
+def test_a_hub_without_workers_names_the_command_that_makes_their_token(mallory: Client) -> None:
+    Worker.objects.all().delete()
+    html = mallory.get("/runs").content.decode()
+    assert ("hub worker token" in html, "manage.py" in html) == (True, False)
