@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import aclosing
+from typing import Any, TypeVar
 
 from hub.core.body_limit import Application, Receive, Scope, Send
 from hub.core.errors import HubError
-from hub.inference.gateway import ROUTES, Answer, answer_call, refuse
+from hub.inference.gateway import ROUTES, Answer, answer_call, refusal_of, refuse
 
 logger = logging.getLogger(__name__)
+Asked = TypeVar("Asked")
 
 
 class DirectGateway:
@@ -29,11 +32,13 @@ class DirectGateway:
         if path is None:
             await self._application(scope, receive, send)
             return
+        authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if (refusal := await _answered(refusal_of(authorization), path)) is not None:
+            await _send(refusal, send)
+            return
         content = await _body(receive)
         if content is None:
             return
-        headers = dict(scope["headers"])
-        authorization = headers.get(b"authorization", b"").decode("latin-1")
         call = asyncio.create_task(_call(authorization, content, path, send))
         gone = asyncio.create_task(_disconnected(receive))
         try:
@@ -64,11 +69,18 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _call(authorization: str, content: bytes, path: str, send: Send) -> None:
+    await _send(await _answered(answer_call(authorization, content, path), path), send)
+
+
+async def _answered(asked: Coroutine[Any, Any, Asked], path: str) -> Asked | Answer:
     try:
-        answer = await answer_call(authorization, content, path)
+        return await asked
     except Exception:  # the boundary: Django's own handler is not around this
         logger.exception("the gateway failed at %s", path)
-        answer = refuse(HubError("something went wrong in the hub"))
+        return refuse(HubError("something went wrong in the hub"))
+
+
+async def _send(answer: Answer, send: Send) -> None:
     headers = [(b"content-type", answer.kind.encode()), (b"x-content-type-options", b"nosniff")]
     headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     if isinstance(answer.content, bytes):

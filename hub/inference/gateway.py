@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 
 import aiohttp
 
-from hub.core.errors import HubError, Invalid, NotAuthenticated, Unavailable
+from hub.core.errors import HubError, Invalid, Unavailable
 from hub.core.http import as_hub_error
+from hub.inference.bodies import read_body
 from hub.inference.events import Cutter, EventTooLong
 from hub.inference.forwarding import described, failed, forward, pieces, whole
 from hub.inference.lookup import Lookup
@@ -43,17 +44,33 @@ def lookup_of(loop: asyncio.AbstractEventLoop) -> Lookup:
     return Lookup()
 
 
+async def refusal_of(authorization: str) -> Answer | None:
+    """What a caller is told who may call nothing. Ask before a byte of the body is read."""
+    try:
+        await lookup_of(asyncio.get_running_loop()).admit(authorization)
+    except Exception as error:
+        if (refused := _refused(error)) is None:
+            raise
+        return refused
+    return None
+
+
 async def answer_call(authorization: str, content: bytes, path: str) -> Answer:
     """POST `content` to the model that it names; errors are answers in OpenAI's shape."""
     try:
-        return await _complete(authorization, read_body(content), path)
-    except RecursionError:
-        return refuse(Invalid("the body is nested too deeply", code="too_deep"))
+        return await _complete(authorization, await read_body(content), path)
     except Exception as error:
-        known = as_hub_error(error)
-        if known is None:
+        if (refused := _refused(error)) is None:
             raise
-        return refuse(known)
+        return refused
+
+
+def _refused(error: Exception) -> Answer | None:
+    """The answer that an error amounts to, or None for a bug."""
+    if isinstance(error, RecursionError):
+        return refuse(Invalid("the body is nested too deeply", code="too_deep"))
+    known = as_hub_error(error)
+    return None if known is None else refuse(known)
 
 
 def refuse(error: HubError) -> Answer:
@@ -69,24 +86,7 @@ def error_body(error: HubError) -> bytes:
     return json.dumps({"error": {"message": message, "type": error.code, "code": error.code, "param": None}}).encode()
 
 
-def read_body(content: bytes) -> dict[str, Any]:
-    """The JSON object of the request. Raises Invalid, RecursionError."""
-    try:
-        body = json.loads(content, parse_constant=_no_number)
-    except ValueError as error:
-        raise Invalid(f"the body is not JSON: {error}") from error
-    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
-        raise Invalid("the body must be an object with a `model`", fields={"model": "owner/name"})
-    return body
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
 async def _complete(authorization: str, body: dict[str, Any], path: str) -> Answer:
-    if not authorization:
-        raise NotAuthenticated("send an API token as a bearer token", hint="`hub token create` makes one")
     lookup = lookup_of(asyncio.get_running_loop())
     route = await lookup.route(authorization, body["model"])
     meter = Meter.of(route.deployment_id, body) if route.deployment_id else None

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 THREADS = 8  # each keeps a database connection for as long as the settings say
 FRESH_SECONDS = 2.0
 ROUTE_SECONDS = 5.0
-MOST_ROUTES = 5000
+MOST_ROUTES = MOST_CALLERS = 5000
 START_SECONDS = 180.0
 POLL_SECONDS = 0.5
 MOST_WAITING = 64  # callers of models that are starting, in this process
@@ -64,13 +64,21 @@ def _run(work: Callable[[], Result]) -> Result:
 
 def caller_of(authorization: str) -> tuple[User, ApiToken]:
     """Who calls, by a bearer token. Raises NotAuthenticated, NotAllowed without the scope `inference`."""
-    scheme, _, secret = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise NotAuthenticated("send an API token as a bearer token", hint="`hub token create` makes one")
-    user, token = user_of_token(secret.strip())
+    user, token = user_of_token(_secret_of(authorization))
     if Scope.INFERENCE not in token.scopes:
         raise NotAllowed("this token lacks the scope inference", code="scope_missing")
     return user, token
+
+
+def _secret_of(authorization: str) -> str:
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise NotAuthenticated("send an API token as a bearer token", hint="`hub token create` makes one")
+    return secret.strip()
+
+
+def _token_of(authorization: str) -> UUID:
+    return caller_of(authorization)[1].pk
 
 
 def _find(authorization: str, reference: str) -> tuple[Route, UUID]:
@@ -83,26 +91,51 @@ async def _live_tokens(token_ids: Iterable[UUID]) -> set[UUID]:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    route: Route
+class _Known:
     token_id: UUID
     read_at: float
 
 
+@dataclass(frozen=True)
+class _Kept(_Known):
+    route: Route
+
+
 @dataclass
 class Lookup:
-    """The routes of one event loop. Equal questions at one time are asked once."""
+    """The callers and routes of one event loop. Equal questions at one time are asked once."""
 
+    _callers: dict[str, _Known] = field(default_factory=dict)
     _routes: dict[Hashable, _Kept] = field(default_factory=dict)
-    _asked: dict[Hashable, asyncio.Task[Route]] = field(default_factory=dict)
+    _asked: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)
     _tokens: LiveTokens = field(default_factory=partial(LiveTokens, _live_tokens))
     waiting: int = 0
+
+    async def admit(self, authorization: str) -> None:
+        """Raises NotAuthenticated, NotAllowed for who may call nothing at all; costs next to nothing for known callers.
+
+        Nobody else may send a body.
+        """
+        _secret_of(authorization)  # without one, no thread is asked
+        key = sha256_hex(authorization)
+        known = self._callers.get(key)
+        if known is None or not await self._holds(known):
+            await asyncio.shield(self._once(("caller", key), partial(self._identify, key, authorization)))
+
+    async def _identify(self, key: str, authorization: str) -> None:
+        self._callers.pop(key, None)
+        began = time.monotonic()
+        token_id = await in_database(_token_of, authorization)
+        if len(self._callers) >= MOST_CALLERS:
+            self._callers.clear()
+        self._callers[key] = _Known(token_id, began)
+        self._tokens.note(token_id, began)
 
     async def route(self, authorization: str, reference: str) -> Route:
         """A route with addresses. Raises NotAuthenticated, NotAllowed, NotFound, Invalid, Unavailable."""
         key = (sha256_hex(authorization), reference)
         kept = self._routes.get(key)
-        if kept is not None and await self._holds(kept):
+        if kept is not None and time.monotonic() - kept.read_at < ROUTE_SECONDS and await self._holds(kept):
             if time.monotonic() - kept.read_at >= FRESH_SECONDS:
                 self._once(key, partial(self._read, key, authorization, reference))
             return kept.route.turned()
@@ -110,10 +143,8 @@ class Lookup:
         route = await asyncio.shield(reading)  # a caller that goes away does not take the others' answer along
         return (route if route.variants else await self._started(route.model_id)).turned()
 
-    async def _holds(self, kept: _Kept) -> bool:
-        if changed_since(kept.read_at) or time.monotonic() - kept.read_at >= ROUTE_SECONDS:
-            return False
-        return await self._tokens.confirm(kept.token_id)
+    async def _holds(self, known: _Known) -> bool:
+        return not changed_since(known.read_at) and await self._tokens.confirm(known.token_id)
 
     def forget(self, authorization: str, reference: str) -> None:
         """The next call looks again: the addresses did not answer."""
@@ -130,7 +161,7 @@ class Lookup:
             self._routes.clear()
         self._routes.pop(key, None)
         if route.variants:
-            self._routes[key] = _Kept(route, token_id, began)
+            self._routes[key] = _Kept(token_id, began, route)
             self._tokens.note(token_id, began)
         return route
 
@@ -143,14 +174,14 @@ class Lookup:
         finally:
             self.waiting -= 1
 
-    def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Route]]) -> asyncio.Task[Route]:
-        task = self._asked.get(key)
+    def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Result]]) -> asyncio.Task[Result]:
+        task: asyncio.Task[Result] | None = self._asked.get(key)
         if task is None:
             task = self._asked[key] = asyncio.create_task(ask())
             task.add_done_callback(partial(self._answered, key))
         return task
 
-    def _answered(self, key: Hashable, task: asyncio.Task[Route]) -> None:
+    def _answered(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         self._asked.pop(key, None)
         if not task.cancelled():
             task.exception()  # seen, also when every caller has gone

@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from hub.catalog.queries import visible_models
 from hub.core.errors import HubError, MethodNotAllowed
-from hub.inference.gateway import Answer, answer_call, refuse
+from hub.inference.gateway import Answer, answer_call, refusal_of, refuse
 from hub.inference.lookup import caller_of, in_database
 
 View = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]
@@ -67,13 +67,18 @@ async def models(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"object": "list", "data": await in_database(read)})
 
 
+async def _answer(request: HttpRequest, path: str) -> HttpResponseBase:
+    authorization = _authorization(request)
+    return _response(await refusal_of(authorization) or await answer_call(authorization, request.body, path))
+
+
 @guarded("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """POST /inference/v1/chat/completions."""
-    return _response(await answer_call(_authorization(request), request.body, "chat/completions"))
+    return await _answer(request, "chat/completions")
 
 
 @guarded("POST")
 async def completions(request: HttpRequest) -> HttpResponseBase:
     """POST /inference/v1/completions."""
-    return _response(await answer_call(_authorization(request), request.body, "completions"))
+    return await _answer(request, "completions")

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from envhub.protocol.accounts import Scope
 
 from hub.accounts.models import User
 from hub.accounts.services import disable_user
 from hub.core.body_limit import Message
-from hub.inference import gateway, lookup
+from hub.inference import bodies, gateway, lookup
 from hub.inference.direct import DirectGateway
 from hub.inference.services import ensure_deployment
 from hub.runs.models import Run
@@ -39,6 +40,10 @@ class Call:
 
     def hang_up(self) -> None:
         self._gone.set()
+
+    @property
+    def is_read(self) -> bool:
+        return self._body is None
 
     @property
     def body(self) -> bytes:
@@ -96,6 +101,39 @@ async def test_a_caller_that_disconnects_frees_its_slot_in_the_engine(engine: To
     call.hang_up()
     await call.task
     await until(lambda: engine.open == 0)
+
+
+@sync_to_async
+def token_without_the_scope() -> str:
+    return make_token(make_user("alice"), Scope.READ)
+
+
+async def test_nothing_is_read_of_a_body_whose_sender_may_not_call() -> None:
+    for token, status in (("", 401), ("hub_unknown", 401), (await token_without_the_scope(), 403)):
+        call = Call(token, b"[" * 1000)
+        await call.task
+        assert (call.sent[0]["status"], call.is_read) == (status, False)
+
+
+async def test_a_known_caller_is_admitted_without_a_question_to_the_database(
+    engine: TokenStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authorization, known = f"Bearer {await token_for(engine)}", lookup.Lookup()
+    await known.admit(authorization)
+    monkeypatch.setattr(lookup, "in_database", None)
+    await known.admit(authorization)
+
+
+async def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(engine: TokenStream) -> None:
+    broken = content(prompt=[0] * bodies.MOST_VALUES)[:-1]  # which parsing would say
+    call = Call(await token_for(engine), broken)
+    await call.task
+    assert (call.sent[0]["status"], json.loads(call.body)["error"]["code"]) == (422, "too_many_values")
+
+
+async def test_a_large_body_of_few_values_is_none_of_these() -> None:
+    body = {"model": "alice/stub", "prompt": [0] * (bodies.MOST_VALUES // 2), "image": "x" * 2**21}
+    assert await bodies.read_body(json.dumps(body).encode()) == body
 
 
 @sync_to_async

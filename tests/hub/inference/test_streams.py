@@ -165,6 +165,14 @@ async def test_a_slow_caller_holds_the_engine_back_and_gets_all_in_the_end(gatew
         writer.close()
 
 
+async def test_a_caller_without_a_token_is_refused_before_its_body_is_sent(gateway: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.split(":")[2].split("/")[0]))
+    writer.write(b"POST /inference/v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 33000000\r\n\r\n")
+    async with asyncio.timeout(30):
+        assert b" 401 " in await reader.readline()
+    writer.close()
+
+
 async def test_a_refusal_that_is_no_json_reaches_the_caller_in_openais_shape(gateway: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
