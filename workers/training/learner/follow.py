@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
-from dataclasses import dataclass
 
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.errors import JournalError
@@ -14,7 +12,8 @@ from workers.training.learner import checkpoint, publish
 from workers.training.learner.budget import Budgets
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.errors import BadJournal, OutOfMemory
-from workers.training.learner.reports import LearnerState, LearnerStep, Phase, append_line, read_lines, replace_file
+from workers.training.learner.heart import Heart
+from workers.training.learner.reports import LearnerStep, append_line, read_lines
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.token_logprobs import write_logprobs
@@ -24,49 +23,31 @@ logger = logging.getLogger(__name__)
 STOP, IDLE = -1, 0
 
 
-@dataclass
-class Heart:
-    """Writes learner.state.json; only rank 0 has one."""
-
-    run: RunDir
-    phase: Phase = "loading"
-    step: int = 0
-    checkpoint: int = 0
-
-    def beat(self, phase: Phase | None = None) -> None:
-        """Say that the learner lives, and what it does."""
-        self.phase = phase or self.phase
-        state = LearnerState(
-            phase=self.phase, step=self.step, checkpoint=self.checkpoint, t=time.time(), pid=os.getpid()
-        )
-        replace_file(self.run.state, state)
-
-
 class Follower:
     """One run's learner. Killed anywhere, the next one goes on from the last checkpoint and makes the same weights."""
 
-    def __init__(self, run: RunDir, config: LearnerConfig, learner: Learner) -> None:
-        self.run, self.config, self.learner = run, config, learner
+    def __init__(self, run: RunDir, config: LearnerConfig, learner: Learner, heart: Heart) -> None:
+        self.run, self.config, self.learner, self.heart = run, config, learner, heart
         self.world = learner.world
         self.first = self.world.rank == 0
         self.journal = JournalReader(run.journal)
         self.budgets = Budgets(run.budgets, config.token_budget)
-        self.heart = Heart(run)
         reported = read_lines(run.metrics, LearnerStep) if self.first else []
         self.reported = reported[-1].step if reported else 0
 
     def follow(self) -> None:
         """Returns after the final checkpoint. Raises LearnerError."""
-        self._restore()
+        with self.heart.busy("loading"):
+            self._restore()
         while (step := self.world.told(self._next() if self.first else IDLE)) != STOP:
             if step == IDLE:
-                self._beat("waiting")
+                self.heart.beat("waiting")
                 time.sleep(self.config.poll_seconds)
             else:
                 self._train(step)
         if self.heart.checkpoint != self.learner.step:
             self._checkpoint()
-        self._beat("done")
+        self.heart.beat("done")
 
     def _restore(self) -> None:
         steps = self._committed()
@@ -90,13 +71,13 @@ class Follower:
             raise BadJournal(str(error)) from error
 
     def _train(self, step: int) -> None:
-        with turn(self.run, self.config, self._beat):
-            self._beat("replaying" if step <= self.reported else "training")
+        with turn(self.run, self.config, self.heart.beat):
+            self.heart.beat("replaying" if step <= self.reported else "training")
             report = self._trained(step)
             self.heart.step = step
-            self._beat("publishing")
             began = time.monotonic()
-            publish.publish(self.learner, self.run)
+            with self.heart.busy("publishing"):
+                publish.publish(self.learner, self.run)
         if self.first:
             publish.remove_old(self.run, self.config.checkpoint.keep_weights)
             if step > self.reported:
@@ -113,7 +94,7 @@ class Follower:
             raise BadJournal(str(error)) from error
         while True:
             try:
-                report = self.learner.train(batch, budget=self.budgets.at(step), beat=self._beat)
+                report = self.learner.train(batch, budget=self.budgets.at(step))
                 self._keep_logprobs(batch, report)
                 return report
             except OutOfMemory as error:
@@ -132,12 +113,8 @@ class Follower:
             write_logprobs(self.run.logprobs_of(batch.step), batch.samples, self.learner.logprobs)
 
     def _checkpoint(self) -> None:
-        self._beat("checkpointing")
-        checkpoint.save_checkpoint(self.learner, self.run)
+        with self.heart.busy("checkpointing"):
+            checkpoint.save_checkpoint(self.learner, self.run)
         self.heart.checkpoint = self.learner.step
         if self.first:
             checkpoint.remove_old(self.run, self.config.checkpoint)
-
-    def _beat(self, phase: Phase | None = None) -> None:
-        if self.first:
-            self.heart.beat(phase)

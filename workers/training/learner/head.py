@@ -7,6 +7,7 @@ autograd would keep three [M, V] arrays and recomputation would cost 8 V H.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -53,19 +54,26 @@ def default_chunk(vocabulary: int, device: torch.device) -> int:
 
 
 def head_loss(
-    hidden: Tensor, weight: Tensor, targets: Targets, config: LossConfig, *, chunk: int, dweight: Tensor | None
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Targets,
+    config: LossConfig,
+    *,
+    chunk: int,
+    dweight: Tensor | None,
+    beat: Callable[[], None] = lambda: None,
 ) -> HeadOutput:
     """Loss of hidden states [M, H] under the head `weight` [V, H], with gradients; not tracked by autograd.
 
     dweight: [V, H], fp32 (or fp64), is added to: rounding to bf16 chunk by chunk would lose small gradients. None: the
-    head is frozen. Logits are multiplied by inv_temperature, as the sampler's were.
+    head is frozen. Logits are multiplied by inv_temperature, as the sampler's were. beat: called for every chunk.
     """
     with torch.no_grad():
         rows = [slice(start, start + chunk) for start in range(0, hidden.shape[0], chunk)] or [slice(0, 0)]
-        whole = _sequence_level(hidden, weight, targets, config, rows) if config.name == "gspo" else None
+        whole = _sequence_level(hidden, weight, targets, config, beating(rows, beat)) if config.name == "gspo" else None
         parts = [
             _chunk(hidden[at], weight, targets.part(at), config, dweight, None if whole is None else whole.part(at))
-            for at in rows
+            for at in beating(rows, beat)
         ]
         return HeadOutput(
             loss=torch.stack([part.loss for part in parts]).sum(),
@@ -74,6 +82,13 @@ def head_loss(
             entropy=torch.cat([part.entropy for part in parts]),
             token=TokenLoss.join([part.token for part in parts]),
         )
+
+
+def beating(rows: Iterable[slice], beat: Callable[[], None]) -> Iterator[slice]:
+    """The same rows, each with a beat."""
+    for at in rows:
+        beat()
+        yield at
 
 
 def _chunk(
@@ -102,7 +117,7 @@ def _chunk(
 
 
 def _sequence_level(
-    hidden: Tensor, weight: Tensor, targets: Targets, config: LossConfig, rows: list[slice]
+    hidden: Tensor, weight: Tensor, targets: Targets, config: LossConfig, rows: Iterable[slice]
 ) -> TokenLoss:
     """First pass of a loss on whole sequences: all log-probabilities, then every token's derivative."""
     logps = []

@@ -60,7 +60,7 @@ class LearnerState(Report):
     phase: Phase
     step: int
     checkpoint: int
-    t: float  # seconds since 1970; renewed at every micro-batch and poll
+    t: float  # seconds since 1970; see learner.heart
     pid: int
 
 

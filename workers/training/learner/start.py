@@ -10,6 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.follow import Follower
+from workers.training.learner.heart import Heart
 from workers.training.learner.model import Policy, load_policy, pick_device
 from workers.training.learner.recompute import make_plan, recompute_layers
 from workers.training.learner.run_dir import RunDir
@@ -32,10 +33,11 @@ def start(run: RunDir, config: LearnerConfig) -> None:
         deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a module with properties
     with join_world(kind) as world:
         device = pick_device(config.device)
-        with turn(run, config):
+        heart = Heart(run, first=world.rank == 0)
+        with turn(run, config, heart.beat), heart.busy("loading"):
             policy = loaded(run, config, world, device)
-            learner = Learner(policy, config, world)
-        Follower(run, config, learner).follow()
+            learner = Learner(policy, config, world, heart.beat)
+        Follower(run, config, learner, heart).follow()
 
 
 def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device) -> Policy:

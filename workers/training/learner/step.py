@@ -20,6 +20,7 @@ from workers.training.learner.config import LearnerConfig
 from workers.training.learner.errors import NotFinite, OutOfMemory
 from workers.training.learner.gradients import add_gradients
 from workers.training.learner.head import default_chunk
+from workers.training.learner.heart import beat_in_layers
 from workers.training.learner.masters import Masters
 from workers.training.learner.metrics import MAXIMA, SUMS, StepMeter, TokenMeter, summary
 from workers.training.learner.model import Policy
@@ -37,10 +38,14 @@ NOT_FINITE_LIMIT = 3
 
 class Learner:
     """A policy with its optimiser. `step` is the last one trained, `not_finite` how many in a row were skipped,
-    `logprobs` the policy's own of its trained tokens (before the update), in the order of learner.token_logprobs."""
+    `logprobs` the policy's own of its trained tokens (before the update), in the order of learner.token_logprobs.
+    `beat` is called several times a micro-batch."""
 
-    def __init__(self, policy: Policy, config: LearnerConfig, world: World) -> None:
-        self.policy, self.config, self.world = policy, config, world
+    def __init__(
+        self, policy: Policy, config: LearnerConfig, world: World, beat: Callable[[], None] = lambda: None
+    ) -> None:
+        self.policy, self.config, self.world, self.beat = policy, config, world, beat
+        beat_in_layers(policy, beat)
         self.masters = Masters(policy.trained())
         self.optimiser = make_optimiser(config.optimiser, self.masters.named)
         self.chunk = config.head_chunk or default_chunk(policy.head.shape[0], policy.device)
@@ -48,7 +53,7 @@ class Learner:
         self.not_finite = 0
         self.logprobs: Floats = np.zeros(0, np.float32)
 
-    def train(self, batch: StepBatch, *, budget: int, beat: Callable[[], None] = lambda: None) -> LearnerStep:
+    def train(self, batch: StepBatch, *, budget: int) -> LearnerStep:
         """Move the weights by one step; says what happened. Raises NotFinite (the third time in a row), OutOfMemory.
 
         After OutOfMemory nothing has changed and the step may be tried with another budget.
@@ -60,7 +65,7 @@ class Learner:
         )
         batches = pack_step(batch.samples, options)[self.world.rank]
         try:
-            figures = self._gradients(batches, batch, beat) if batch.trained else None
+            figures = self._gradients(batches, batch) if batch.trained else None
         except (RuntimeError, MemoryError) as error:
             self.masters.clear_gradients()
             if not is_out_of_memory(error):
@@ -82,15 +87,16 @@ class Learner:
         self.step = batch.step
         return self._timed(report, time.monotonic() - began)
 
-    def _gradients(self, batches: tuple[MicroBatch, ...], step: StepBatch, beat: Callable[[], None]) -> list[float]:
+    def _gradients(self, batches: tuple[MicroBatch, ...], step: StepBatch) -> list[float]:
         """Forward and backward of this process's micro-batches. Figures of all processes, read in one go."""
         device = self.policy.device
         meter, precise = StepMeter(device), _precise(self.policy)
         known = TokenMeter(Places.of(step.samples), device)
         for batch in batches:
-            beat()
             placed = to_device(batch, denominator=step.denominator, device=device, precise=precise)
-            output = add_gradients(self.policy, self.masters, placed, self.config.loss, chunk=self.chunk)
+            output = add_gradients(
+                self.policy, self.masters, placed, self.config.loss, chunk=self.chunk, beat=self.beat
+            )
             meter.add(output, placed.targets, batch.tokens)
             known.add(output, batch)
         sum_replicated(self.masters.named, self.world)

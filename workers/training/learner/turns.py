@@ -19,7 +19,7 @@ from workers.training.learner.turn_files import read_token, write_token
 
 
 @contextmanager
-def turn(run: RunDir, config: LearnerConfig, beat: Callable[[], None] = lambda: None) -> Iterator[None]:
+def turn(run: RunDir, config: LearnerConfig, beat: Callable[[], None]) -> Iterator[None]:
     """The GPU is the learner's for as long as the block lasts; at once when it is never shared."""
     if not config.takes_turns:
         yield

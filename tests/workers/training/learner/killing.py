@@ -13,6 +13,7 @@ import torch
 
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.follow import Follower
+from workers.training.learner.heart import Heart
 from workers.training.learner.model import load_policy
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
@@ -38,15 +39,14 @@ class Countdown:
 
 
 def live(folder: Path, settings: LearnerConfig, at: int, count: Any) -> None:
-    """Follow the run in `folder`; every fsync, rename and replace counts."""
+    """Follow the run in `folder`; every fsync and rename counts. A heartbeat, which follows the clock, has neither."""
     torch.set_num_threads(1)
     countdown = Countdown(at)
     os.fsync = countdown.around(os.fsync)
     Path.rename = countdown.around(Path.rename)  # type: ignore[method-assign]
-    Path.replace = countdown.around(Path.replace)  # type: ignore[method-assign]
     run = RunDir(folder)
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    Follower(run, settings, Learner(policy, settings, World())).follow()
+    Follower(run, settings, Learner(policy, settings, World()), Heart(run)).follow()
     count.value = countdown.seen
 
 

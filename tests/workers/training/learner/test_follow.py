@@ -16,6 +16,7 @@ from workers.training.learner.checkpoint import checkpoint_steps
 from workers.training.learner.config import CheckpointConfig, LearnerConfig, OptimiserConfig
 from workers.training.learner.errors import BadCheckpoint, BadJournal, OutOfMemory
 from workers.training.learner.follow import Follower
+from workers.training.learner.heart import Heart
 from workers.training.learner.model import load_policy
 from workers.training.learner.reports import LearnerState, LearnerStep, read_file, read_lines
 from workers.training.learner.run_dir import RunDir
@@ -41,7 +42,7 @@ def follow(folder: Path, settings: LearnerConfig) -> RunDir:
     run = RunDir(folder)
     torch.manual_seed(settings.seed)
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    Follower(run, settings, Learner(policy, settings, World())).follow()
+    Follower(run, settings, Learner(policy, settings, World()), Heart(run)).follow()
     return run
 
 
@@ -161,7 +162,7 @@ def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
     settings = config()
     run = RunDir(make_run(tmp_path / "run", settings, steps=1))
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    follower = Follower(run, settings, Learner(policy, settings, SecondOfTwo(rank=1, size=2)))
+    follower = Follower(run, settings, Learner(policy, settings, SecondOfTwo(rank=1, size=2)), Heart(run, first=False))
     # what the allocator really says
     monkeypatch.setattr(module, "add_gradients", lambda *_, **__: torch.empty(1 << 60, dtype=torch.uint8))
     with pytest.raises(OutOfMemory) as caught:

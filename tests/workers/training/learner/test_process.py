@@ -14,6 +14,7 @@ from workers.training.journal.writer import JournalWriter
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.reports import LearnerFailure, LearnerState, read_file
 from workers.training.learner.run_dir import RunDir
+from workers.training.learner.turn_files import write_token
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[4]
@@ -55,6 +56,24 @@ def test_it_follows_the_journal_and_leaves_when_told(tmp_path: Path) -> None:
     state = read_file(run.state, LearnerState)
     assert state is not None
     assert (state.phase, state.step, state.checkpoint) == ("done", 2, 2)
+
+
+def test_it_is_alive_while_it_waits_for_its_first_turn(tmp_path: Path) -> None:
+    settings = LearnerConfig(mode="lora", poll_seconds=0.05, takes_turns=True)
+    run = RunDir(make_run(tmp_path / "run", settings, steps=0))
+    with subprocess.Popen([*COMMAND, str(run.root)], cwd=ROOT) as learner:
+        try:
+            wait_for(run.turn_wanted)
+            wait_for(run.state)
+            first = read_file(run.state, LearnerState)
+            while read_file(run.state, LearnerState) == first:
+                assert learner.poll() is None
+                time.sleep(0.1)
+            run.stop.touch()
+            write_token(run.turn_granted, run.turn_wanted.read_text())
+            assert learner.wait(120) == 0
+        finally:
+            learner.kill()
 
 
 def test_it_dies_with_its_parent(tmp_path: Path) -> None:

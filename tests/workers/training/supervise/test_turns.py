@@ -78,7 +78,7 @@ class Scene:
         def learner() -> list[bool]:
             slept = []
             for _ in range(times):
-                with turn(self.run, SHARED):
+                with turn(self.run, SHARED, lambda: None):
                     slept.append(self.engine.asleep)
                     if work is not None:
                         work.wait(30)
@@ -179,5 +179,5 @@ async def test_no_engine_is_started_during_a_turn(scene: Scene) -> None:
 
 
 def test_a_learner_with_a_gpu_of_its_own_asks_nobody(tmp_path: Path) -> None:
-    with turn(RunDir(tmp_path), LearnerConfig()):
+    with turn(RunDir(tmp_path), LearnerConfig(), lambda: None):
         assert not list(tmp_path.iterdir())
