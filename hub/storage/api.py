@@ -30,15 +30,14 @@ from hub.storage.uploads import LimitedReader
 def blobs_prepare(request: Request) -> HttpResponse:
     """Which of these blobs the hub has not had from this owner, and where to PUT them."""
     body = parse(request, BlobsRequest)
-    missing = prepare_uploads(((blob.sha256, blob.size) for blob in body.blobs), holder=_holder(request, body.owner))
-    return answer(BlobsReply(missing=tuple(missing)))
-
-
-def _holder(request: Request, owner: str) -> UUID:
-    """For whom the caller uploads: an attempt for its run's owner, a user for an owner that it acts for."""
+    blobs = [(blob.sha256, blob.size) for blob in body.blobs]
     attempt: UUID | None = getattr(request.auth, "uploads_for", None)
-    if attempt is not None:
-        return attempt
+    holder = attempt or _owner_of_user(request, body.owner)
+    return answer(BlobsReply(missing=tuple(prepare_uploads(blobs, holder=holder, by_run=attempt is not None))))
+
+
+def _owner_of_user(request: Request, owner: str) -> UUID:
+    """The owner that the calling user acts for."""
     user = require_scope(request, Scope.WRITE)
     found = get_owner(user, owner or user.username)
     require_role(user, found)

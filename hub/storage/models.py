@@ -37,6 +37,21 @@ class BlobHolder(models.Model):
         return f"{self.blob_id[:12]} of {self.holder}"
 
 
+class PendingUpload(models.Model):
+    """Bytes that may come into an inbox, or lie there unconfirmed. Deleted when they are confirmed or collected."""
+
+    inbox = models.UUIDField()
+    sha256 = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["inbox", "sha256"], name="pending_upload_once")]
+
+    def __str__(self) -> str:
+        return f"{self.sha256[:12]} in {self.inbox}"
+
+
 class StorageUse(models.Model):
     """Bytes of all blobs of one holder; see hub.storage.quota, which alone moves it."""
 

@@ -1,7 +1,7 @@
 """Writes of the storage app: uploads in two steps (prepare, confirm), bytes that the hub stores, and the garbage.
 
-Every owner has an inbox of its own, where its uploads go; confirming takes them from there. So whoever refers to bytes
-has had them, whether or not somebody else stored the same before.
+Every owner has an inbox of its own, where its uploads go, and one for the workers of its runs; confirming takes them
+from there. So whoever refers to bytes has had them, whether or not somebody else stored the same before.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from django.db.models import ProtectedError, QuerySet, RestrictedError
 from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, TooLarge
-from hub.storage.models import EVERYBODY, Blob, BlobHolder
+from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload
 from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get
-from hub.storage.quota import charge, check_room, release
+from hub.storage.quota import charge, check_room, inbox_of_runs, release, reserve
 
 __all__ = [
     "EVERYBODY",
@@ -43,7 +43,7 @@ UPLOAD_SECONDS = 3600
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def prepare_uploads(blobs: Iterable[tuple[str, int]], *, holder: UUID) -> list[Upload]:
+def prepare_uploads(blobs: Iterable[tuple[str, int]], *, holder: UUID, by_run: bool = False) -> list[Upload]:
     """Where to PUT each of these (sha256, size) that `holder` has not shown yet, in order.
 
     Raises Invalid, TooLarge, QuotaExceeded.
@@ -54,9 +54,10 @@ def prepare_uploads(blobs: Iterable[tuple[str, int]], *, holder: UUID) -> list[U
     for sha256, size in wanted.items():
         _check(sha256, size)
     held, store = held_sizes(wanted, holder), backend()
-    missing = [(sha256, size) for sha256, size in wanted.items() if sha256 not in held]
-    check_room(holder=holder, size=sum(size for _, size in missing))
-    return [store.presign_put(sha256, size, holder=holder, seconds=UPLOAD_SECONDS) for sha256, size in missing]
+    missing = {sha256: size for sha256, size in wanted.items() if sha256 not in held}
+    inbox = inbox_of_runs(holder) if by_run else holder
+    reserve(inbox=inbox, blobs=missing, by_run=by_run)
+    return [store.presign_put(sha256, size, holder=inbox, seconds=UPLOAD_SECONDS) for sha256, size in missing.items()]
 
 
 def _check(sha256: str, size: int) -> None:
@@ -68,24 +69,50 @@ def _check(sha256: str, size: int) -> None:
         raise TooLarge(f"a blob may have {MAX_BLOB} bytes, not {size}")
 
 
-def confirm_blob(sha256: str, size: int | None = None, *, holder: UUID) -> Blob:
-    """The row for bytes that `holder` has uploaded, now or before. Raises Invalid when they did not come or have
-    another size, QuotaExceeded."""
+def confirm_blob(sha256: str, size: int | None = None, *, holder: UUID, brought_by: UUID | None = None) -> Blob:
+    """The row for bytes that `holder` has uploaded, now or before; or that `brought_by` has uploaded for it.
+
+    Raises Invalid when they did not come or have another size, QuotaExceeded; what is refused is dropped.
+    """
     _check(sha256, size or 0)
-    stored = held_sizes([sha256], holder).get(sha256)
-    fresh = stored is None
-    if fresh:
-        stored = backend().take_upload(sha256, holder)
-    if stored is None:  # another call may have taken it a moment ago
-        stored = held_sizes([sha256], holder).get(sha256)
-    if stored is None:
+    uploader, known = brought_by or holder, held_sizes([sha256], holder)
+    if not known:
+        for inbox in (uploader, inbox_of_runs(uploader)):
+            if (blob := _take(sha256, size, inbox=inbox, holder=holder)) is not None:
+                return blob
+        known = held_sizes([sha256], holder)  # another call may have taken it a moment ago
+    if not known:
         raise Invalid("the bytes have not been uploaded", code="blob_missing", fields={"sha256": sha256})
-    if size is not None and stored != size:
-        raise Invalid(f"the blob has {stored} bytes, not {size}", code="size_mismatch", fields={"size": str(size)})
-    blob = _keep(sha256, stored, holder if fresh else None)
-    if fresh:
-        transaction.on_commit(lambda: backend().drop_upload(sha256, holder))
+    _check_size(known[sha256], size)
+    return get_blob(sha256)
+
+
+def _take(sha256: str, size: int | None, *, inbox: UUID, holder: UUID) -> Blob | None:
+    """What lies in an inbox becomes the holder's; None when nothing is there. All that can be refused is refused
+    before the store has it, except a race for the last room: those bytes are garbage without a row."""
+    store, pending = backend(), PendingUpload.objects.filter(inbox=inbox, sha256=sha256)
+    stored = store.upload_size(sha256, inbox)
+    if stored is None:
+        return None
+    try:
+        _check_size(stored, size)
+        check_room(holder=holder, size=stored)
+        if store.take_upload(sha256, inbox) is None:
+            return None
+        with transaction.atomic():
+            blob = _keep(sha256, stored, holder)
+            pending.delete()
+    except (Invalid, TooLarge):
+        store.drop_upload(sha256, inbox)
+        pending.delete()
+        raise
+    transaction.on_commit(lambda: store.drop_upload(sha256, inbox))
     return blob
+
+
+def _check_size(stored: int, size: int | None) -> None:
+    if size not in (None, stored):
+        raise Invalid(f"the blob has {stored} bytes, not {size}", code="size_mismatch", fields={"size": str(size)})
 
 
 def share_blobs(sha256s: Iterable[str]) -> None:
@@ -140,6 +167,7 @@ def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1))
     """
     store, blobs, size, since = backend(), 0, 0, now - older_than
     store.drop_old_uploads(since)
+    PendingUpload.objects.filter(created_at__lt=since - timedelta(seconds=UPLOAD_SECONDS)).delete()
     for found in store.every():
         if found.modified_at > since:
             continue

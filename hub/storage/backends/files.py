@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
@@ -21,6 +22,7 @@ from hub.storage.backends.interface import Stored
 from hub.storage.signatures import Grant, sign
 
 CHUNK = 1024 * 1024
+PARTIAL = ".upload-"  # prefix of what is being written
 
 
 class FilesBackend:
@@ -50,6 +52,13 @@ class FilesBackend:
         """What a signed PUT brings, into the inbox."""
         return self._write(self.upload_path(sha256, holder), sha256, source)
 
+    def upload_size(self, sha256: str, holder: UUID) -> int | None:
+        """See interface."""
+        try:
+            return self.upload_path(sha256, holder).stat().st_size
+        except FileNotFoundError:
+            return None
+
     def take_upload(self, sha256: str, holder: UUID) -> int | None:
         """The hash was checked while writing, and the rename was atomic: what is there is whole."""
         source, target = self.upload_path(sha256, holder), self.path(sha256)
@@ -69,8 +78,8 @@ class FilesBackend:
         self.upload_path(sha256, holder).unlink(missing_ok=True)
 
     def drop_old_uploads(self, before: datetime) -> None:
-        """See interface."""
-        for path in self.root.glob("uploads/*/*"):
+        """See interface. A hub that was killed while it wrote leaves its temporary file."""
+        for path in chain(self.root.glob("uploads/*/*"), self.root.glob(f"{PARTIAL}*")):
             with suppress(FileNotFoundError):
                 if datetime.fromtimestamp(path.stat().st_mtime, UTC) < before:
                     path.unlink()
@@ -82,7 +91,7 @@ class FilesBackend:
     def _write(self, target: Path, sha256: str, source: BinaryIO) -> int:
         """The temporary file is on the same file system, so the rename is atomic."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".upload-", dir=self.root)
+        handle, name = tempfile.mkstemp(prefix=PARTIAL, dir=self.root)
         digest, size = hashlib.sha256(), 0
         try:
             with os.fdopen(handle, "wb") as file:

@@ -26,6 +26,9 @@ class Backend(Protocol):
     def stat(self, sha256: str) -> Stored | None:
         """What is there, or None."""
 
+    def upload_size(self, sha256: str, holder: UUID) -> int | None:
+        """How many bytes lie in `holder`'s inbox under this name, whatever they are; None when nothing is there."""
+
     def take_upload(self, sha256: str, holder: UUID) -> int | None:
         """Store what lies in `holder`'s inbox, after making sure of its hash; its size, None when nothing is there.
 
@@ -36,7 +39,7 @@ class Backend(Protocol):
         """Empty this place of the inbox; absent is fine."""
 
     def drop_old_uploads(self, before: datetime) -> None:
-        """Empty all inboxes of what came before then: uploads that nobody confirmed."""
+        """Empty all inboxes of what came before then: uploads that nobody confirmed, or that broke off."""
 
     def write(self, sha256: str, source: BinaryIO) -> int:
         """Store all of `source`, atomically; its size. Raises Invalid when the bytes have another hash."""

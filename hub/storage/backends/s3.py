@@ -66,29 +66,36 @@ class S3Backend:
     def stat(self, sha256: str) -> Stored | None:
         """See interface."""
         with _answering():
-            try:
-                head = self.client.head_object(Bucket=self.bucket, Key=self.key(sha256))
-            except ClientError as error:
-                if error.response.get("Error", {}).get("Code") in _ABSENT:
-                    return None
-                raise
-        return Stored(sha256, head["ContentLength"], head["LastModified"])
+            head = self._head(self.key(sha256))
+        return None if head is None else Stored(sha256, head["ContentLength"], head["LastModified"])
+
+    def _head(self, key: str) -> Any:
+        """What the store says of an object, or None; inside `_answering`."""
+        try:
+            return self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in _ABSENT:
+                return None
+            raise
 
     @staticmethod
     def upload_key(sha256: str, holder: UUID) -> str:
         """The place of `sha256` in an inbox."""
         return f"uploads/{holder}/{sha256}"
 
+    def upload_size(self, sha256: str, holder: UUID) -> int | None:
+        """See interface."""
+        with _answering():
+            head = self._head(self.upload_key(sha256, holder))
+        return None if head is None else int(head["ContentLength"])
+
     def take_upload(self, sha256: str, holder: UUID) -> int | None:
         """Copied by the store itself. Its own checksum is believed when it kept one, else all bytes are read once."""
         key = self.upload_key(sha256, holder)
         with _answering():
-            try:
-                head = self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
-            except ClientError as error:
-                if error.response.get("Error", {}).get("Code") in _ABSENT:
-                    return None
-                raise
+            head = self._head(key)
+            if head is None:
+                return None
             kept = head.get("ChecksumSHA256")
             actual = base64.b64decode(kept).hex() if kept else self._read_hash(key)
             if actual != sha256:

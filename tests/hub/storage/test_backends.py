@@ -77,6 +77,8 @@ def test_another_size_than_announced_is_refused(store: Backend) -> None:
     put(store, sha256, len(data), data)
     with pytest.raises(Invalid, match="64 bytes, not 63"):
         confirm_blob(sha256, 63, holder=HOLDER)
+    assert store.stat(sha256) is None
+    assert store.upload_size(sha256, HOLDER) is None
 
 
 def test_a_download_is_an_attachment_of_no_type(store: Backend) -> None:

@@ -68,3 +68,12 @@ def test_bytes_that_were_never_confirmed_are_deleted(store: FilesBackend) -> Non
     store.write(sha256, io.BytesIO(b"hello"))
     assert collect_garbage(now=timezone.now() + TOMORROW) == (1, 5)
     assert store.stat(sha256) is None
+
+
+def test_what_a_killed_hub_was_writing_is_deleted(store: FilesBackend) -> None:
+    partial = store.root / ".upload-k1ll3d"
+    partial.write_bytes(b"half")
+    collect_garbage(now=timezone.now())
+    assert partial.exists()
+    collect_garbage(now=timezone.now() + TOMORROW)
+    assert not partial.exists()
