@@ -32,31 +32,32 @@ def store_lock_wheels(*, lock: EnvironmentLock, shared: bool, holder: UUID) -> N
     The wheels of environments are left out: they are kept with their version, visible to whoever may see that. The
     version may be deleted while the build runs, and its bytes collected, so what the holder itself has brought before
     or the worker took from the holder's index is never shared: a wheel that everybody's builds see as the operator's
-    must not be one that its pusher made.
+    must not be one that its pusher made. What becomes everybody's is never charged to the holder, not even for
+    a moment: the wheels of a lock are larger than many a quota.
     """
     wheels = {wheel.sha256: wheel for wheel in lock.wheels}
     known = held_sizes(wheels, holder)
     own = known.keys() - held_sizes(wheels, EVERYBODY).keys()
     own |= {wheel.sha256 for wheel in lock.wheels if wheel.owned}
+    pushed = set(Version.objects.filter(wheel_id__in=wheels).values_list("wheel_id", flat=True))
+    everybodys = wheels.keys() - own - pushed if shared else set()
     for sha256, wheel in wheels.items():
         _check_name(wheel)
         if known.get(sha256) != wheel.size:
-            confirm_blob(sha256, wheel.size, holder=holder)
-    pushed = set(Version.objects.filter(wheel_id__in=wheels).values_list("wheel_id", flat=True))
-    kept = {sha256: wheel for sha256, wheel in wheels.items() if sha256 not in pushed}
-    rows = [_row(wheel, shared=shared and sha256 not in own) for sha256, wheel in kept.items()]
+            keeper = EVERYBODY if sha256 in everybodys else holder
+            confirm_blob(sha256, wheel.size, holder=keeper, brought_by=holder)
+    rows = [_row(wheel, shared=sha256 in everybodys) for sha256, wheel in wheels.items() if sha256 not in pushed]
     StoredWheel.objects.bulk_create(rows, ignore_conflicts=True)
-    if shared:
-        fresh = [row.blob_id for row in rows if row.shared]
-        share_blobs(fresh)
-        StoredWheel.objects.filter(blob_id__in=fresh, shared=False).update(shared=True)
+    share_blobs(everybodys)
+    StoredWheel.objects.filter(blob_id__in=everybodys, shared=False).update(shared=True)
 
 
 def put_source_built(*, key: str, wheel: LockedWheel, holder: UUID) -> StoredWheel:
     """Remember what a source became. The first answer for a key stays, so that locks are the same everywhere."""
     _check_name(wheel)
     with transaction.atomic():
-        blob = confirm_blob(wheel.sha256, wheel.size, holder=holder)
+        keeper = holder if held_sizes([wheel.sha256], holder) else EVERYBODY
+        blob = confirm_blob(wheel.sha256, wheel.size, holder=keeper, brought_by=holder)
         share_blobs([blob.pk])
         row = _row(wheel, shared=True)
         values = {"name": row.name, "version": row.version, "built_from_source": True, "shared": True}
