@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 
@@ -24,5 +25,11 @@ def use_fused_kernels(model: Any) -> bool:
     patch = liger_patch(model.config.model_type)
     if patch is None:
         return False
-    patch(rope=True, rms_norm=True, swiglu=True, fused_linear_cross_entropy=False, model=model)
+    patch(**known_to(patch), model=model)
     return True
+
+
+def known_to(patch: Callable[..., None]) -> dict[str, bool]:
+    """What is asked of a family's patch: it refuses names that it does not have, and each family has its own."""
+    wishes = {"rope": True, "rms_norm": True, "swiglu": True, "geglu": True, "fused_linear_cross_entropy": False}
+    return {name: wish for name, wish in wishes.items() if name in signature(patch).parameters}
