@@ -32,10 +32,11 @@ _FIELDS = {
     "timeout": "timeout_s",
 }
 _SAMPLING = ("max_tokens", "temperature")  # verifiers allows these beside the table
+ENDPOINT_KEYS = ("api_base_url", "api_key_var")
 # Keys of verifiers that say how its own program runs: they have no meaning for a hosted evaluation.
 IGNORED = {
     *("env_dir_path", "endpoints_path", "extra_env_kwargs", "provider", "endpoint_id", "api_client_type"),
-    *("api_key_var", "api_base_url", "header", "headers", "header_from_state", "headers_from_state"),
+    *(*ENDPOINT_KEYS, "header", "headers", "header_from_state", "headers_from_state"),
     *("independent_scoring", "num_workers", "disable_env_server", "verbose", "debug", "disable_tui", "output_dir"),
     *("save_results", "save_every", "save_to_hf_hub", "hf_hub_dataset_name", "resume", "resume_path"),
 }
@@ -43,10 +44,19 @@ _TABLES = ("env_args", "sampling", "taskset", "harness", "judges")
 
 
 @dataclass(frozen=True)
+class Endpoint:
+    """Where a local evaluation's model answers, and the environment variable that holds the key."""
+
+    base_url: str | None = None
+    api_key_var: str | None = None
+
+
+@dataclass(frozen=True)
 class EvalFile:
-    """The evaluations of a file; `ignored` are keys that were understood but have no effect here."""
+    """The evaluations of a file, each with its endpoint; `ignored` were understood but have no effect in the hub."""
 
     configs: tuple[EvaluationConfig, ...]
+    endpoints: tuple[Endpoint, ...]
     ignored: tuple[str, ...]
 
 
@@ -63,11 +73,13 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
         raise UsageError(f"{path} has no [[eval]] table", hint='Begin each evaluation with [[eval]] and env_id = "..."')
     ignored: set[str] = set()
     shared = {**(defaults or {}), **_translate(raw, str(path), ignored)}
-    configs = []
+    configs, endpoints = [], []
     for number, table in enumerate(tables, 1):
         where = f"{path}, [[eval]] number {number}"
-        configs.append(_config(merge(shared, _translate(table, where, ignored)), where))
-    return EvalFile(tuple(configs), tuple(sorted(ignored)))
+        fields = merge(shared, _translate(table, where, ignored))
+        endpoints.append(Endpoint(*(fields.pop(key, None) for key in ENDPOINT_KEYS)))
+        configs.append(_config(fields, where))
+    return EvalFile(tuple(configs), tuple(endpoints), tuple(sorted(ignored)))
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
@@ -90,6 +102,8 @@ def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonO
     for key, value in table.items():
         if key in IGNORED:
             ignored.add(key)
+            if key in ENDPOINT_KEYS:
+                found[key] = str(value)
         elif key in _SAMPLING:
             found["sampling"] = {**found.get("sampling", {}), key: value}
         elif key not in _FIELDS:
@@ -107,8 +121,13 @@ def _config(fields: Mapping[str, Any], where: str) -> EvaluationConfig:
     for name, key in (("environment", "env_id"), ("model", "model")):
         if not fields.get(name):
             raise UsageError(f"{where}: {key} is missing")
+    return validated(fields, f"{where}: wrong values")
+
+
+def validated(fields: Mapping[str, Any], problem: str = "wrong values") -> EvaluationConfig:
+    """Raises UsageError with the wrong fields."""
     try:
         return EvaluationConfig.model_validate(fields)
     except ValidationError as error:
         problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
-        raise UsageError(f"{where}: wrong values", fields=problems) from error
+        raise UsageError(problem, fields=problems) from error

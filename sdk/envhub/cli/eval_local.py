@@ -6,11 +6,9 @@ import asyncio
 import dataclasses
 import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -18,12 +16,10 @@ from rich.progress import Progress
 
 from envhub.cli.eval_results import configuration, results_directory, upload
 from envhub.cli.eval_summary import print_summary
-from envhub.cli.install import active_python
-from envhub.cli.local_packages import find_package
+from envhub.cli.local_evaluations import LocalEvaluation, policy_of
 from envhub.cli.local_runner import LocalRunner
 from envhub.cli.session import Session
 from envhub.errors import ApiError, EnvhubError, UsageError
-from envhub.packaging.project import Project, read_project
 from envhub.packaging.saved_results import read_saved_results
 from envhub.packaging.verifiers_metadata import make_metadata, write_results
 from envhub.protocol.base import JsonObject
@@ -32,88 +28,50 @@ from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Load, Policy
 
 
-@dataclass(frozen=True)
-class LocalOptions:
-    """Where model calls go and with which interpreter; empty: the hub's own inference with the login's credentials."""
-
-    base_url: str | None = None
-    api_key_var: str | None = None
-    python: str | None = None
-    skip_upload: bool = False
-
-
-def package_defaults(target: str) -> JsonObject:
-    """[tool.verifiers.eval] of a package under ./environments, and its name as the environment."""
-    project = read_project(find_package(target))
-    table = project.pyproject.get("tool", {}).get("verifiers", {}).get("eval", {})
-    numbers = {key: table[key] for key in ("num_examples", "rollouts_per_example") if isinstance(table.get(key), int)}
-    return {**numbers, "environment": project.name}
-
-
-def run_local(session: Session, configs: Sequence[EvaluationConfig], options: LocalOptions) -> None:
+def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
     """Evaluate, write results in verifiers' format, upload. Exit 1 when no rollout could be scored."""
-    outcomes = [_one(session, config, options) for config in configs]
+    outcomes = [_one(session, evaluation) for evaluation in evaluations]
     value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
     session.show(value if len(value) > 1 else value[0], lambda: _print_all(session, outcomes))
     if any(not item["scored"] for item in outcomes):
         raise typer.Exit(1)
 
 
-def _one(session: Session, config: EvaluationConfig, options: LocalOptions) -> JsonObject:
-    name = config.environment.rpartition("/")[2].partition("@")[0]
-    project = read_project(find_package(name))
-    policy = _policy(session, config, options)
-    python = options.python or active_python(session) or sys.executable
+def _one(session: Session, evaluation: LocalEvaluation) -> JsonObject:
+    policy = policy_of(session, evaluation)
+    config = evaluation.config.model_copy(update={"model": policy.model})
     log = Path(tempfile.mkdtemp(prefix="hub-eval-")) / "runner.log"  # a failure leaves it there, and no results
     started = time.monotonic()
     records: list[RolloutRecord] = []
+    skip_upload = evaluation.options.skip_upload
     try:
-        asyncio.run(_evaluate(session, config, project, policy, python, log, records))
+        asyncio.run(_evaluate(session, evaluation, policy, log, records))
     except KeyboardInterrupt:
         if not records:
             raise
         session.note("interrupted: what was measured so far is kept")
-        options = dataclasses.replace(options, skip_upload=True)
+        skip_upload = True
     seconds = time.monotonic() - started
     target = results_directory(config, secrets.token_hex(4))
     write_results(target, config, records, base_url=policy.base_url, seconds=seconds)
     shutil.move(log, target / log.name)
-    _refresh_latest(target, Path("outputs") / "evals" / project.name)
-    view = None if options.skip_upload else _upload(session, target, records)
+    _refresh_latest(target, Path("outputs") / "evals" / evaluation.package.name)
+    view = None if skip_upload else _upload(session, evaluation, target, records)
     scored = sum(record.outcome is not Outcome.FAILED for record in records)
     metadata = make_metadata(config, records, base_url=policy.base_url, seconds=seconds)
     return {"directory": str(target), "metadata": metadata, "evaluation": view, "scored": scored, "records": records}
 
 
-def _policy(session: Session, config: EvaluationConfig, options: LocalOptions) -> Policy:
-    if options.base_url is None:
-        key: str | None = session.configuration.token
-        if key is None:
-            raise UsageError("not logged in", hint="Run `hub login`, or give --base-url and --api-key-var.")
-    else:
-        key = session.environ.get(options.api_key_var or "", "none")
-        if options.api_key_var and options.api_key_var not in session.environ:
-            raise UsageError(f"the environment variable {options.api_key_var} is not set")
-    base_url = options.base_url or f"{session.configuration.url}/inference/v1"
-    return Policy(base_url=base_url.rstrip("/"), model=config.model, api_key=key)
-
-
 async def _evaluate(
-    session: Session,
-    config: EvaluationConfig,
-    project: Project,
-    policy: Policy,
-    python: str,
-    log: Path,
-    records: list[RolloutRecord],
+    session: Session, evaluation: LocalEvaluation, policy: Policy, log: Path, records: list[RolloutRecord]
 ) -> None:
     """Append to `records` as rollouts end, so that an interruption loses none of them."""
-    module = project.name.replace("-", "_")
-    async with LocalRunner(python, [project.directory], log) as local:
-        session.note(f"loading {project.name} with {python}")
+    config, package, python = evaluation.config, evaluation.package, evaluation.options.python
+    async with LocalRunner(python, [package.directory] if package.directory else [], log) as local:
+        session.note(f"loading {package.name} with {python}")
         command = Load(
-            env_id=project.name, module=module, env_args=config.env_args, taskset=config.taskset,
-            harness=config.harness,
+            env_id=package.name, module=package.name.replace("-", "_"), env_args=config.env_args,
+            taskset=config.taskset, harness=config.harness,
         )  # fmt: skip
         hello = await _load(local, command)
         groups = plan(config, policy, hello, await local.describe())
@@ -173,13 +131,17 @@ def _refresh_latest(target: Path, latest: Path) -> None:
         (latest / f".{name}.partial").replace(latest / name)
 
 
-def _upload(session: Session, target: Path, records: Sequence[RolloutRecord]) -> EvaluationView | None:
+def _upload(
+    session: Session, evaluation: LocalEvaluation, target: Path, records: Sequence[RolloutRecord]
+) -> EvaluationView | None:
     """Upload what was just written (with all that the records hold); a refusal does not lose the results."""
-    saved = dataclasses.replace(read_saved_results(target), records=tuple(records))
     if not records:
         return None
+    saved = dataclasses.replace(read_saved_results(target), records=tuple(records))
+    wanted = evaluation.config
     try:
-        return upload(session, saved, configuration(session, saved, None, None, ""))
+        config = configuration(session, saved, evaluation.package.reference, None, wanted.name)
+        return upload(session, saved, config.model_copy(update={"visibility": wanted.visibility}))
     except (ApiError, UsageError) as error:
         session.note(f"not uploaded: {error.message}")
         session.note(f"hint: `hub push {saved.env_id}`, then `hub eval push {target}`; or give --skip-upload")

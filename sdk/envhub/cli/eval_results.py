@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from pydantic import ValidationError
 
+from envhub.cli.eval_files import validated
 from envhub.cli.eval_summary import page, print_summary
+from envhub.cli.evaluations import EvaluationId
 from envhub.cli.references import parse
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
@@ -61,11 +62,7 @@ def configuration(
         **saved.settings,
         "rollouts_per_example": max(per_example, int(saved.settings.get("rollouts_per_example") or 1)),
     }
-    try:
-        return EvaluationConfig.model_validate(fields)
-    except ValidationError as error:
-        problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
-        raise UsageError("the saved configuration is not usable", fields=problems) from error
+    return validated(fields, "the saved configuration is not usable")
 
 
 def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> EvaluationView:
@@ -94,7 +91,7 @@ def _pieces(records: Sequence[RolloutRecord]) -> Iterator[Sequence[RolloutRecord
 
 def pull(
     ctx: typer.Context,
-    evaluation_id: Annotated[str, typer.Argument(help="The evaluation's id.")],
+    evaluation_id: EvaluationId,
     directory: Annotated[Path | None, typer.Argument(help="Default: outputs/evals/NAME--MODEL/ID.")] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -133,7 +130,7 @@ def stored_records(session: Session, evaluation_id: str) -> Iterator[RolloutReco
 
 def export(
     ctx: typer.Context,
-    evaluation_id: Annotated[str, typer.Argument(help="The evaluation's id.")],
+    evaluation_id: EvaluationId,
     target: Annotated[Path | None, typer.Argument(help="The file to write.", dir_okay=False)] = None,
     kind: Annotated[Literal["parquet", "jsonl"] | None, typer.Option("--format", help="Default: by file name.")] = None,
     min_reward: Annotated[float | None, typer.Option(help="Only rollouts from this reward on.")] = None,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
-from envhub.cli.eval_files import merge, read_eval_file
+from envhub.cli.eval_files import Endpoint, merge, read_eval_file, validated
 from envhub.cli.eval_follow import follow
-from envhub.cli.eval_local import LocalOptions, package_defaults, run_local
+from envhub.cli.eval_local import run_local
 from envhub.cli.eval_summary import page, print_summary
-from envhub.cli.references import parse
+from envhub.cli.install import active_python
+from envhub.cli.local_evaluations import LocalOptions, local_evaluations
+from envhub.cli.references import model_reference, parse
 from envhub.cli.session import JsonFlag, Session, current
-from envhub.errors import UsageError
+from envhub.errors import NotFound, UsageError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationView
 from envhub.protocol.packages import Visibility
@@ -27,7 +29,7 @@ def run(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(help="owner/name[@version], or FILE.toml of eval tables.")],
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="owner/name of a model; see `hub model list`.")
+        str | None, typer.Option("--model", "-m", help="owner/name, or name for your own; see `hub model list`.")
     ] = None,
     num_examples: Annotated[int | None, typer.Option("--num-examples", "-n", help="-1 for all (default 5).")] = None,
     rollouts: Annotated[int | None, typer.Option("--rollouts-per-example", "-r", help="Default 3.")] = None,
@@ -54,7 +56,7 @@ def run(
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[
-        bool, typer.Option("--local", help="Run ./environments/NAME here, with your interpreter.")
+        bool, typer.Option("--local", help="Run ./environments/NAME (or what is installed) here.")
     ] = False,
     base_url: Annotated[str | None, typer.Option("--base-url", "-b", help="Local: another endpoint.")] = None,
     api_key_var: Annotated[str | None, typer.Option("--api-key-var", "-k", help="Local: its key's variable.")] = None,
@@ -75,26 +77,18 @@ def run(
     }  # fmt: skip
     fields = {key: value for key, value in given.items() if value is not None}
     if local:
-        options = LocalOptions(base_url, api_key_var, python, skip_upload)
-        run_local(session, local_configurations(session, target, fields), options)
+        interpreter = python or active_python(session) or sys.executable
+        options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload)
+        _need_model(target, fields)
+        run_local(session, local_evaluations(session, target, fields, options))
         return
     if base_url or api_key_var or skip_upload or python:
         raise UsageError("--base-url, --api-key-var, --skip-upload and --python belong to --local")
     start_all(session, configurations(session, target, fields), wait=wait)
 
 
-def local_configurations(session: Session, target: str, fields: JsonObject) -> list[EvaluationConfig]:
-    """As `configurations`, of packages on this machine: no hub is asked. Raises UsageError."""
-    if target.endswith(".toml"):
-        return [
-            _validated(merge(config.model_dump(), fields)) for config in read_eval_file(Path(target), fields).configs
-        ]
-    _need_model(fields)
-    return [_validated({**package_defaults(target), **fields})]
-
-
-def _need_model(fields: JsonObject) -> None:
-    if "model" not in fields:
+def _need_model(target: str, fields: JsonObject) -> None:
+    if "model" not in fields and not target.endswith(".toml"):
         raise UsageError("which model?", hint="Give -m owner/model; `hub model list` shows them.")
 
 
@@ -104,34 +98,42 @@ def configurations(session: Session, target: str, fields: JsonObject) -> list[Ev
         found = read_eval_file(Path(target), fields)
         if found.ignored:
             session.note(f"note: without effect here: {', '.join(found.ignored)}")
-        return [
-            _validated({**merge(config.model_dump(), fields), "environment": str(parse(session, config.environment))})
-            for config in found.configs
-        ]
-    _need_model(fields)
+        return [_named(session, validated(merge(config.model_dump(), fields))) for config in found.configs]
+    _need_model(target, fields)
     reference = parse(session, target)
     defaults = session.hub.environments.version(reference.environment, reference.version_or_latest).eval_defaults
     own = {key: defaults[key] for key in ("num_examples", "rollouts_per_example") if isinstance(defaults.get(key), int)}
-    return [_validated({**own, **fields, "environment": str(reference)})]
+    return [_named(session, validated({**own, **fields, "environment": str(reference)}))]
 
 
-def _validated(fields: JsonObject) -> EvaluationConfig:
-    try:
-        return EvaluationConfig.model_validate(fields)
-    except ValidationError as error:
-        problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
-        raise UsageError("wrong values", fields=problems) from error
+def _named(session: Session, config: EvaluationConfig) -> EvaluationConfig:
+    """Environment and models by their full names: a bare one is the caller's own."""
+    judges = {name: model_reference(session, model) for name, model in config.judges.items()}
+    environment, model = str(parse(session, config.environment)), model_reference(session, config.model)
+    return config.model_copy(update={"environment": environment, "model": model, "judges": judges})
 
 
 def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bool) -> None:
     """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed."""
-    started = [session.hub.evaluations.create(config) for config in configs]
+    started = [_start(session, config) for config in configs]
     for view in started:
         session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
     ended = [follow(session, view) for view in started] if wait else started
     session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
     if wait and any(view.state is not RunState.SUCCEEDED for view in ended):
         raise typer.Exit(1)
+
+
+def _start(session: Session, config: EvaluationConfig) -> EvaluationView:
+    """Queue one. An unknown model comes with the command that registers it."""
+    try:
+        return session.hub.evaluations.create(config)
+    except NotFound as error:
+        if error.code == "model_not_found" and config.model in error.message:
+            owner, _, name = config.model.rpartition("/")
+            there = "" if owner == session.me else f" -m {config.model}"
+            error.hint += f"; `hub model add {name.lower()} --base-url URL{there}` registers an endpoint"
+        raise
 
 
 def _print_all(session: Session, views: Sequence[EvaluationView], *, done: bool) -> None:

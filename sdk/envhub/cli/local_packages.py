@@ -1,10 +1,36 @@
-"""Finds the package directory that a command means: a path, or the name of one under ./environments."""
+"""Finds the package that a command means: a path, the name of one under ./environments, or one that is installed."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.errors import UsageError
+from envhub.packaging.project import read_project
+from envhub.protocol.base import JsonObject
+
+# The current directory is not looked at: a folder of that name would be taken for the module.
+_IS_INSTALLED = """
+import importlib.util, sys
+sys.path.pop(0)
+found = importlib.util.find_spec(sys.argv[1])
+sys.exit(found is None or found.origin is None)
+"""
+
+
+@dataclass(frozen=True)
+class LocalPackage:
+    """What can be loaded here: `directory` of a source tree, None for what the interpreter has installed.
+
+    reference: the environment that it belongs to on the hub; defaults: its [tool.verifiers.eval].
+    """
+
+    name: str
+    reference: str
+    directory: Path | None = None
+    defaults: JsonObject = field(default_factory=dict)
 
 
 def find_package(given: str | None) -> Path:
@@ -13,12 +39,51 @@ def find_package(given: str | None) -> Path:
         if Path("pyproject.toml").is_file():
             return Path.cwd()
         raise UsageError("no package here", hint="Give a path, or the name of a directory under ./environments.")
-    candidates = [Path("environments") / name for name in spellings(given)] if "/" not in given else []
-    for candidate in [Path(given), *candidates]:
-        if (candidate / "pyproject.toml").is_file():
-            return candidate
-    looked = ", ".join(str(path) for path in [Path(given), *candidates])
-    raise UsageError(f"no package directory {given!r} (looked at {looked})", hint="Make one with `hub init NAME`.")
+    found = _directory(given)
+    if found is None:
+        looked = ", ".join(str(path) for path in _candidates(given))
+        raise UsageError(f"no package directory {given!r} (looked at {looked})", hint="Make one with `hub init NAME`.")
+    return found
+
+
+def find_local(target: str, python: str) -> LocalPackage:
+    """A source tree, or what `hub install` has put into `python`. Raises UsageError."""
+    if shutil.which(python) is None:
+        raise UsageError(f"there is no interpreter {python}")
+    given = target.partition("@")[0]
+    owner, _, name = given.rpartition("/")
+    if (directory := _directory(given)) is not None:
+        return _of_directory(directory, "")
+    if (directory := _directory(name)) is not None:
+        return _of_directory(directory, owner)
+    slug = name.lower().replace("_", "-")
+    if _is_installed(slug, python):
+        return LocalPackage(slug, f"{owner}/{slug}" if owner else slug)
+    hub_name = given if owner else f"OWNER/{name}"
+    raise UsageError(
+        f"no package directory is called {name!r}, and it is not installed for {python}",
+        hint=f"`hub pull {hub_name}` fetches its source, `hub install {hub_name}` installs it, `hub init` makes one.",
+    )
+
+
+def _of_directory(directory: Path, owner: str) -> LocalPackage:
+    project = read_project(directory)
+    table = project.pyproject.get("tool", {}).get("verifiers", {}).get("eval", {})
+    numbers = {key: table[key] for key in ("num_examples", "rollouts_per_example") if isinstance(table.get(key), int)}
+    return LocalPackage(project.name, f"{owner}/{project.name}" if owner else project.name, directory, numbers)
+
+
+def _is_installed(name: str, python: str) -> bool:
+    command = [python, "-c", _IS_INSTALLED, name.replace("-", "_")]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _directory(given: str) -> Path | None:
+    return next((path for path in _candidates(given) if (path / "pyproject.toml").is_file()), None)
+
+
+def _candidates(given: str) -> list[Path]:
+    return [Path(given), *(Path("environments") / name for name in spellings(given) if "/" not in given)]
 
 
 def spellings(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Names as people type them: `owner/name`, `owner/name@1.2.0`, or `name` for one's own."""
+"""Names as people type them: `owner/name`, `owner/name@1.2.0`, or `name` for one's own; models likewise."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Reference:
 
     def __str__(self) -> str:
         return f"{self.environment}@{self.version}" if self.version else self.environment
+
+
+def model_reference(session: Session, text: str) -> str:
+    """`owner/name` of a model; a bare name is the caller's own."""
+    return text if "/" in text else f"{session.me}/{text}"
 
 
 def parse(session: Session, text: str, *, need_version: bool = False) -> Reference:

@@ -17,7 +17,8 @@ from envhub.protocol.packages import Generation
 from envhub.protocol.runner import Described, Hello, Policy, SplitInfo
 
 from hub.evals.models import RolloutIndex
-from tests.envhub.cli.conftest import Cli
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_user
 from tests.factories.packages import write_package
 
 POLICY = Policy(base_url="http://127.0.0.1:1/v1", model="m")
@@ -123,3 +124,16 @@ def test_results_are_kept_when_the_environment_is_not_on_the_hub(cli: Cli, pytho
     result = cli("eval", "run", "tiny-env", *arguments)
     assert "hub push tiny-env" in result.stderr
     assert Path("outputs/evals/tiny-env/results.jsonl").exists()
+
+
+@pytest.mark.verifiers
+def test_an_installed_environment_is_evaluated_and_uploaded_to_its_owner(
+    cli: Cli, python: str, endpoint: str, make_cli: MakeCli
+) -> None:
+    write_package(Path("elsewhere"))
+    cli("push", "elsewhere/tiny_env", "--visibility", "public", "--no-wait")
+    bob = make_cli(make_user("bob"))
+    bob("install", "alice/tiny-env", "--python", python)
+    arguments = ("--local", "-m", "m", "-n", "1", "-r", "1", "-b", endpoint, "--python", python, "--name", "mine")
+    view = bob.json("eval", "run", "alice/tiny-env", *arguments)["evaluation"]
+    assert (view["environment"], view["owner"], view["name"]) == ("alice/tiny-env", "bob", "mine")

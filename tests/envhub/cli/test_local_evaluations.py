@@ -1,0 +1,114 @@
+"""What `hub eval run --local` makes of its command line, before anything runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from envhub.cli.eval_files import Endpoint
+from envhub.cli.local_evaluations import LocalEvaluation, LocalOptions, local_evaluations, policy_of
+from envhub.cli.local_packages import find_local
+from envhub.cli.session import Session
+from envhub.errors import UsageError
+from envhub.protocol.base import JsonObject
+
+from tests.factories.packages import write_package
+
+FLAGS: JsonObject = {"model": "m"}
+FILE = """
+api_base_url = "https://models.example/v1/"
+api_key_var = "THEIR_KEY"
+save_results = true
+[[eval]]
+env_id = "tiny-env"
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """No login, one key, ./environments/tiny-env and eval.toml."""
+    monkeypatch.chdir(tmp_path)
+    write_package(Path("environments"))
+    Path("eval.toml").write_text(FILE)
+    return Session(environ={"THEIR_KEY": "sk-1", "MINE": "sk-2"}, config_file=tmp_path / "none.toml")
+
+
+def one(session: Session, target: str, endpoint: Endpoint = Endpoint(), **fields: object) -> LocalEvaluation:  # noqa: B008
+    options = LocalOptions(sys.executable, endpoint)
+    (found,) = local_evaluations(session, target, {**FLAGS, **fields}, options)
+    return found
+
+
+def test_a_files_endpoint_is_called_and_what_has_no_effect_is_told(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = policy_of(session, one(session, "eval.toml"))
+    assert (policy.base_url, policy.api_key) == ("https://models.example/v1", "sk-1")
+    assert "without effect with --local: save_results\n" in capsys.readouterr().err
+
+
+def test_a_flags_address_does_not_get_the_files_key(session: Session) -> None:
+    policy = policy_of(session, one(session, "eval.toml", Endpoint("http://127.0.0.1:1/v1")))
+    assert (policy.base_url, policy.api_key) == ("http://127.0.0.1:1/v1", "none")
+    other = policy_of(session, one(session, "eval.toml", Endpoint(None, "MINE")))
+    assert (other.base_url, other.api_key) == ("https://models.example/v1", "sk-2")
+
+
+def test_a_key_needs_an_address_and_a_value(session: Session) -> None:
+    with pytest.raises(UsageError, match="which address"):
+        policy_of(session, one(session, "tiny-env", Endpoint(None, "MINE")))
+    with pytest.raises(UsageError, match="NOT_SET is not set"):
+        policy_of(session, one(session, "tiny-env", Endpoint("http://127.0.0.1:1/v1", "NOT_SET")))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "flag"),
+    [
+        ("judges", {"gpt": "hub/tiny"}, "--judge"),
+        ("secrets", ["KEY"], "--secret"),
+        ("allow_hosts", ["a.example:443"], "--allow-host"),
+    ],
+)
+def test_what_only_the_hub_can_do_is_refused_by_name(session: Session, field: str, value: object, flag: str) -> None:
+    for target in ("tiny-env", "eval.toml"):
+        with pytest.raises(UsageError, match=flag):
+            one(session, target, **{field: value})
+
+
+def test_a_directory_is_found_by_name_by_path_and_under_its_owners_name(session: Session) -> None:
+    for target, reference in [
+        ("tiny-env", "tiny-env"),
+        ("tiny_env", "tiny-env"),
+        ("environments/tiny_env", "tiny-env"),
+        ("bob/tiny-env@1.0", "bob/tiny-env"),
+    ]:
+        found = one(session, target).package
+        assert found.directory is not None
+        assert (found.name, found.reference) == ("tiny-env", reference)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter into which a module called installed_env is installed."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "installed_env.py").write_text("raise SystemExit('looking must not import it')\n")
+    return str(folder / "bin" / "python")
+
+
+def test_what_is_installed_is_found_by_its_name(session: Session, python: str) -> None:
+    for target, reference in [("installed-env", "installed-env"), ("bob/installed-env", "bob/installed-env")]:
+        found = find_local(target, python)
+        assert (found.name, found.reference, found.directory) == ("installed-env", reference, None)
+
+
+def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session, python: str) -> None:
+    Path("only_a_folder").mkdir()
+    with pytest.raises(UsageError) as raised:
+        find_local("bob/only-a-folder", python)
+    assert "`hub pull bob/only-a-folder`" in raised.value.hint
+    with pytest.raises(UsageError, match="no interpreter"):
+        find_local("tiny-env", "/nowhere/python")
