@@ -1,4 +1,4 @@
-"""`hub data list|add|refresh|remove`: data sets (and models) that environments load in their boxes, kept by the hub."""
+"""`hub data list|add|refresh|delete`: data sets (and models) that environments load in their boxes, kept by the hub."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.progress import transfer
 from envhub.cli.session import JsonFlag, current
 from envhub.errors import UsageError
@@ -51,8 +52,9 @@ def refresh(ctx: typer.Context, name: Name, kind: Kind = "dataset", json: JsonFl
     session.show(view, lambda: session.out.print(f"{view.repository} is at {view.revision[:10]}"))
 
 
-def remove(ctx: typer.Context, name: Name, kind: Kind = "dataset", json: JsonFlag = False) -> None:
-    """Forget a data set or model."""
+def delete(ctx: typer.Context, name: Name, kind: Kind = "dataset", yes: Yes = False, json: JsonFlag = False) -> None:
+    """Delete a data set or model from the hub's keeping."""
     session = current(ctx)
-    session.hub.data.remove(kind, name)
-    session.show({"removed": name}, lambda: session.out.print(f"{name} is removed"))
+    ask_to_delete(f"{kind} {name}", yes=yes)
+    session.hub.data.delete(kind, name)
+    session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))

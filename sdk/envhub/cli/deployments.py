@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
+from envhub.cli.references import model_reference
 from envhub.cli.session import JsonFlag, current
 from envhub.errors import UsageError
 from envhub.protocol.deployments import DeploymentRequest, DeploymentView
@@ -21,8 +23,7 @@ def create(
 ) -> None:
     """Serve a model or an adapter behind the hub's OpenAI-compatible address."""
     session = current(ctx)
-    reference = model if "/" in model else f"{session.me}/{model}"
-    request = DeploymentRequest(model=reference, idle_seconds=idle, engine=engine)
+    request = DeploymentRequest(model=model_reference(session, model), idle_seconds=idle, engine=engine)
     view = session.hub.deployments.create(request)
     session.show(view, lambda: session.out.print(
         f"{view.model}: {deployment_state(view)}\ncall it: {session.hub.url}/inference/v1 with model {view.model}",
@@ -48,15 +49,17 @@ def list_deployments(
 def delete(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="The deployment's id, or its model.")],
+    yes: Yes = False,
     json: JsonFlag = False,
 ) -> None:
-    """Stop serving a model."""
+    """Stop serving a model; the model stays."""
     session = current(ctx)
     found = [item for item in session.hub.deployments.list() if name in {item.id, item.model, item.model.split("/")[1]}]
     exact = [item for item in found if name in {item.id, item.model}] or found
     if len(exact) != 1:
         problem = "several deployments are" if exact else "no deployment is"
         raise UsageError(f"{problem} called {name!r}", hint="`hub deploy list` shows them.")
+    ask_to_delete(f"the deployment of {exact[0].model}", yes=yes)
     session.hub.deployments.delete(exact[0].id)
     session.show({"deleted": exact[0].id}, lambda: session.out.print(f"{exact[0].model} is served no more"))
 

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.references import parse
 from envhub.cli.session import JsonFlag, Session, current, printable
 from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, VersionView, Visibility, YankRequest
 
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def list_environments(
@@ -121,8 +121,7 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False, json: JsonFlag = Fa
     """Delete a version (owner/name@version) or a whole environment."""
     session = current(ctx)
     reference = parse(session, name)
-    if not yes:
-        typer.confirm(f"Delete {reference}?", abort=True, err=True)
+    ask_to_delete(str(reference), yes=yes)
     if reference.version:
         session.hub.environments.delete_version(reference.environment, reference.version)
     else:

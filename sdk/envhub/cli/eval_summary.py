@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.cli.session import Session
-from envhub.protocol.evals import EvaluationSummary, EvaluationView
+from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView
 
 
 def print_summary(session: Session, view: EvaluationView) -> None:
@@ -12,7 +12,7 @@ def print_summary(session: Session, view: EvaluationView) -> None:
     environment = f"{view.environment}@{view.version}" if view.version else view.environment
     session.fields({
         "evaluation": view.id, "environment": environment,
-        "model": view.model, "source": view.source, "state": view.state, "reward": score(summary),
+        "model": view.model, "source": origin(view), "state": view.state, "reward": score(summary),
         "coverage": coverage(summary), "pass@k": pass_at_k(summary), "tokens": tokens(summary),
     })  # fmt: skip
     if summary.metrics:
@@ -23,6 +23,11 @@ def print_summary(session: Session, view: EvaluationView) -> None:
 def page(session: Session, view: EvaluationView) -> str:
     """Where people look at it."""
     return f"{session.hub.url}/evaluations/{view.id}"
+
+
+def origin(view: EvaluationView) -> str:
+    """`hosted`, or `self-reported` as its page says."""
+    return "self-reported" if view.source is EvaluationSource.PUSHED else str(view.source)
 
 
 def score(summary: EvaluationSummary) -> str:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.conversation import print_rollout
 from envhub.cli.eval_follow import follow
-from envhub.cli.eval_summary import coverage, print_summary, score
+from envhub.cli.eval_summary import coverage, origin, print_summary, score
 from envhub.cli.ids import id_of
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
@@ -33,7 +34,7 @@ def list_evaluations(
     session = current(ctx)
     found = list(islice(session.hub.evaluations.list(environment=environment, model=model, owner=owner), limit))
     rows = [(item.id, item.environment, item.model, item.state, score(item.summary), coverage(item.summary),
-             item.source, item.created_at) for item in found]  # fmt: skip
+             origin(item), item.created_at) for item in found]  # fmt: skip
     columns = ("id", "environment", "model", "state", "reward", "coverage", "source", "created")
     session.show(found, lambda: session.table(columns, rows, "no evaluations"))
 
@@ -113,12 +114,11 @@ def resume(
 def delete(
     ctx: typer.Context,
     evaluation_id: EvaluationId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: JsonFlag = False,
 ) -> None:
     """Delete an evaluation and its rollouts."""
     session = current(ctx)
-    if not yes:
-        typer.confirm(f"Delete evaluation {evaluation_id}?", abort=True, err=True)
+    ask_to_delete(f"evaluation {evaluation_id}", yes=yes)
     session.hub.evaluations.delete(evaluation_id)
     session.show({"deleted": evaluation_id}, lambda: session.out.print("deleted"))

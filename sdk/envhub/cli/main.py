@@ -86,7 +86,7 @@ COMMANDS: Table = {
         "list": "models:list_models",
         "add": "models:add",
         "show": "models:show",
-        "remove": "models:remove",
+        "delete": "models:delete",
         "test": "models:call_once",
         "import": "models:import_endpoints",
         "import-dir": "models:import_directory",
@@ -102,7 +102,7 @@ COMMANDS: Table = {
         "list": "data:list_data",
         "add": "data:add",
         "refresh": "data:refresh",
-        "remove": "data:remove",
+        "delete": "data:delete",
     },
     "worker": {
         "": "Workers, for administrators.",

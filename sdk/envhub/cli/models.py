@@ -1,4 +1,4 @@
-"""`hub model list|add|show|remove|test|import|import-dir`."""
+"""`hub model list|add|show|delete|test|import|import-dir`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.progress import transfer
+from envhub.cli.references import model_reference
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.client.endpoints import read_endpoints
 from envhub.errors import EnvhubError, UsageError
@@ -21,10 +23,6 @@ Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own
 SeenBy = Annotated[
     Visibility | None, typer.Option("--visibility", help="Who may call it (default: as it is; a new one is private).")
 ]
-
-
-def _full(session: Session, reference: str) -> str:
-    return reference if "/" in reference else f"{session.me}/{reference}"
 
 
 def list_models(ctx: typer.Context, limit: Annotated[int, typer.Option(min=1)] = 100, json: JsonFlag = False) -> None:
@@ -85,7 +83,7 @@ def _headers(given: list[str]) -> dict[str, str]:
 def show(ctx: typer.Context, name: Reference, json: JsonFlag = False) -> None:
     """Show a model and its endpoints (without keys)."""
     session = current(ctx)
-    view = session.hub.models.get(_full(session, name))
+    view = session.hub.models.get(model_reference(session, name))
     session.show(view, lambda: _print_model(session, view))
 
 
@@ -99,17 +97,19 @@ def _print_model(session: Session, view: ModelView) -> None:
         session.table(("kind", "address", "model there", ""), rows)
 
 
-def remove(ctx: typer.Context, name: Reference, json: JsonFlag = False) -> None:
-    """Remove a model."""
+def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag = False) -> None:
+    """Delete a model."""
     session = current(ctx)
-    session.hub.models.delete(_full(session, name))
-    session.show({"removed": name}, lambda: session.out.print(f"removed {name}"))
+    reference = model_reference(session, name)
+    ask_to_delete(f"model {reference}", yes=yes)
+    session.hub.models.delete(reference)
+    session.show({"deleted": reference}, lambda: session.out.print(f"deleted {reference}"))
 
 
 def call_once(ctx: typer.Context, name: Reference, json: JsonFlag = False) -> None:
     """Call every endpoint of a model once; exit 1 when one fails."""
     session = current(ctx)
-    outcome = session.hub.models.test(_full(session, name))
+    outcome = session.hub.models.test(model_reference(session, name))
     session.show(outcome, lambda: _print_test(session, outcome))
     if not outcome.ok:
         raise typer.Exit(1)
@@ -156,6 +156,6 @@ def import_directory(
     total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     with transfer(session, "uploading", total) as moved:
         view = session.hub.models.put_directory(
-            _full(session, name), directory, engine=engine, visibility=visibility, progress=moved
+            model_reference(session, name), directory, engine=engine, visibility=visibility, progress=moved
         )
     session.show(view, lambda: session.out.print(f"imported {view.owner}/{view.name}"))

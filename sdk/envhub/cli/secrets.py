@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.session import JsonFlag, current
 from envhub.errors import UsageError
 from envhub.protocol.secrets import SecretRequest
@@ -33,11 +34,12 @@ def set_secret(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFl
     session.show(view, lambda: session.out.print(f"{name} is set"))
 
 
-def delete(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFlag = False) -> None:
-    """Forget a secret."""
+def delete(ctx: typer.Context, name: Name, owner: Owner = None, yes: Yes = False, json: JsonFlag = False) -> None:
+    """Delete a secret."""
     session = current(ctx)
+    ask_to_delete(f"secret {name}", yes=yes)
     session.hub.secrets.delete(owner or session.me, name)
-    session.show({"deleted": name}, lambda: session.out.print(f"{name} is deleted"))
+    session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))
 
 
 def _ask(name: str) -> str:

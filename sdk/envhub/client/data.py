@@ -36,6 +36,6 @@ class Data:
         """Pin what the operator's endpoint has now."""
         return self._hub.post(f"/data/{kind}/{repository}/refresh", None, DataView)
 
-    def remove(self, kind: DataKind, repository: str) -> None:
+    def delete(self, kind: DataKind, repository: str) -> None:
         """Forget a repository."""
         self._hub.delete(f"/data/{kind}/{repository}")

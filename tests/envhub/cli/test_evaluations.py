@@ -27,7 +27,10 @@ def test_saved_results_are_pushed_with_their_statistics(cli: Cli, pushed: str) -
     assert (view["state"], view["source"], view["environment"]) == ("succeeded", "pushed", "alice/tiny-env")
     assert view["summary"]["scored"] == 6
     assert view["summary"]["reward"]["mean"] == pytest.approx(1 / 3)
-    assert "0.3333" in cli("eval", "show", pushed).stdout
+    shown = cli("eval", "show", pushed).stdout
+    assert "0.3333" in shown
+    assert "self-reported" in shown
+    assert "self-reported" in cli("eval", "list").stdout
 
 
 def test_the_same_results_again_are_no_duplicates(cli: Cli, pushed: str) -> None:
@@ -71,7 +74,7 @@ def test_a_torn_file_is_pushed_with_a_warning(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_pull_writes_what_verifiers_writes(cli: Cli, pushed: str) -> None:
-    found = cli.json("eval", "pull", pushed, "out")
+    found = cli.json("eval", "pull", f"http://127.0.0.1:8000/evaluations/{pushed}", "out")
     assert found["rollouts"] == 6
     rows = [json.loads(line) for line in Path("out/results.jsonl").read_text().splitlines()]
     original = [json.loads(line) for line in (SAVED / "results-0.1.14/results.jsonl").read_text().splitlines()]
@@ -89,7 +92,7 @@ def test_rollouts_are_listed_filtered_and_shown(cli: Cli, pushed: str) -> None:
 def test_exports_are_written_by_file_name(cli: Cli, pushed: str) -> None:
     cli("eval", "export", pushed, "all.jsonl", "--min-reward", "0.5")
     assert len(Path("all.jsonl").read_text().splitlines()) == 2
-    cli("eval", "export", pushed, "all.parquet")
+    cli("eval", "export", f"/evaluations/{pushed}", "all.parquet")
     assert Path("all.parquet").read_bytes()[:4] == b"PAR1"
 
 
@@ -139,6 +142,27 @@ def test_a_sampling_key_that_is_given_twice_is_named(cli: Cli) -> None:
     refused = cli("eval", "run", "tiny-env", "-m", "m", "-t", "7", "-S", '{"max_tokens": 8}', code=2).stderr
     assert "max_tokens" in refused
     assert "--max-tokens" in refused
+
+
+def test_a_bare_model_is_the_callers_own(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    view = cli.json("eval", "run", "tiny-env", "-m", "stub", "--judge", "gpt=stub", "--no-wait")
+    assert (view["model"], view["config"]["judges"]) == ("alice/stub", {"gpt": "alice/stub"})
+
+
+@pytest.mark.parametrize(
+    ("model", "command"),
+    [
+        ("openai/gpt-5-nano", "`hub model add gpt-5-nano --base-url URL -m openai/gpt-5-nano`"),
+        ("gpt", "`hub model add gpt --base-url URL`"),
+    ],
+)
+def test_an_unknown_model_comes_with_the_command_that_registers_it(cli: Cli, model: str, command: str) -> None:
+    create_ready_version(cli.user)
+    refused = cli("eval", "run", "tiny-env", "-m", model, "--no-wait", code=1).stderr
+    assert command in refused
+    assert "hub model list" in refused
 
 
 def test_what_is_missing_of_an_evaluation_is_queued_again(cli: Cli) -> None:

@@ -26,6 +26,11 @@ def test_help_keeps_brackets_and_whole_sentences(cli: Cli) -> None:
     assert "Push a package as a new version of its environment, and wait until it is ready." in listed
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path[-1] == "delete"], ids=" ".join)
+def test_what_deletes_can_be_told_not_to_ask(cli: Cli, path: list[str]) -> None:
+    assert "--yes" in cli(*path, "--help").stdout
+
+
 def test_an_unknown_command_and_a_missing_argument_exit_2(cli: Cli) -> None:
     cli("nope", code=2)
     cli("eval", "nope", code=2)

@@ -11,7 +11,9 @@ def test_secrets_go_in_by_standard_input_and_never_come_out(cli: Cli) -> None:
     (listed,) = cli.json("secret", "list")
     assert listed["name"] == "MY_KEY"
     assert "very-secret" not in str(listed)
-    cli("secret", "delete", "MY_KEY")
+    cli("secret", "delete", "MY_KEY", stdin="n\n", code=1)
+    assert len(cli.json("secret", "list")) == 1
+    cli("secret", "delete", "MY_KEY", "--yes")
     assert cli.json("secret", "list") == []
 
 
@@ -19,7 +21,7 @@ def test_an_empty_secret_is_refused(cli: Cli) -> None:
     cli("secret", "set", "MY_KEY", stdin="", code=2)
 
 
-def test_a_model_is_added_shown_and_removed(cli: Cli) -> None:
+def test_a_model_is_added_shown_and_deleted(cli: Cli) -> None:
     cli.environ["THEIR_KEY"] = "sk-very-secret"
     arguments = ("--base-url", "https://models.example/v1", "-m", "big", "--key-var", "THEIR_KEY", "--no-test")
     assert cli.json("model", "add", "big", *arguments)["name"] == "big"
@@ -27,7 +29,7 @@ def test_a_model_is_added_shown_and_removed(cli: Cli) -> None:
     assert "models.example" in shown
     assert "sk-very-secret" not in shown
     assert [item["name"] for item in cli.json("model", "list") if item["owner"] == "alice"] == ["big"]
-    cli("model", "remove", "alice/big")
+    cli("model", "delete", "alice/big", "--yes")
     cli("model", "show", "big", code=1)
 
 
