@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated
 
@@ -58,9 +59,11 @@ def logs(
     print_log(current(ctx), run_id, follow=follow)
 
 
-def print_log(session: Session, run_id: str, *, follow: bool) -> None:
-    """The log's text as it comes; under --json one JSON string of it all."""
-    pieces = session.hub.runs.follow_log(run_id, follow=follow)
+def print_log(
+    session: Session, run_id: str, *, follow: bool, select: Callable[[Iterator[str]], Iterator[str]] = iter
+) -> None:
+    """The log's text (what `select` lets through) as it comes; under --json one JSON string of it all."""
+    pieces = select(session.hub.runs.follow_log(run_id, follow=follow))
     if session.json:
         session.show({"run_id": run_id, "log": "".join(pieces)}, lambda: None)
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.ids import id_of
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
@@ -15,6 +17,7 @@ from envhub.cli.train_check import amount
 from envhub.cli.train_follow import sparkline
 from envhub.cli.train_summary import print_training
 from envhub.errors import UsageError
+from envhub.protocol.training_log import ALL, lines_of, processes_of
 from envhub.protocol.training_metrics import StepMetrics
 
 TrainingId = Annotated[
@@ -48,15 +51,28 @@ def show(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) ->
 def logs(
     ctx: typer.Context,
     training_id: TrainingId,
+    process: Annotated[
+        str, typer.Option(help="Only the lines of this one: run, learner, engine or an environment's name.")
+    ] = ALL,
     follow_log: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Print the log of a training run."""
     session = current(ctx)
-    run_id = session.hub.training.get(training_id).run_id
-    if run_id is None:
+    view = session.hub.training.get(training_id)
+    if view.run_id is None:
         raise UsageError(f"training run {training_id} has no log")
-    print_log(session, run_id, follow=follow_log)
+    evaluated = view.config.eval.env if view.config.eval else ()
+    labels = sorted({table.label for table in (*view.config.env, *evaluated)})
+    if process not in (known := processes_of(labels)):
+        raise UsageError(f"no process is called {process!r}", hint=f"Give one of {', '.join(known)}.")
+
+    def select(pieces: Iterator[str]) -> Iterator[str]:
+        if process == ALL:
+            return pieces
+        return (f"{line.text}\n" for line in lines_of(pieces, labels) if line.process == process)
+
+    print_log(session, view.run_id, follow=follow_log, select=select)
 
 
 def metrics(
@@ -121,12 +137,11 @@ def export(
 def delete(
     ctx: typer.Context,
     training_id: TrainingId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: JsonFlag = False,
 ) -> None:
     """Delete a run with its metrics, rollouts and checkpoints; models that it made stay."""
     session = current(ctx)
-    if not yes:
-        typer.confirm(f"Delete training run {training_id}?", abort=True, err=True)
+    ask_to_delete(f"training run {training_id}", yes=yes)
     session.hub.training.delete(training_id)
     session.show({"deleted": training_id}, lambda: session.out.print("deleted"))

@@ -13,7 +13,7 @@ from envhub.protocol.training import EvaluationReport
 from envhub.protocol.training_metrics import EvaluationPoint
 
 from hub.runs.models import Run
-from hub.runs.services import end_attempt
+from hub.runs.services import append_log, end_attempt
 from hub.training.models import TrainingRun
 from tests.envhub.cli.conftest import Cli
 from tests.factories.accounts import make_user
@@ -84,6 +84,15 @@ def test_the_course_of_a_run_is_printed(trainer: Cli, training: TrainingRun) -> 
     assert "alice/sort" in trainer("train", "show", key).stdout
 
 
+def test_the_log_is_printed_whole_or_of_one_process(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    append_log(run=Run.objects.get(pk=training.run_id), offset=0, text="learner: a\nstep 1\ntiny-env: b\n")
+    assert trainer("train", "logs", key).stdout == "learner: a\nstep 1\ntiny-env: b\n"
+    assert trainer("train", "logs", key, "--process", "tiny-env").stdout == "b\n"
+    assert trainer.json("train", "logs", key, "--process", "run")["log"] == "step 1\n"
+    assert "learner, engine, tiny-env" in trainer("train", "logs", key, "--process", "b", code=2).stderr
+
+
 def test_exports_hold_metrics_and_rollouts(trainer: Cli, training: TrainingRun) -> None:
     key = str(training.pk)
     trainer("train", "export", key, "-o", "m.jsonl")
@@ -118,7 +127,7 @@ def test_an_adapter_is_listed_deployed_and_evaluated_by_name(trainer: Cli, train
     assert "no serve worker is online" in trainer("deploy", "create", "sort").stdout
     assert [item["base"] for item in trainer.json("deploy", "list")] == ["alice/base"]
     trainer("eval", "run", "alice/tiny-env", "-m", "alice/sort", "--no-wait")
-    trainer("deploy", "delete", "sort")
+    trainer("deploy", "delete", "sort", "--yes")
     assert trainer.json("deploy", "list") == []
 
 
