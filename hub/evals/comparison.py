@@ -5,6 +5,8 @@ d_g = (mean reward of B on example g) - (mean reward of A on g) for the G exampl
     difference = mean of d_g        se = s(d) / sqrt(G)
 The examples are the clusters; what makes an example hard for both drops out, so this error is the smaller one.
 An example counts only if it is the same row in both (its hash), wherever its number agrees.
+Differences that are all equal have the error 0 (two examples that went from reward 0 to 1), which says nothing of the
+next example. A two-sided sign test decides then: 2 * 0.5^G below 0.05, so from 6 examples on.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from hub.evals.statistics import Aggregate, Cell, ExampleTally
 
 _Z = 1.959964  # of a two-sided interval of 95 %
 SAME = 1e-9
+_CHANCE = 0.05  # of a sign test
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,10 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.std_error is not None and (self.low > SAME or self.high < -SAME)
+        """Whether the interval leaves out 0; of equal differences, whether there are enough for a sign test."""
+        if self.std_error is None or not (self.low > SAME or self.high < -SAME):
+            return False
+        return self.std_error > SAME or 2 * 0.5**self.count < _CHANCE
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,22 @@ def test_the_error_is_that_of_the_paired_differences() -> None:
 
 
 def test_what_is_hard_for_both_does_not_count_as_noise() -> None:
-    found = compare(_means(0.0, 0.5, 0.9), _means(0.1, 0.6, 1.0)).reward
+    found = compare(_means(0.0, 0.5, 0.9), _means(0.1, 0.61, 0.99)).reward
     assert found is not None
-    assert found.std_error == pytest.approx(0.0, abs=1e-9)
+    assert found.std_error == pytest.approx(0.01 / math.sqrt(3))
     assert found.is_clear
+
+
+@pytest.mark.parametrize(("examples", "clear"), [(2, False), (5, False), (6, True)])  # 2 * 0.5^6 = 0.03
+def test_equal_differences_are_clear_when_a_sign_test_says_so(examples: int, clear: bool) -> None:
+    for before, after in ((0.0, 1.0), (0.1, 0.4), (1.0, 0.0)):
+        found = difference("reward", [(before, after)] * examples)
+        assert found.std_error == pytest.approx(0.0, abs=1e-9)
+        assert found.is_clear is clear
+
+
+def test_examples_without_any_difference_are_never_clear() -> None:
+    assert not difference("reward", [(0.5, 0.5)] * 100).is_clear
 
 
 def test_one_example_has_no_error() -> None:
@@ -68,7 +80,7 @@ def test_the_spread_is_symmetric_and_loses_no_example() -> None:
 
 
 def test_bars_begin_at_nought_and_counts_get_none() -> None:
-    up, calls = arrows([difference("up", [(0.0, 0.5), (0.0, 0.5)]), difference("calls", [(1.0, 9.0), (2.0, 9.0)])])
+    up, calls = arrows([difference("up", [(0.0, 0.5)] * 6), difference("calls", [(1.0, 9.0), (2.0, 9.0)])])
     assert (up.x, up.fits, up.tone) == (50.0, True, "good")
     assert calls.fits is False
 
