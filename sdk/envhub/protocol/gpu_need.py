@@ -2,7 +2,7 @@
 
 Learner and engine share one GPU in turns unless the file asks for more: the learner keeps weights and optimiser there,
 the engine's weights and cache leave it while the learner works. Formulas of the learner are workers.training's memory
-plan with every layer recomputed, which the worker falls back to when memory is short.
+plan with every layer recomputed, which the worker falls back to when memory is short, unless the file forbids it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RESERVE = 2 * GB  # a process's CUDA context, kernels, graphs and fragmentation
 LEAST_ROLLOUTS = 8  # that the engine's cache must hold at full length, if so many are ever in flight
 VERSIONS = 4  # of an adapter, in the engine at once
 BF16, FP32, ADAMW = 2, 4, 12  # bytes of a weight; of its master copy's gradient and two moments
+BYTES = {"float32": FP32, "bfloat16": BF16}
 
 
 class BadWish(ValueError):
@@ -77,30 +78,44 @@ def split_of(trainer: TrainerTable, engine: Engine) -> Split:
 
 
 def gpu_sizes(config: TrainingConfig, shape: ModelShape) -> GpuSizes:
-    """What the parts of the run weigh on GPUs: the learner in bf16 with fp32 masters."""
+    """What the parts of the run weigh on GPUs: the learner in bf16 with fp32 masters, or all in fp32 if so asked."""
     trainer = config.trainer
     full = trainer.mode is TrainingMode.FULL
     trained = shape.parameters if full else shape.lora_parameters(trainer.rank, trainer.target_modules)
-    head_gradient = shape.vocabulary * shape.hidden * FP32 if full else 0
     counts = estimate(config, None)
     budget = trainer.token_budget or max(counts.longest_sample, 8192)
-    token = BF16 * (shape.layers + 3) * shape.hidden + 2 * FP32 * shape.hidden + _layer(shape)
-    width = FP32 if trainer.dtype == "float32" or shape.parameters < SMALL else BF16
-    adapters = 0 if full else VERSIONS * trained * width
+    width = BYTES[trainer.dtype or "bfloat16"]
+    served = BYTES[trainer.dtype or ("float32" if shape.parameters < SMALL else "bfloat16")]
+    adapters = 0 if full else VERSIONS * trained * served
     rollouts = min(config.inflight, LEAST_ROLLOUTS)
+    token = _token(shape, width, kept=trainer.activation_checkpointing is False)
     return GpuSizes(
-        learner_fixed=shape.parameters * BF16 + trained * (FP32 + ADAMW) + head_gradient,
+        learner_fixed=shape.parameters * width + trained * ADAMW + _masters(shape, trained, full=full, width=width),
         learner_step=budget * token + 3 * min(budget, HEAD_CHUNK) * shape.vocabulary * FP32,
-        engine_weights=shape.parameters * width + adapters,
-        engine_cache=rollouts * counts.longest_sample * shape.kv_values * width,
+        engine_weights=shape.parameters * served + adapters,
+        engine_cache=rollouts * counts.longest_sample * shape.kv_values * served,
         heads=shape.kv_heads,
     )
 
 
-def _layer(shape: ModelShape) -> int:
-    """What one layer keeps of a token while it is run again."""
+def _masters(shape: ModelShape, trained: int, *, full: bool, width: int) -> int:
+    """fp32 copies of trained weights, and a gradient of the head beside theirs; fp32 weights are their own masters."""
+    if not full:
+        return trained * FP32
+    return 0 if width == FP32 else trained * FP32 + shape.vocabulary * shape.hidden * FP32
+
+
+def _token(shape: ModelShape, width: int, *, kept: bool) -> int:
+    """What the learner keeps of a token: all of each layer, or each layer's input and all of one that runs again."""
+    layers = shape.layers * _layer(shape, width) if kept else shape.layers * width * shape.hidden + _layer(shape, width)
+    return (3 * width + 2 * FP32) * shape.hidden + layers
+
+
+def _layer(shape: ModelShape, width: int) -> int:
+    """What one layer keeps of a token; norms and rotations work in fp32."""
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    return BF16 * (8 * shape.hidden + 4 * shape.intermediate + 6 * query + 5 * key)
+    wide, narrow = 2 * shape.hidden + query + key, 4 * (shape.hidden + shape.intermediate + query) + 3 * key
+    return FP32 * wide + width * narrow
 
 
 def shared_bytes(sizes: GpuSizes) -> int:

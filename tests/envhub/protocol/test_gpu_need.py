@@ -20,7 +20,7 @@ from envhub.protocol.gpu_need import (
 )
 from envhub.protocol.gpus import GpuNeed, in_words
 from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_shapes import shape_of_name
+from envhub.protocol.training_shapes import ModelShape, shape_of_name
 from envhub.protocol.training_trainer import TrainerTable
 from pydantic import ValidationError
 
@@ -57,6 +57,33 @@ def test_full_fine_tuning_keeps_18_bytes_a_weight_and_an_adapter_2() -> None:
     assert full.learner_fixed == shape.parameters * 18 + shape.vocabulary * shape.hidden * 4
     assert lora.learner_fixed == shape.parameters * 2 + 33_030_144 * 16
     assert lora.engine_cache == 8 * 1024 * shape.kv_values * 2
+
+
+def test_float32_weights_are_their_own_masters_and_weigh_twice_in_the_engine() -> None:
+    shape = shape_of_name("4B")
+    assert shape is not None
+    narrow = gpu_sizes(config(mode="full"), shape)
+    full, lora = (gpu_sizes(config(mode=mode, rank=16, dtype="float32"), shape) for mode in ("full", "lora"))
+    assert full.learner_fixed == shape.parameters * 16
+    assert lora.learner_fixed == shape.parameters * 4 + 33_030_144 * 16
+    assert full.engine_weights == 2 * narrow.engine_weights
+    assert narrow.learner_step < full.learner_step < 2 * narrow.learner_step
+
+
+def test_a_dtype_that_is_asked_for_is_the_small_models_too() -> None:
+    shape = ModelShape(64, 2, 4, 2, 16, 128, 128, True)
+    sizes = [gpu_sizes(config(mode="full", dtype=dtype), shape).engine_weights for dtype in (None, "bfloat16")]
+    assert sizes == [shape.parameters * 4, shape.parameters * 2]
+
+
+def test_without_activation_checkpointing_every_layer_is_kept() -> None:
+    shape = shape_of_name("4B")
+    assert shape is not None
+    query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer = 16 * shape.hidden + 8 * shape.intermediate + 12 * query + 10 * key
+    kept, again = (gpu_sizes(config(activation_checkpointing=on), shape).learner_step for on in (False, True))
+    assert kept - again == 8192 * ((shape.layers - 1) * layer - shape.layers * 2 * shape.hidden)
+    assert again == gpu_sizes(config(), shape).learner_step
 
 
 def test_what_a_gpu_must_hold_by_hand() -> None:

@@ -60,7 +60,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: 
     window: a token sees itself and the window - 1 tokens before it along its path; None: all of them.
     """
     if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        return _varlen(query, key, value, packed, scale, window)
+        return varlen(query, key, value, packed, scale, window)
     return by_segment(query, key, value, packed, scale=scale, window=window)
 
 
@@ -95,8 +95,11 @@ def _mask(queries: int, keys: int, window: int | None, device: torch.device) -> 
     return seen if window is None else seen.triu(keys - queries - window + 1)
 
 
-def _varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, window: int | None) -> Tensor:
-    """One kernel launch over all segments: [N, heads, d] with cumulative lengths; causal from the bottom right."""
+def varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, window: int | None) -> Tensor:
+    """One kernel launch over all segments: [N, heads, d] with cumulative lengths; causal from the bottom right.
+
+    torch's kernel knows by itself whether its backward has to repeat bitwise, flash-attn's has to be told.
+    """
     q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))
     if packed.key_index is not None:
         k, v = k.index_select(0, packed.key_index), v.index_select(0, packed.key_index)
@@ -104,7 +107,10 @@ def _varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: fl
     lengths = (packed.query_bounds, packed.key_bounds, packed.max_query, packed.max_key)
     output: Tensor
     if flash_attn_varlen_func is not None:
-        output = flash_attn_varlen_func(q, k, v, *lengths, softmax_scale=scale, causal=True, window_size=span)
+        repeats = torch.are_deterministic_algorithms_enabled()
+        output = flash_attn_varlen_func(
+            q, k, v, *lengths, softmax_scale=scale, causal=True, window_size=span, deterministic=repeats
+        )
     else:
         output = torch_varlen(q, k, v, lengths, scale, span)
     return output[None]

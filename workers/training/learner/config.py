@@ -73,11 +73,12 @@ class LearnerConfig(Part):
     token_budget: Count = 8192  # tokens of one micro-batch
     prefix_sharing: bool = True
     head_chunk: Count | None = None  # trained tokens whose logits exist at once; None: by device
-    recompute_layers: Annotated[int, Field(ge=0)] | None = None  # None: by the memory plan
+    recompute: bool | None = None  # every layer, or none; None: as many as the memory plan says
     memory_bytes: Count | None = None  # the learner's share of the device; None: what is free
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["float32", "bfloat16"] | None = None  # that the model computes in; None: by device
     takes_turns: bool = False  # with the engine, on one GPU
     threads: Count = 1
-    deterministic: bool = False  # on a GPU: slower kernels that repeat bitwise, where there are any; a CPU always does
+    deterministic: bool = False  # on a GPU: slower kernels that repeat bitwise, or an error; a CPU always does
     poll_seconds: Positive = 0.2

@@ -64,6 +64,13 @@ def pick_device(wanted: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+def compute_dtype(config: LearnerConfig, device: torch.device) -> torch.dtype:
+    """What the model computes in."""
+    if config.dtype is not None:
+        return torch.float32 if config.dtype == "float32" else torch.bfloat16
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
 def load_policy(base: Path, config: LearnerConfig, device: torch.device, *, dtype: torch.dtype) -> Policy:
     """Load the model in `base` and make it trainable. Raises BadModel."""
     try:

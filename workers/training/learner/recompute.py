@@ -11,7 +11,7 @@ from envhub.protocol.training_shapes import shape_of_config
 
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.head import default_chunk
-from workers.training.learner.model import Policy
+from workers.training.learner.model import Policy, compute_dtype
 from workers.training.memory_plan import MemoryPlan, Training, plan_memory
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def make_plan(base: Path, config: LearnerConfig, device: torch.device) -> Memory
     training = Training(
         rank=config.lora.rank if config.mode == "lora" else 0,
         targets=config.lora.target_modules,
-        width=2 if device.type == "cuda" else 4,
+        width=compute_dtype(config, device).itemsize,
         token_budget=config.token_budget,
         head_chunk=config.head_chunk or default_chunk(shape.vocabulary, device),
     )
@@ -44,10 +44,18 @@ def make_plan(base: Path, config: LearnerConfig, device: torch.device) -> Memory
     return plan
 
 
-def recompute_layers(policy: Policy, count: int) -> None:
-    """Let the first `count` layers keep only their input."""
+def layers_to_recompute(base: Path, config: LearnerConfig, device: torch.device) -> int | None:
+    """As configured, else as planned; None: all of them."""
+    if config.recompute is not None:
+        return None if config.recompute else 0
+    plan = make_plan(base, config, device)
+    return plan.recompute if plan else 0
+
+
+def recompute_layers(policy: Policy, count: int | None) -> None:
+    """Let the first `count` layers keep only their input; None: all of them."""
     if count == 0:
         return
     policy.model.gradient_checkpointing_enable({"use_reentrant": False})
     for number, layer in enumerate(policy.body.layers):
-        layer.gradient_checkpointing = number < count
+        layer.gradient_checkpointing = count is None or number < count

@@ -15,14 +15,14 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from workers.training.learner.config import LearnerConfig
-from workers.training.learner.model import Policy
+from workers.training.learner.model import Policy, compute_dtype
 from workers.training.learner.world import World
 
 
 def loading_dtype(config: LearnerConfig, world: World, device: torch.device) -> torch.dtype:
     """What weights are loaded as: split ones that are trained stay fp32 and are cast for each use by FSDP."""
     masters = config.mode == "full" and world.size > 1
-    return torch.bfloat16 if device.type == "cuda" and not masters else torch.float32
+    return torch.float32 if masters else compute_dtype(config, device)
 
 
 def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:

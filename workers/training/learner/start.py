@@ -11,8 +11,8 @@ from transformers.utils import logging as transformers_logging
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.follow import Follower
 from workers.training.learner.heart import Heart
-from workers.training.learner.model import Policy, load_policy, pick_device
-from workers.training.learner.recompute import make_plan, recompute_layers
+from workers.training.learner.model import Policy, compute_dtype, load_policy, pick_device
+from workers.training.learner.recompute import layers_to_recompute, recompute_layers
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype, shard
 from workers.training.learner.step import Learner
@@ -28,7 +28,7 @@ def start(run: RunDir, config: LearnerConfig) -> None:
     torch.manual_seed(config.seed)
     kind = pick_device(config.device).type
     if config.deterministic or kind == "cpu":
-        torch.use_deterministic_algorithms(True, warn_only=kind == "cuda")
+        torch.use_deterministic_algorithms(True)  # with warn_only attention's backward stays as it is
         # every buffer here is written before it is read
         deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a module with properties
     with join_world(kind) as world:
@@ -42,8 +42,8 @@ def start(run: RunDir, config: LearnerConfig) -> None:
 
 def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device) -> Policy:
     """The policy on its device, split over the world. Raises BadModel."""
-    plan = make_plan(run.base, config, device) if config.recompute_layers is None else None
+    recomputed = layers_to_recompute(run.base, config, device)  # before the model takes its memory
     policy = load_policy(run.base, config, device, dtype=loading_dtype(config, world, device))
-    recompute_layers(policy, plan.recompute if plan else config.recompute_layers or 0)
-    shard(policy, world, compute=torch.bfloat16 if device.type == "cuda" else torch.float32)
+    recompute_layers(policy, recomputed)
+    shard(policy, world, compute=compute_dtype(config, device))
     return policy

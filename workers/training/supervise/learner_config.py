@@ -46,10 +46,13 @@ def learner_config(
         max_steps=config.max_steps,
         token_budget=trainer.token_budget or max(DEFAULT_BUDGET, trainer.seq_len or 0),
         prefix_sharing=trainer.prefix_sharing,
+        recompute=trainer.activation_checkpointing,
         seed=trainer.seed,
         memory_bytes=placement.learner_memory,
         device="cuda" if placement.learner else "cpu",
+        dtype=trainer.dtype,
         takes_turns=placement.in_turns,
         threads=threads,
+        deterministic=trainer.deterministic,
         poll_seconds=0.02,
     )

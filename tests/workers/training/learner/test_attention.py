@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
 
 from tests.workers.training.learner.making import samples
+from workers.training.learner import attention
 from workers.training.learner.attention import Packed, attend, by_segment
 from workers.training.learner.batches import to_device
 from workers.training.packing.plan import PackingOptions, pack_step
@@ -45,6 +48,31 @@ def test_segments_see_their_path_and_nothing_else(share: bool, window: int | Non
     torch.testing.assert_close(
         ours_gradients, torch.autograd.grad((plain * push).sum(), (q, k, v)), rtol=1e-11, atol=1e-12
     )
+
+
+@pytest.fixture
+def may_repeat() -> Iterator[None]:
+    """Restores the process's setting."""
+    before = torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.use_deterministic_algorithms(before)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+@pytest.mark.usefixtures("may_repeat")
+def test_flash_attention_is_told_whether_it_must_repeat(repeats: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+
+    def kernel(q: Tensor, *_: object, deterministic: bool, **__: object) -> Tensor:
+        told.append(deterministic)
+        return q
+
+    monkeypatch.setattr(attention, "flash_attn_varlen_func", kernel)
+    torch.use_deterministic_algorithms(repeats)
+    ((batch,),) = pack_step(samples(), PackingOptions(budget=1000))
+    q, k, v = (torch.zeros(1, 2, batch.tokens, 8) for _ in range(3))
+    attention.varlen(q, k, v, Packed.of(batch, CPU), 1.0, None)
+    assert told == [repeats]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the varlen kernels need a GPU")

@@ -36,6 +36,19 @@ def test_each_schedule_is_known(schedule: str) -> None:
     assert made(schedule=schedule).optimiser.decay == schedule
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({}, {"deterministic": False, "dtype": None, "recompute": None}),
+     ({"deterministic": True}, {"deterministic": True}),
+     ({"activation_checkpointing": True}, {"recompute": True}),
+     ({"activation_checkpointing": False}, {"recompute": False}),
+     ({"dtype": "float32"}, {"dtype": "float32"}), ({"dtype": "bfloat16"}, {"dtype": "bfloat16"})],
+)  # fmt: skip
+def test_what_is_asked_for_reaches_the_learner(asked: dict[str, Any], told: dict[str, Any]) -> None:
+    learner = made(**asked)
+    assert {name: getattr(learner, name) for name in told} == told
+
+
 def test_a_micro_batch_holds_the_longest_sample() -> None:
     assert made(seq_len=20_000).token_budget == 20_000
 

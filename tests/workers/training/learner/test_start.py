@@ -1,0 +1,62 @@
+"""What the configuration says of the model's numbers and memory is what is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.workers.training.learner.making import batch, make_run, samples
+from workers.training.learner.config import LearnerConfig
+from workers.training.learner.model import Policy, compute_dtype
+from workers.training.learner.recompute import layers_to_recompute
+from workers.training.learner.run_dir import RunDir
+from workers.training.learner.sharding import loading_dtype
+from workers.training.learner.start import loaded
+from workers.training.learner.step import Learner
+from workers.training.learner.world import World
+
+pytestmark = pytest.mark.torch
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+def load(folder: Path, config: LearnerConfig) -> Policy:
+    return loaded(RunDir(make_run(folder, config, steps=0)), config, World(), CPU)
+
+
+@pytest.mark.parametrize("mode", ["lora", "full"])
+def test_a_model_that_is_asked_for_in_bfloat16_is_trained_in_it(tmp_path: Path, mode: Any) -> None:
+    config = LearnerConfig(mode=mode, dtype="bfloat16")
+    policy = load(tmp_path, config)
+    assert policy.head.dtype == torch.bfloat16
+    learner = Learner(policy, config, World())
+    assert learner.train(batch(1, samples()), budget=100).grad_norm
+    assert {master.dtype for master in learner.masters.named.values()} == {torch.float32}
+
+
+def test_the_device_decides_when_nothing_is_asked_for() -> None:
+    dtypes = [(compute_dtype(LearnerConfig(dtype=asked), CPU), compute_dtype(LearnerConfig(dtype=asked), CUDA))
+              for asked in (None, "float32", "bfloat16")]  # fmt: skip
+    narrow, wide = torch.bfloat16, torch.float32
+    assert dtypes == [(wide, narrow), (wide, wide), (narrow, narrow)]
+
+
+def test_split_weights_that_are_trained_are_loaded_as_their_own_masters() -> None:
+    config = LearnerConfig(mode="full", dtype="bfloat16")
+    assert loading_dtype(config, World(size=2), CUDA) == torch.float32
+    assert loading_dtype(config, World(), CUDA) == torch.bfloat16
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_every_layer_runs_again_or_none(tmp_path: Path, recompute: bool) -> None:
+    policy = load(tmp_path, LearnerConfig(recompute=recompute))
+    assert {layer.gradient_checkpointing for layer in policy.body.layers} == {recompute}
+
+
+def test_the_memory_plan_decides_when_nothing_is_asked_for(tmp_path: Path) -> None:
+    config = LearnerConfig(memory_bytes=1)
+    run = RunDir(make_run(tmp_path, config, steps=0))
+    assert layers_to_recompute(run.base, config, CPU) == 2
+    assert layers_to_recompute(run.base, config.model_copy(update={"memory_bytes": None}), CPU) == 0
