@@ -22,7 +22,14 @@ AGAIN_SECONDS = 0.4
 TRUSTED_SECONDS = 0.8  # with the query itself, another process's revocation holds within a second
 IDLE_SECONDS = 10.0
 _SIGNED_IN = frozenset({"last_login"})
-_DECIDING = ("accounts.ApiToken", "accounts.User", "accounts.Membership", "catalog.Model", "catalog.Variant")
+_DECIDING = (
+    "accounts.ApiToken",
+    "accounts.User",
+    "accounts.Membership",
+    "catalog.Model",
+    "catalog.Variant",
+    "inference.Deployment",  # saved when it is loaded; counting its calls is no save
+)
 
 
 class _LastChange:

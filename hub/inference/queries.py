@@ -30,4 +30,5 @@ def get_deployment(user: User, deployment_id: UUID) -> Deployment:
 
 def deployment_of_model(model_id: UUID) -> Deployment | None:
     """A model's deployment with its run."""
-    return Deployment.objects.select_related("run", "model__owner").filter(model_id=model_id).first()
+    rows = Deployment.objects.select_related("run", "model__owner", "model__base__owner")
+    return rows.filter(model_id=model_id).first()

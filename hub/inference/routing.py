@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.utils import timezone
-from envhub.protocol.models import EndpointKind, TargetVariant
+from envhub.protocol.models import EndpointKind, ModelSource, TargetVariant
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User
@@ -46,10 +46,9 @@ def find_route(user: User, reference: str) -> Route:
     Raises NotFound, Invalid for an Anthropic endpoint, Unavailable.
     """
     model = get_model(user, reference)
-    target = target_for(model)
-    if target.local is not None:
+    if model.source == ModelSource.LOCAL.value:
         return _inside_route(model, ensure_deployment(model=model, user=user))
-    usable = tuple(variant for variant in target.variants if variant.kind is EndpointKind.OPENAI)
+    usable = tuple(variant for variant in target_for(model).variants if variant.kind is EndpointKind.OPENAI)
     if not usable:
         raise Invalid(
             f"{reference} speaks Anthropic's protocol",

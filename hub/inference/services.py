@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from envhub.protocol.deployments import DeploymentRequest
 from envhub.protocol.inference import ServeAddress, ServePayload
 from envhub.protocol.models import ModelSource
@@ -17,6 +20,7 @@ from hub.accounts.queries import has_role, require_role
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
+from hub.core.digests import sha256_hex
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.inference.models import Deployment
 from hub.inference.queries import deployment_of_model
@@ -26,7 +30,10 @@ from hub.secrets.services import encrypt
 
 
 def create_deployment(*, user: User, request: DeploymentRequest) -> Deployment:
-    """Load a model, and keep it loaded as the request says; again changes only that. Raises NotFound, Invalid."""
+    """Load a model, and keep it loaded as the request says; what is loaded otherwise is loaded anew.
+
+    Only members of its owner choose how. Raises NotFound, Invalid.
+    """
     model = get_model(user, request.model)
     if model.source != ModelSource.LOCAL.value:
         raise Invalid(
@@ -34,40 +41,67 @@ def create_deployment(*, user: User, request: DeploymentRequest) -> Deployment:
             hint="call it at /inference/v1, or name an adapter",
             fields={"model": request.model},
         )
-    found = ensure_deployment(model=model, user=user)
-    if has_role(user, model.owner, Role.MEMBER):
-        settings = {"idle_seconds": request.idle_seconds, "engine": request.engine or ""}
-        Deployment.objects.filter(pk=found.pk).update(**settings)
-    return found
+    settings = {"idle_seconds": request.idle_seconds, "engine": request.engine or ""}
+    return _load(model=model, user=user, settings=settings if has_role(user, model.owner, Role.MEMBER) else {})
 
 
 def ensure_deployment(*, model: Model, user: User) -> Deployment:
-    """The deployment of a local model, with a serve run that is not over: a new one when nobody serves it."""
+    """The deployment of a local model, with a serve run that is not over: a new one when nobody serves it as it is."""
     found = deployment_of_model(model.pk)
-    if found is not None and found.is_loaded:
+    if found is not None and _is_current(found):
         return found
+    return _load(model=model, user=user, settings={})
+
+
+def _load(*, model: Model, user: User, settings: Mapping[str, Any]) -> Deployment:
+    """Set `settings`; a run that serves something else than they and the model's files say gives way to a new one."""
     with transaction.atomic():
         made, _ = Deployment.objects.get_or_create(model=model, defaults={"created_by": user})
-        row = Deployment.objects.select_for_update(of=("self",)).select_related("run").get(pk=made.pk)
-        if row.is_loaded:  # another call was faster
-            return row
-        subject = f"{model.owner.slug}/{model.name}"
-        row.run = create_run(
-            kind=RunKind.SERVE, owner=model.owner, created_by=user, subject=subject, subject_url="/models"
-        )
-        row.base_url = row.encrypted_secret = ""
-        row.save(update_fields=["run", "base_url", "encrypted_secret"])
+        row = _locked().get(pk=made.pk)
+        old = row.run
+        for name, value in settings.items():
+            setattr(row, name, value)
+        if not _is_current(row):
+            subject = f"{model.owner.slug}/{model.name}"
+            row.run = create_run(
+                kind=RunKind.SERVE, owner=model.owner, created_by=user, subject=subject, subject_url="/models"
+            )
+            row.base_url = row.encrypted_secret = row.loaded_as = ""
+        row.save(update_fields=["run", "base_url", "encrypted_secret", "loaded_as", *settings])
+    if old is not None and old != row.run:
+        _stop(old)
     return row
+
+
+def _locked() -> QuerySet[Deployment]:
+    """Rows that nobody else changes in this transaction, with what they serve."""
+    rows = Deployment.objects.select_related("run", "model__owner", "model__base__owner")
+    return rows.select_for_update(of=("self",))
+
+
+def _is_current(row: Deployment) -> bool:
+    """Whether its run serves the model as it is now; one that no worker has yet claimed will."""
+    return row.is_loaded and row.loaded_as in {"", _name_of(_payload(row))}
+
+
+def _stop(run: Run) -> None:
+    """Ask for the end of a run that has no deployment any more.
+
+    Not in the transaction that has parted them: whoever moves a run locks its deployment after it.
+    """
+    try:
+        request_cancel(run=run)
+    except Conflict as error:
+        if error.code != "run_final":
+            raise
 
 
 def delete_deployment(*, user: User, deployment: Deployment) -> None:
     """Stop serving a model. Raises NotAllowed."""
     require_role(user, deployment.model.owner, Role.MEMBER)
-    with transaction.atomic():
-        run = deployment.run
-        deployment.delete()
-        if run is not None and not RunState(run.state).is_final:
-            request_cancel(run=run)
+    deployment.delete()
+    if deployment.run is not None:
+        _stop(deployment.run)
 
 
 def note_usage(*, deployment_id: UUID, prompt_tokens: int, completion_tokens: int, now: datetime) -> None:
@@ -91,18 +125,33 @@ def report_address(*, run: Run, address: ServeAddress) -> Deployment:
 
 
 def serve_payload(run: Run) -> ServePayload:
-    """What the worker of a serve run is given. Raises Conflict when the model is gone."""
-    deployment = Deployment.objects.select_related("model__owner", "model__base__owner").filter(run=run).first()
-    if deployment is None:
-        raise Conflict("the deployment was deleted", code="deployment_deleted")
-    target = target_for(deployment.model)
+    """What the worker of a serve run is given, noted with the deployment. Raises Conflict when the model is gone."""
+    with transaction.atomic():
+        row = _locked().filter(run=run).first()
+        if row is None:
+            raise Conflict("the deployment was deleted", code="deployment_deleted")
+        payload = _payload(row)
+        row.loaded_as = _name_of(payload)
+        row.save(update_fields=["loaded_as"])
+    return payload
+
+
+def _payload(row: Deployment) -> ServePayload:
+    target = target_for(row.model)
     if target.local is None:
         raise Conflict("the model is not a local one any more", code="model_changed")
-    local = target.local.model_copy(update={"engine": deployment.engine or target.local.engine})
-    return ServePayload(model=target.model, target=local, idle_seconds=deployment.idle_seconds)
+    local = target.local.model_copy(update={"engine": row.engine or target.local.engine})
+    return ServePayload(model=target.model, target=local, idle_seconds=row.idle_seconds)
+
+
+def _name_of(payload: ServePayload) -> str:
+    """Equal for payloads that make a worker do the same; their URLs differ each time."""
+    target, adapter = payload.target, payload.target.adapter
+    files = [target.fingerprint, adapter.fingerprint if adapter else ""]
+    return sha256_hex(json.dumps([payload.model, *files, target.engine, payload.idle_seconds]))
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
     """An ended run, or one that goes to another worker, has no address."""
     if new.is_final or new is RunState.QUEUED:
-        Deployment.objects.filter(run=run).update(base_url="", encrypted_secret="")
+        Deployment.objects.filter(run=run).update(base_url="", encrypted_secret="", loaded_as="")

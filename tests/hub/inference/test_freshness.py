@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import update_last_login
 from django.db import connections, transaction
 from django.utils import timezone
+from envhub.protocol.deployments import DeploymentRequest
 
 from hub.accounts.models import ApiToken, Membership, User
 from hub.accounts.queries import live_token_ids
@@ -20,8 +21,10 @@ from hub.core.errors import NotAuthenticated
 from hub.inference import freshness
 from hub.inference.freshness import LiveTokens, changed_since
 from hub.inference.lookup import Lookup
+from hub.inference.services import create_deployment, ensure_deployment, note_usage
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
+from tests.factories.training_runs import create_trainable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -119,6 +122,16 @@ def test_what_decides_about_calls_voids_what_was_read_once_it_is_committed(clock
     update_last_login(User, user)  # type: ignore[arg-type]  # of the stubs
     assert not changed_since(clock.now)
     Membership.objects.get(user=user).delete()
+    assert changed_since(clock.now)
+
+
+def test_loading_a_deployment_anew_voids_its_route_and_counting_its_calls_does_not(clock: Clock) -> None:
+    user = make_user("alice")
+    deployment = ensure_deployment(model=create_trainable(user.owner), user=user)
+    clock.now += 1
+    note_usage(deployment_id=deployment.pk, prompt_tokens=1, completion_tokens=1, now=timezone.now())
+    assert not changed_since(clock.now)
+    create_deployment(user=user, request=DeploymentRequest(model="alice/base", idle_seconds=60))
     assert changed_since(clock.now)
 
 
