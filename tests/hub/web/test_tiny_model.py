@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from hub.accounts.services import create_user
 from hub.catalog.models import Model
 from hub.core.errors import Unavailable
 from hub.web import tiny_model
+from hub.web.management.commands.serve import Command
 from tests.factories.catalog import create_endpoint
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +40,19 @@ def test_where_it_cannot_be_made_the_refusal_says_what_to_do(tmp_path: Path, mon
     monkeypatch.setattr(tiny_model, "NEEDED", ("no_such_torch",))
     with pytest.raises(Unavailable, match="torch is not installed"):
         tiny_model.ensure(tmp_path)
+
+
+def test_a_second_start_begins_nothing_and_without_torch_it_is_said(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    def said(data: Path) -> str:
+        settings.HUB = settings.HUB.model_copy(update={"data": data})
+        Command(stdout=(out := StringIO())).begin_tiny_model()
+        return out.getvalue()
+
+    monkeypatch.setattr(tiny_model, "NEEDED", ("no_such_torch",))
+    assert said(made) == ""
+    assert "needs torch" in said(tmp_path / "other")
 
 
 @pytest.mark.parametrize("path", ["/", "/evaluations", "/runs", "/training"])
