@@ -94,7 +94,7 @@ async def _load(local: LocalRunner, command: Load) -> Hello:
     try:
         return await local.load(command)
     except EnvhubError as error:
-        if error.code == "verifiers_missing":
+        if error.code == "verifiers_missing" or (error.code == "import_error" and "No module named" in error.message):
             error.hint = (
                 f"Install the environment: `hub install {command.env_id}` in your virtual environment "
                 "(or `pip install -e .` in its directory); or give the --python that has it."

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
 import os
 import re
@@ -67,7 +66,6 @@ def set_defaults(judge_base_url: str | None) -> None:
 def load(command: dict[str, Any]) -> Adapter:
     """Answer a `load` command. Raises LoadError."""
     set_defaults(command.get("judge_base_url"))
-    need_verifiers()
     version = verifiers_version()
     module = import_module(command["module"])
     try:
@@ -78,16 +76,6 @@ def load(command: dict[str, Any]) -> Adapter:
         raise
     except (Exception, SystemExit) as error:
         raise explain(error, command) from error
-
-
-def need_verifiers() -> None:
-    """Raises LoadError when the interpreter has no release of the library at all."""
-    if importlib.util.find_spec("verifiers") is None:
-        raise LoadError(
-            "verifiers_missing",
-            f"verifiers is not installed for {sys.executable}",
-            'Put "verifiers" among the dependencies in pyproject.toml.',
-        )
 
 
 def verifiers_version() -> str:
@@ -182,8 +170,14 @@ def trace_of(error: BaseException) -> str:
 
 
 def _missing_name(error: BaseException) -> LoadError | None:
-    """A name that this release of verifiers does not have: the build retries an older one."""
+    """The library is absent, or this release lacks a name (the build then retries an older one)."""
     for link in chain(error):
+        if isinstance(link, ModuleNotFoundError) and link.name == "verifiers":
+            return LoadError(
+                "verifiers_missing",
+                f"verifiers is not installed for {sys.executable}",
+                'Put "verifiers" among the dependencies in pyproject.toml.',
+            )
         is_module = isinstance(link, ModuleNotFoundError) and (link.name or "").split(".")[0] == "verifiers"
         if is_module or (isinstance(link, AttributeError | ImportError) and _MISSING_NAME.search(str(link))):
             return LoadError(

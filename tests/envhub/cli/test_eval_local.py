@@ -130,7 +130,7 @@ def test_results_are_kept_when_the_environment_is_not_on_the_hub(cli: Cli, pytho
 def test_an_installed_environment_is_evaluated_and_uploaded_to_its_owner(
     cli: Cli, python: str, endpoint: str, make_cli: MakeCli
 ) -> None:
-    write_package(Path("elsewhere"))
+    write_package(Path("elsewhere"), dependencies=())
     cli("push", "elsewhere/tiny_env", "--visibility", "public", "--no-wait")
     bob = make_cli(make_user("bob"))
     bob("install", "alice/tiny-env", "--python", python)

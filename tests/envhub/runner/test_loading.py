@@ -47,6 +47,11 @@ def test_a_missing_name_of_the_library_asks_for_another_release(error: Exception
     assert code_of(error) == "no_verifiers_name"
 
 
+def test_an_interpreter_without_the_library_needs_it_not_another_release() -> None:
+    error = ModuleNotFoundError("No module named 'verifiers'", name="verifiers")
+    assert code_of(error) == "verifiers_missing"
+
+
 def test_a_data_set_out_of_reach_is_named_with_the_command_that_cures_it() -> None:
     kind = type("DatasetNotFoundError", (FileNotFoundError,), {"__module__": "datasets.exceptions"})
     failure = loading.explain(kind("Dataset 'openai/gsm8k' doesn't exist on the Hub or cannot be accessed."), {})
