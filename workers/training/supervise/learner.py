@@ -31,7 +31,7 @@ from workers.training.learner.run_dir import RunDir
 
 RESTARTS = 3  # without a finished step in between
 PAUSE_S = 1.0
-LOADING_S = 900.0  # until a fresh process beats for the first time: it reads the model meanwhile
+LOADING_S = 900.0  # until a fresh process beats for the first time: it loads torch and meets the others meanwhile
 KEPT_LINES = 60
 KINDS: dict[int, tuple[type[LearnerError], FailureKind]] = {
     kind.exit_status: (kind, blame)
