@@ -64,7 +64,8 @@ class PolicyEngineStart:
         if self.kind == "torch":
             extra = ["--deterministic"] if self.deterministic else []
             return [*torch_command(request, port), "--threads", str(self.threads), *extra]
-        python, _, _, *arguments = vllm_command(request, port, self.vllm_python, self.vllm_arguments)
+        precision = ("--dtype", "bfloat16") if self.gpus else ()  # the learner's on GPUs, whatever the files are in
+        python, _, _, *arguments = vllm_command(request, port, self.vllm_python, (*precision, *self.vllm_arguments))
         command = [python, str(EXTENSION / "hub_vllm_server.py"), *arguments]
         command += ["--worker-extension-cls", "hub_vllm.HubWorker"]
         command += ["--generation-config", "vllm"]  # else the model's own top_k and top_p cut the distribution

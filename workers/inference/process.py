@@ -68,7 +68,10 @@ def torch_command(request: EngineRequest, port: int) -> Sequence[str]:
 
 
 def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequence[str]) -> Sequence[str]:
-    """vLLM's OpenAI server. Log-probabilities are those that tokens were sampled with."""
+    """vLLM's OpenAI server. Log-probabilities are those that tokens were sampled with.
+
+    Texts may be as long as the model's, or as memory allows: many a model's whole context would not let vLLM start.
+    """
     served = ["--served-model-name", request.name]
     if request.adapter is not None:
         rank = str(allowed_rank(adapter_rank(request.adapter)))
@@ -78,7 +81,7 @@ def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequ
         *(python, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(request.directory), *served),
         *("--host", "127.0.0.1", "--port", str(port), "--logprobs-mode", "processed_logprobs"),
-        *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", *arguments),
+        *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--max-model-len", "auto", *arguments),
     ]
 
 

@@ -6,14 +6,17 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
+from envhub.protocol.gpus import Gpu
 from envhub.protocol.models import LocalTarget
 
 from workers.inference.engines import EngineFailed, acquire
 from workers.inference.manager import EngineManager, EngineSettings
+from workers.inference.policy_engine import PolicyEngineStart
 from workers.inference.process import EngineProcess, vllm_command
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
@@ -101,6 +104,15 @@ def test_vllm_is_told_of_the_adapter_and_a_rank_that_holds_it(tmp_path: Path, ad
     request = EngineRequest(fingerprint="f", engine="vllm", directory=tmp_path, name="alice/sort", adapter=adapter)
     command = " ".join(vllm_command(request, 1, "python", ()))
     assert f"--served-model-name base --enable-lora --max-lora-rank 8 --lora-modules alice/sort={adapter}" in command
+
+
+def test_the_operators_arguments_come_after_ours(tmp_path: Path) -> None:
+    gpu = Gpu(index=0, uuid="GPU-0", name="H100", memory_mb=80_000, free_mb=80_000)
+    own = ("--dtype", "float16", "--max-model-len", "512")
+    command = PolicyEngineStart("vllm", tmp_path, "policy", vllm_arguments=own, gpus=(gpu,)).command(1)
+    for option, value in zip(own[::2], own[1::2], strict=True):
+        given = [after for before, after in pairwise(command) if before == option]
+        assert (len(given), given[-1]) == (2, value)
 
 
 async def test_a_killed_engine_is_started_again_for_the_next_run(data: Path, tiny_model: Path) -> None:

@@ -86,6 +86,7 @@ async def test_two_gpus_are_split(trainings: Any, started: Started) -> None:
     assert (engine_sees["CUDA_VISIBLE_DEVICES"], learner_sees["CUDA_VISIBLE_DEVICES"]) == ("0", "1")
     assert engine_sees["CUDA_DEVICE_ORDER"] == learner_sees["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert after(engine, str(TIED)) == PYTHON
+    assert (after(engine, "--dtype"), after(engine, "--max-model-len")) == ("bfloat16", "auto")
     assert after(engine, "--gpu-memory-utilization") == "0.914"  # 0.92 of 81038 free MB of 81559
     assert not {"--enable-sleep-mode", "--tensor-parallel-size"} & set(engine)
     assert learner[1:3] == ["-m", "workers.training.learner"]
