@@ -60,4 +60,5 @@ async def test_an_answer_may_take_as_long_as_the_slowest_rollout() -> None:
     async with PolicyEndpoint(always=Fault.HANG) as stub, aiohttp.ClientSession() as http:
         policy = run.connect_to(payload, http)(stub.base_url, "m")
         with pytest.raises(UpstreamFailed, match=r"no answer within 0\.2 s"):
-            await policy.send(Route.CHAT, HELLO)
+            async with asyncio.timeout(60):
+                await policy.send(Route.CHAT, HELLO)
