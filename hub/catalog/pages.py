@@ -106,5 +106,5 @@ def model_delete(request: HttpRequest, owner: str, name: str) -> HttpResponse:
     model = get_model(user, f"{owner}/{name}")
     require_role(user, model.owner, Role.MEMBER)
     delete_model(user=_caller(request), model=model)
-    messages.info(request, f"Removed {owner}/{name}. Its evaluations keep the name.")
+    messages.info(request, f"Deleted {owner}/{name}. Its evaluations keep the name.")
     return redirect("models")

@@ -64,7 +64,7 @@ def live_worker_token(secret: str) -> WorkerToken:
     """The worker token that `secret` is. Raises NotAuthenticated."""
     token = WorkerToken.objects.filter(digest=token_digest(secret), revoked_at__isnull=True).first()
     if token is None or is_cut_off(token):
-        raise NotAuthenticated("the worker token is not valid", hint="make one: manage.py create_worker_token NAME")
+        raise NotAuthenticated("the worker token is not valid", hint="make one: hub worker token NAME")
     return token
 
 
@@ -88,7 +88,7 @@ class WorkerAuthentication(BaseAuthentication):
 def require_worker(request: Request) -> WorkerToken:
     """The worker token of the request. Raises NotAuthenticated."""
     if not isinstance(request.auth, WorkerToken):
-        raise NotAuthenticated("this needs a worker token", hint="manage.py create_worker_token NAME")
+        raise NotAuthenticated("this needs a worker token", hint="hub worker token NAME")
     return request.auth
 
 

@@ -45,5 +45,5 @@ class Streak:
             FailureKind.INFRASTRUCTURE,
             "endpoint_unavailable",
             f"{len(self._held)} rollouts in a row failed by infrastructure. The last one: {reason}"[:2000],
-            "Test the model's endpoint (hub models test). What is stored stays; the evaluation can be resumed.",
+            "Test the model's endpoint (hub model test). What is stored stays; the evaluation can be resumed.",
         )

@@ -48,7 +48,7 @@ async def test_with_the_sign_of_the_advantage_flipped_it_unlearns(
         credit, "credit_group", lambda *given: tuple(None if one is None else -one for one in plain(*given))
     )
     finish = await trainings.finish(**recipe("reverse-text-full.toml", max_steps=12))
-    assert finish.state == "succeeded"
+    assert finish.state == "succeeded", trainings.hub.runs["r0"].log
     rewards = [step.reward_mean or 0.0 for step in trainings.steps()]
     assert fmean(rewards[-3:]) < fmean(rewards[:3])
     _, after = exact(trainings)
