@@ -12,7 +12,7 @@ from typing import Literal
 
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_estimate import HEAD_CHUNK, SMALL, estimate
+from envhub.protocol.training_estimate import HEAD_CHUNK, estimate
 from envhub.protocol.training_shapes import ModelShape
 from envhub.protocol.training_trainer import TrainerTable, TrainingMode
 
@@ -78,22 +78,21 @@ def split_of(trainer: TrainerTable, engine: Engine) -> Split:
 
 
 def gpu_sizes(config: TrainingConfig, shape: ModelShape) -> GpuSizes:
-    """What the parts of the run weigh on GPUs: the learner in bf16 with fp32 masters, or all in fp32 if so asked."""
+    """What the parts weigh on GPUs: bf16 weights and the learner's fp32 masters, or all in fp32 if so asked."""
     trainer = config.trainer
     full = trainer.mode is TrainingMode.FULL
     trained = shape.parameters if full else shape.lora_parameters(trainer.rank, trainer.target_modules)
     counts = estimate(config, None)
     budget = trainer.token_budget or max(counts.longest_sample, 8192)
     width = BYTES[trainer.dtype or "bfloat16"]
-    served = BYTES[trainer.dtype or ("float32" if shape.parameters < SMALL else "bfloat16")]
-    adapters = 0 if full else VERSIONS * trained * served
+    adapters = 0 if full else VERSIONS * trained * width
     rollouts = min(config.inflight, LEAST_ROLLOUTS)
     token = _token(shape, width, kept=trainer.activation_checkpointing is False)
     return GpuSizes(
         learner_fixed=shape.parameters * width + trained * ADAMW + _masters(shape, trained, full=full, width=width),
         learner_step=budget * token + 3 * min(budget, HEAD_CHUNK) * shape.vocabulary * FP32,
-        engine_weights=shape.parameters * served + adapters,
-        engine_cache=rollouts * counts.longest_sample * shape.kv_values * served,
+        engine_weights=shape.parameters * width + adapters,
+        engine_cache=rollouts * counts.longest_sample * shape.kv_values * width,
         heads=shape.kv_heads,
     )
 

@@ -70,10 +70,10 @@ def test_float32_weights_are_their_own_masters_and_weigh_twice_in_the_engine() -
     assert narrow.learner_step < full.learner_step < 2 * narrow.learner_step
 
 
-def test_a_dtype_that_is_asked_for_is_the_small_models_too() -> None:
+def test_small_models_are_served_on_gpus_as_large_ones_are() -> None:
     shape = ModelShape(64, 2, 4, 2, 16, 128, 128, True)
-    sizes = [gpu_sizes(config(mode="full", dtype=dtype), shape).engine_weights for dtype in (None, "bfloat16")]
-    assert sizes == [shape.parameters * 4, shape.parameters * 2]
+    sizes = [gpu_sizes(config(mode="full", dtype=dtype), shape).engine_weights for dtype in (None, "float32")]
+    assert sizes == [shape.parameters * 2, shape.parameters * 4]
 
 
 def test_without_activation_checkpointing_every_layer_is_kept() -> None:
