@@ -56,6 +56,7 @@ class PolicyEngineStart:
     vllm_arguments: tuple[str, ...] = ()
     gpus: tuple[Gpu, ...] = ()  # none: on the CPU
     gpu_share: float | None = None  # of each GPU's memory; None: as vLLM likes
+    dtype: Literal["float32", "bfloat16"] | None = None  # None: bfloat16 on GPUs; on the CPU float32, vLLM the files'
     sleeps: bool = False  # it will be asked to sleep, so that another process can use its GPU
 
     def command(self, port: int) -> list[str]:
@@ -63,8 +64,10 @@ class PolicyEngineStart:
         request = EngineRequest(fingerprint="policy", engine=self.kind, directory=self.directory, name=self.name)
         if self.kind == "torch":
             extra = ["--deterministic"] if self.deterministic else []
+            extra += ["--dtype", self.dtype] if self.dtype else []
             return [*torch_command(request, port), "--threads", str(self.threads), *extra]
-        precision = ("--dtype", "bfloat16") if self.gpus else ()  # the learner's on GPUs, whatever the files are in
+        dtype = self.dtype or ("bfloat16" if self.gpus else "")  # the learner's, whatever the files are in
+        precision = ("--dtype", dtype) if dtype else ()
         python, _, _, *arguments = vllm_command(request, port, self.vllm_python, (*precision, *self.vllm_arguments))
         command = [python, str(EXTENSION / "hub_vllm_server.py"), *arguments]
         command += ["--worker-extension-cls", "hub_vllm.HubWorker"]

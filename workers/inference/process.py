@@ -125,6 +125,7 @@ class EngineProcess:
         self._children = children
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reading = asyncio.create_task(self._read())
+        self._http = httpx.AsyncClient(timeout=5.0)  # one: each reads all certificates of the system when it is made
         self.port = port
 
     @classmethod
@@ -162,8 +163,7 @@ class EngineProcess:
         if not self.alive:
             return False
         with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(timeout=5.0) as http:
-                return (await http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
+            return (await self._http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
         return False
 
     async def wait_ready(self, seconds: float) -> None:
@@ -197,6 +197,7 @@ class EngineProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), 5)
         await asyncio.to_thread(self._children.end, self._process.pid)
+        await self._http.aclose()
         self._reading.cancel()
 
     async def _read(self) -> None:

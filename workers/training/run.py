@@ -251,6 +251,7 @@ def engine_start(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pl
         vllm_arguments=settings.vllm_arguments,
         gpus=placement.engine,
         gpu_share=placement.engine_share,
+        dtype=trainer.dtype,
         sleeps=placement.in_turns,
     )
 

@@ -27,14 +27,15 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-batch", type=int, default=256)
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--deterministic", action="store_true", help="a request's bits do not depend on other requests")
     return parser.parse_args()
 
 
-def load(path: Path) -> tuple[Any, Any, frozenset[int], int]:
-    """Model (eval mode, float32), tokenizer, end-of-sequence ids and context length of a local directory."""
+def load(path: Path, dtype: str = "float32") -> tuple[Any, Any, frozenset[int], int]:
+    """Model (eval mode), tokenizer, end-of-sequence ids and context length of a local directory."""
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=getattr(torch, dtype)).eval()
     eos = model.generation_config.eos_token_id
     eos_ids = frozenset(eos if isinstance(eos, list) else [eos if eos is not None else tokenizer.eos_token_id])
     return model, tokenizer, eos_ids, int(model.config.max_position_embeddings)
@@ -42,7 +43,7 @@ def load(path: Path) -> tuple[Any, Any, frozenset[int], int]:
 
 async def serve(arguments: argparse.Namespace) -> None:
     """Serve until cancelled."""
-    model, tokenizer, eos_ids, context = load(arguments.model)
+    model, tokenizer, eos_ids, context = load(arguments.model, arguments.dtype)
     deterministic: bool = arguments.deterministic
     with Scheduler(
         model, eos_ids=eos_ids, max_batch=arguments.max_batch, context=context, deterministic=deterministic

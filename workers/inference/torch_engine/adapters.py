@@ -76,7 +76,7 @@ class Adapters:
                 if pair is None:
                     continue
                 hidden = inputs[0] if rows is None else inputs[0][rows]
-                delta = (hidden @ pair[0].T) @ pair[1].T
+                delta = ((hidden.to(pair[0].dtype) @ pair[0].T) @ pair[1].T).to(output.dtype)
                 output = output + delta if rows is None else output.index_add(0, rows, delta)
             return output
 

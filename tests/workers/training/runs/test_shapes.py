@@ -1,4 +1,4 @@
-"""Environments with several turns and with tools train; so does a run with two environments, by their ratio."""
+"""Environments with several turns and with tools train; so do two environments by their ratio, and bfloat16."""
 
 from __future__ import annotations
 
@@ -40,3 +40,13 @@ async def test_two_environments_share_a_batch_by_their_ratio(trainings: Training
     rows = [row for step in trainings.reports("steps") for part in step["segments"] for row in part["rows"]]
     groups = Counter(label for label, _ in {(row["environment"], row["group"]) for row in rows})
     assert groups == {"reverse-text": 6, "guess-number": 2}
+
+
+@pytest.mark.parametrize("mode", ["lora", "full"])
+async def test_bfloat16_holds_in_the_sampler_and_in_the_learner(trainings: Trainings, mode: str) -> None:
+    trainer = SMALL["trainer"] | {"mode": mode, "dtype": "bfloat16"}
+    finish = await trainings.finish(**SMALL | {"trainer": trainer}, env=[{"id": "alice/reverse-text"}])
+    assert finish.state == "succeeded", trainings.hub.runs["r0"].log
+    for step in trainings.steps():
+        assert step.kl is not None
+        assert 0 < abs(step.kl) < 0.01  # both round, not alike
