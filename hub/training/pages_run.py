@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from envhub.protocol.runs import Progress, RunState
 from envhub.protocol.training import HealthLevel
 from envhub.protocol.training_health import WINDOW, health
+from envhub.protocol.training_log import ALL, processes_of
 from envhub.protocol.training_metrics import StepMetrics
 
 from hub.accounts.models import Role
@@ -23,7 +24,7 @@ from hub.evals.conversation import pretty
 from hub.training.charts import charts_of, span_of
 from hub.training.heatmap import heat_map
 from hub.training.history import chart_evaluations, chart_steps, evaluation_count
-from hub.training.log_lines import ALL, log_lines, processes_of
+from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun, Use
 from hub.training.paging import whole_number
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics

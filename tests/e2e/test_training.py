@@ -71,4 +71,4 @@ def test_a_run_ends_in_an_adapter_that_is_evaluated_and_served_by_name(trainer: 
     assert "".join(chunk.choices[0].text for chunk in chunks)
     (deployment,) = [item for item in stack.cli("deploy", "list", "--json").json if item["model"] == adapter]
     assert (deployment["usage"]["requests"], deployment["usage"]["completion_tokens"]) == (1, 4)
-    stack.cli("deploy", "delete", "reverser")
+    stack.cli("deploy", "delete", "reverser", "--yes")
