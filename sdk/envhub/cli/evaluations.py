@@ -15,6 +15,7 @@ from envhub.cli.ids import id_of
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.errors import UsageError
+from envhub.protocol.packages import Visibility
 
 EvaluationId = Annotated[
     str,
@@ -109,6 +110,18 @@ def resume(
     view = session.hub.evaluations.resume(evaluation_id)
     ended = follow(session, view) if wait else view
     session.show(ended, lambda: print_summary(session, ended))
+
+
+def set_visibility(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    visibility: Annotated[Visibility, typer.Option(help="Who may see it.")],
+    json: JsonFlag = False,
+) -> None:
+    """Change who may see an evaluation."""
+    session = current(ctx)
+    view = session.hub.evaluations.share(evaluation_id, visibility)
+    session.show(view, lambda: session.out.print(f"{view.id}: {view.visibility}"))
 
 
 def delete(

@@ -50,6 +50,7 @@ COMMANDS: Table = {
         "push": "eval_results:push",
         "pull": "eval_results:pull",
         "export": "eval_results:export",
+        "set": "evaluations:set_visibility",
         "delete": "evaluations:delete",
     },
     "train": {
@@ -66,6 +67,7 @@ COMMANDS: Table = {
         "stop": "training:stop",
         "resume": "train_run:resume",
         "export": "training:export",
+        "set": "training:set_visibility",
         "delete": "training:delete",
     },
     "deploy": {

@@ -17,6 +17,7 @@ from envhub.cli.train_check import amount
 from envhub.cli.train_follow import sparkline
 from envhub.cli.train_summary import print_training
 from envhub.errors import UsageError
+from envhub.protocol.packages import Visibility
 from envhub.protocol.training_log import ALL, lines_of, processes_of
 from envhub.protocol.training_metrics import StepMetrics
 
@@ -132,6 +133,18 @@ def export(
     target = output or Path(f"training-{training_id}.{ending}")
     session.hub.training.export(training_id, target, format=format)
     session.show({"file": str(target)}, lambda: session.out.print(f"wrote {target}", markup=False))
+
+
+def set_visibility(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    visibility: Annotated[Visibility, typer.Option(help="Who may see it.")],
+    json: JsonFlag = False,
+) -> None:
+    """Change who may see a run and the adapters that it made."""
+    session = current(ctx)
+    view = session.hub.training.share(training_id, visibility)
+    session.show(view, lambda: session.out.print(f"{view.id}: {view.visibility}"))
 
 
 def delete(

@@ -8,6 +8,7 @@ from pathlib import Path
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
+from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
     AdapterView,
@@ -73,6 +74,10 @@ class Training:
     def resume(self, training_id: str) -> TrainingRunView:
         """Go on with an ended run, from its newest checkpoint."""
         return self._hub.post(f"/training/{training_id}/resume", None, TrainingRunView)
+
+    def share(self, training_id: str, visibility: Visibility) -> TrainingRunView:
+        """Change who may see a run and the adapters that it made."""
+        return self._hub.patch(f"/training/{training_id}", VisibilityPatch(visibility=visibility), TrainingRunView)
 
     def delete(self, training_id: str) -> None:
         """Delete a run with its metrics, rollouts and checkpoints; adapters in the catalog stay."""

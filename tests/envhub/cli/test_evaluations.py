@@ -103,6 +103,15 @@ def test_a_pushed_evaluation_is_private_to_its_owner(cli: Cli, pushed: str, make
     bob("eval", "delete", pushed, "--yes", code=1)
 
 
+def test_an_evaluation_is_shared_and_hidden_again(cli: Cli, pushed: str, make_cli: MakeCli) -> None:
+    bob = make_cli(make_user("bob"))
+    assert "public" in cli("eval", "set", pushed, "--visibility", "public").stdout
+    assert bob.json("eval", "show", pushed)["id"] == pushed
+    bob("eval", "set", pushed, "--visibility", "private", code=1)
+    cli("eval", "set", pushed, "--visibility", "private")
+    bob("eval", "show", pushed, code=1)
+
+
 def test_an_evaluation_is_deleted(cli: Cli, pushed: str) -> None:
     cli("eval", "delete", pushed, "--yes")
     cli("eval", "show", pushed, code=1)

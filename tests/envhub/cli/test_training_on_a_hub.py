@@ -104,6 +104,10 @@ def test_exports_hold_metrics_and_rollouts(trainer: Cli, training: TrainingRun) 
     assert b"brain.Event:2" in Path("t.tfevents").read_bytes()
 
 
+def test_a_run_is_shared(trainer: Cli, training: TrainingRun) -> None:
+    assert trainer.json("train", "set", str(training.pk), "--visibility", "public")["visibility"] == "public"
+
+
 def test_a_run_is_stopped_resumed_and_deleted(trainer: Cli, training: TrainingRun) -> None:
     key = str(training.pk)
     assert "stopping" in trainer("train", "stop", key).stdout
