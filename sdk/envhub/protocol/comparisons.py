@@ -17,7 +17,7 @@ class PairedDifference(Response):
     low: float  # of the 95 % interval
     high: float
     count: int
-    is_clear: bool  # the interval leaves out 0
+    is_clear: bool  # the interval leaves out 0; of equal differences, six or more (a sign test)
 
 
 class ExamplePair(Response):
