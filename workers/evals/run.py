@@ -59,9 +59,10 @@ async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Eval
     job.lease.progress(0, 0, "rollouts", "preparing the environment")
     venv = await ensure_environment(payload.lock, root=settings.folder("venvs"), fetch=fetch)
     job.lease.progress(0, 0, "rollouts", "preparing the model")
-    policy = await stack.enter_async_context(open_target(job, payload.target))
+    rollout_s = payload.config.timeout_s
+    policy = await stack.enter_async_context(open_target(job, payload.target, rollout_s=rollout_s))
     judges = {
-        name: await stack.enter_async_context(open_target(job, target, wants_tokens=False))
+        name: await stack.enter_async_context(open_target(job, target, wants_tokens=False, rollout_s=rollout_s))
         for name, target in payload.judges.items()
     }
     data = None

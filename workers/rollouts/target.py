@@ -15,12 +15,18 @@ from workers.rollouts.interceptor.endpoint import Endpoint
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 
-ENGINE_TIMEOUT_S = 600.0
+LONGEST_ANSWER_S = 86_400.0
 
 
 @asynccontextmanager
-async def open_target(job: Job, target: EndpointTarget, *, wants_tokens: bool = True) -> AsyncIterator[Endpoint]:
-    """An endpoint for the target. Raises RunFailed with what a user can do."""
+async def open_target(
+    job: Job, target: EndpointTarget, *, wants_tokens: bool = True, rollout_s: float | None = None
+) -> AsyncIterator[Endpoint]:
+    """An endpoint for the target. Raises RunFailed with what a user can do.
+
+    rollout_s: the seconds that a rollout has. An answer of this host's engine may take all of them: rollouts end
+    themselves. Endpoints elsewhere have time limits of their own.
+    """
     job.lease.mask(*(variant.api_key for variant in target.variants))
     if target.local is None:
         async with outside(target, wants_tokens=wants_tokens) as endpoint:
@@ -28,9 +34,8 @@ async def open_target(job: Job, target: EndpointTarget, *, wants_tokens: bool = 
         return
     try:
         async with acquire(target.model, target.local, data=job.settings.data, fetch=job.artifacts.fetch) as base_url:
-            variant = TargetVariant(
-                kind=EndpointKind.OPENAI, base_url=base_url, model=target.model, timeout_s=ENGINE_TIMEOUT_S
-            )
+            longest = rollout_s or LONGEST_ANSWER_S
+            variant = TargetVariant(kind=EndpointKind.OPENAI, base_url=base_url, model=target.model, timeout_s=longest)
             served = EndpointTarget(
                 model=target.model, variants=(variant,), outbound=OutboundPolicy(allow_loopback=True)
             )
