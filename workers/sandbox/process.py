@@ -100,9 +100,10 @@ def _locate(places: dict[str, Path], box_path: str) -> str:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Descendants first: once the agent is gone nobody knows them."""
+    """Descendants first: once the agent is gone nobody knows them. It is halted, else it would report their ends."""
     if process.poll() is not None:
         return
+    process.send_signal(signal.SIGSTOP)
     for pid in reversed(children_of(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
