@@ -36,7 +36,7 @@ async def test_the_held_out_score_rises(trainings: Trainings, name: str, reached
     assert finish.state == "succeeded", trainings.hub.runs["r0"].log
     before, after = exact(trainings)
     assert before < 0.2
-    assert after > reached, [step.reward_mean for step in trainings.steps()]
+    assert after > reached, [before, after, *(step.reward_mean for step in trainings.steps())]
 
 
 async def test_with_the_sign_of_the_advantage_flipped_it_unlearns(
