@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from workers.runs.children import Children
 
 KEPT_LINES, SHOWN_LINES, LINE_CHARS = 1000, 20, 1000
 READING_S = 1.0  # for the last lines of a process that has ended; a child of it may keep the pipe open
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loopback has no TLS: the system's certificates take long to read
 TIED = Path(__file__).with_name("tied.py")
 BASE = "base"  # what the model under an adapter is called
 # What an engine may see of the worker's environment: no token, no key.
@@ -125,7 +127,6 @@ class EngineProcess:
         self._children = children
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reading = asyncio.create_task(self._read())
-        self._http = httpx.AsyncClient(timeout=5.0)  # one: each reads all certificates of the system when it is made
         self.port = port
 
     @classmethod
@@ -163,7 +164,8 @@ class EngineProcess:
         if not self.alive:
             return False
         with suppress(httpx.HTTPError):
-            return (await self._http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
+            async with httpx.AsyncClient(timeout=5.0, verify=PLAIN) as http:
+                return (await http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
         return False
 
     async def wait_ready(self, seconds: float) -> None:
@@ -197,7 +199,6 @@ class EngineProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), 5)
         await asyncio.to_thread(self._children.end, self._process.pid)
-        await self._http.aclose()
         self._reading.cancel()
 
     async def _read(self) -> None:
