@@ -16,7 +16,7 @@ from envhub.packaging import metadata as package_metadata
 from envhub.packaging.archives import Budget, Member, read_member, read_members, safe_members
 from envhub.packaging.contents import content_digest
 from envhub.packaging.generation import classify
-from envhub.packaging.metadata import PackageMetadata
+from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.wheel_dangers import wheel_dangers
 from envhub.protocol.packages import GenerationEvidence
@@ -29,7 +29,6 @@ SOURCES_LIMIT = 4 * 1024 * 1024  # characters of Python that classification look
 SOURCE_LIMIT = 512 * 1024  # of one file
 README_LIMIT = 512 * 1024
 TABLE_LIMIT = 64 * 1024  # a [tool.*] table as JSON
-_READMES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README")
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _module_of(path: str) -> str:
 
 def _read_readme(sdist: Path, root: str, members: list[Member]) -> str:
     paths = {member.path for member in members}
-    for name in _READMES:
+    for name in README_FILES:
         if f"{root}/{name}" in paths:
             try:
                 return read_member(sdist, f"{root}/{name}", limit=README_LIMIT).decode(errors="replace").strip()

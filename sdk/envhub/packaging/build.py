@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 from envhub.errors import PackageError
 from envhub.packaging.archives import safe_members
 from envhub.packaging.metadata import (
+    README_FILES,
     PackageMetadata,
     build_requirements,
     check_pair,
@@ -58,7 +59,7 @@ def build_package(project: Project, out: Path) -> BuiltPackage:
     metadata = read_wheel_metadata(wheel)
     check_pair(metadata, sdist)
     _check_files(wheel, sdist, metadata)
-    return BuiltPackage(wheel, sdist, metadata, tuple(_warnings(project, metadata)))
+    return BuiltPackage(wheel, sdist, metadata, tuple(_warnings(project, metadata, sdist)))
 
 
 def is_plain_hatchling(pyproject: Mapping[str, Any]) -> bool:
@@ -131,13 +132,19 @@ def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
         raise PackageError(refused[0], code="dangerous_wheel")
 
 
-def _warnings(project: Project, metadata: PackageMetadata) -> list[str]:
+def _warnings(project: Project, metadata: PackageMetadata, sdist: Path) -> list[str]:
     found = []
-    if not metadata.readme:
-        where = " ([project] readme does not name it)" if project.readme else ""
-        found.append(f"no README in the package{where}: its page on the hub will be empty")
+    if not metadata.readme and not _has_readme(sdist):
+        cure = f" (add `readme = \"{project.readme.name}\"` under [project])" if project.readme else ""
+        found.append(f"no README in the package{cure}: its page on the hub will be empty")
     if not any(canonicalize_name(Requirement(text).name) == "verifiers" for text in metadata.dependencies):
         found.append("the package does not depend on verifiers")
     if sys.version_info >= (3, 11) and not metadata.requires_python:
         found.append("no requires-python: the hub will pick an interpreter")
     return found
+
+
+def _has_readme(sdist: Path) -> bool:
+    """Whether one lies beside pyproject.toml: the hub shows it when the metadata has none."""
+    parts = [member.path.split("/") for member in safe_members(sdist)]
+    return any(len(path) == 2 and path[1] in README_FILES for path in parts)

@@ -29,6 +29,7 @@ from envhub.packaging.archives import Member, read_members, safe_members
 
 METADATA_LIMIT = 4 * 1024 * 1024
 README_LIMIT = 512 * 1024
+README_FILES = ("README.md", "readme.md", "Readme.md", "README.rst", "README.txt", "README")  # shown in this order
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,16 @@ def test_a_missing_readme_is_a_warning(tmp_path: Path) -> None:
     assert "no README" in built.warnings[0]
 
 
+def test_a_readme_that_is_packed_but_not_named_is_none(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    pyproject = directory / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace('readme = "README.md"\n', ""))
+    assert build_package(read_project(directory), tmp_path / "packed").warnings == ()
+    pyproject.write_text(pyproject.read_text().replace('"README.md", ', ""))
+    built = build_package(read_project(directory), tmp_path / "left-out")
+    assert 'add `readme = "README.md"` under [project]' in built.warnings[0]
+
+
 def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         read_project(tmp_path)
