@@ -73,8 +73,8 @@ def model_needs(shape: ModelShape) -> str:
 
 def _tokens(config: TrainingConfig, table: TrainingEnvironment, assumed: list[str]) -> tuple[int, int]:
     """(tokens of the longest sample, sampled tokens of one rollout), at most."""
-    turns = table.max_turns or 1
-    if table.max_turns is None:
+    turns = _turns(table)
+    if turns is None:
         assumed.append(f"{table.label}: one turn a rollout (no max_turns)")
     prompt = table.max_input_tokens or PROMPT_TOKENS
     if table.max_input_tokens is None:
@@ -82,11 +82,17 @@ def _tokens(config: TrainingConfig, table: TrainingEnvironment, assumed: list[st
     limit = config.sampling_of(table).max_tokens
     if limit is None:
         assumed.append(f"{table.label}: completions of {COMPLETION_TOKENS} tokens (no max_tokens)")
-    sampled = (limit or COMPLETION_TOKENS) * turns
+    sampled = (limit or COMPLETION_TOKENS) * (turns or 1)
     if table.max_output_tokens is not None:
         sampled = min(sampled, table.max_output_tokens)
     longest = prompt + sampled
     return (min(longest, table.max_total_tokens) if table.max_total_tokens else longest), sampled
+
+
+def _turns(table: TrainingEnvironment) -> int | None:
+    """The least of the bounds that the table gives: its own, its harness's, and that which its package is loaded with."""
+    given = (table.max_turns, (table.harness or {}).get("max_turns"), table.args.get("max_turns"))
+    return min((turns for turns in given if isinstance(turns, int) and turns >= 1), default=None)
 
 
 def _bytes(

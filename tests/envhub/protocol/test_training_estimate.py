@@ -49,6 +49,17 @@ def test_limits_of_the_file_replace_what_is_assumed() -> None:
     assert not any("turn" in text or "prompts" in text for text in found.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("more", "turns"),
+    [("[env.harness]\nmax_turns = 8\n", 8), ("args = { max_turns = 5 }\n", 5), ("args = { max_turns = -1 }\n", 1),
+     ("max_turns = 3\n[env.harness]\nmax_turns = 8\n", 3)],
+)  # fmt: skip
+def test_turns_that_the_package_is_told_count_too(more: str, turns: int) -> None:
+    found = estimate(read_training_toml(TOML + more).config, None)
+    assert found.sampled_tokens_per_step == 64 * 100 * turns
+    assert any("one turn" in text for text in found.assumptions) == (turns == 1)
+
+
 def test_only_kept_checkpoints_take_disk() -> None:
     shape = shape_of_name("4B")
     one = estimate(read_training_toml(TOML + "[checkpoints]\ninterval = 0\n").config, shape)
