@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -13,7 +14,15 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command as to_command
 
+from envhub.errors import UsageError
+
 WHOLE = 1000  # characters of a help text: all of its first sentence
+OTHER_NAMES = {  # what other command lines call it -> here, the first that the group has
+    "rl": ("train",), "environments": ("env",), "inference": ("model",), "get": ("show", "info"),
+    "status": ("show", "info"), "samples": ("rollouts",), "progress": ("show",), "distributions": ("metrics",),
+    "stop": ("cancel",), "restart": ("resume",), "create": ("add", "init", "invite", "token"), "build": ("push",),
+    "import": ("add",), "view": ("show",),
+}  # fmt: skip
 Table: TypeAlias = Mapping[str, "str | Mapping[str, str]"]
 
 
@@ -34,6 +43,21 @@ class LazyGroup(TyperGroup):
         if isinstance(entry, str):
             return _command(cmd_name, entry)
         return _group(cmd_name, entry)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As click does it; a name that does not exist is told with the one that was probably meant."""
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            raise self._unknown(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: Any, name: str) -> UsageError:
+        names = self.list_commands(ctx)
+        meant = [other for other in OTHER_NAMES.get(name, ()) if other in names][:1] or get_close_matches(name, names)
+        hint = " or ".join(f"`{ctx.command_path} {other}`" for other in meant)
+        return UsageError(
+            f"no such command: {ctx.command_path} {name}",
+            hint=f"Did you mean {hint}?" if hint else f"`{ctx.command_path} --help` lists the commands.",
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Each with its whole first sentence; click's own table cuts them."""

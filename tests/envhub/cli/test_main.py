@@ -37,6 +37,19 @@ def test_an_unknown_command_and_a_missing_argument_exit_2(cli: Cli) -> None:
     cli("env", "info", code=2)
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["rl", "run", "x.toml"], "hub train"), (["secrets", "list"], "hub secret"), (["env", "pus"], "hub env push"),
+     (["eval", "samples", "x"], "hub eval rollouts"), (["train", "get", "x"], "hub train show")],
+)  # fmt: skip
+def test_an_unknown_command_is_told_with_the_one_that_was_meant(cli: Cli, words: list[str], meant: str) -> None:
+    assert f"Did you mean `{meant}`?" in " ".join(cli(*words, code=2).stderr.split())
+
+
+def test_an_unknown_command_that_resembles_none_leads_to_the_list(cli: Cli) -> None:
+    assert "`hub eval --help` lists the commands" in " ".join(cli("eval", "xyzzy", code=2).stderr.split())
+
+
 def test_a_light_command_does_not_import_heavy_modules() -> None:
     heavy = "('pyarrow', 'hatchling')"
     code = f"import sys, envhub.cli.main, envhub.cli.login; print([m for m in {heavy} if m in sys.modules])"
