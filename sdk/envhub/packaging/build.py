@@ -135,7 +135,7 @@ def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
 def _warnings(project: Project, metadata: PackageMetadata, sdist: Path) -> list[str]:
     found = []
     if not metadata.readme and not _has_readme(sdist):
-        cure = f" (add `readme = \"{project.readme.name}\"` under [project])" if project.readme else ""
+        cure = f' (add `readme = "{project.readme.name}"` under [project])' if project.readme else ""
         found.append(f"no README in the package{cure}: its page on the hub will be empty")
     if not any(canonicalize_name(Requirement(text).name) == "verifiers" for text in metadata.dependencies):
         found.append("the package does not depend on verifiers")

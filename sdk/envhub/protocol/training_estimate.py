@@ -90,7 +90,7 @@ def _tokens(config: TrainingConfig, table: TrainingEnvironment, assumed: list[st
 
 
 def _turns(table: TrainingEnvironment) -> int | None:
-    """The least of the bounds that the table gives: its own, its harness's, and that which its package is loaded with."""
+    """The least bound that the table gives: its own, its harness's, or one that its package is loaded with."""
     given = (table.max_turns, (table.harness or {}).get("max_turns"), table.args.get("max_turns"))
     return min((turns for turns in given if isinstance(turns, int) and turns >= 1), default=None)
 
