@@ -4,6 +4,7 @@ HOST ?= 127.0.0.1
 DATA ?= ./data
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE  # without bytecode each process compiles what it imports: seconds of CPU at every start
 .PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step lock
 
 help: ## this list

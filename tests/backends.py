@@ -6,6 +6,7 @@ TEST_BACKEND=embedded (default): SQLite and the filesystem broker. TEST_BACKEND=
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,14 @@ DATABASE_URL = os.environ.get("TEST_DATABASE_URL", "postgresql://postgres@127.0.
 REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/0")
 
 
+def _keep_bytecode() -> None:
+    """Also where the environment forbids it: else each of the hundreds of processes compiles all that it imports."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 def _prepare() -> None:
+    _keep_bytecode()
     data = Path(tempfile.mkdtemp(prefix="hub-test-"))
     os.environ["HUB_DATA"] = str(data)
     os.environ["HUB_SECRET_KEY"] = "test-secret-key-test-secret-key-test-secret-key"

@@ -11,6 +11,7 @@ from django.db import connection
 from pytest_django.plugin import DjangoDbBlocker
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
+settings.WHITENOISE_AUTOREFRESH = True  # else each test client lists and opens all static files before its first answer
 
 
 @pytest.fixture(scope="session")

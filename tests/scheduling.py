@@ -1,7 +1,8 @@
-"""A pytest plugin: which tests must share a process when several run (`-n 3`).
+"""A pytest plugin: which tests share a process when several run (`-n 3`), and which run first.
 
-An end-to-end file shares one hub, which takes long to fill; every other test goes wherever there is room. By path: the
-`xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
+A file stays together, so that what its fixtures start is started once. End-to-end files also share their hub, which
+takes long to fill; those that restart it have another. What waits for processes goes first: the end is short tests. By
+path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
 """
 
 from __future__ import annotations
@@ -11,19 +12,35 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-SHARING = "tests/e2e/"
+RESTARTING = ("tests/e2e/test_faults.py", "tests/e2e/test_allow_list.py")
+PRODUCTION = "tests/e2e/test_production.py"
+LONG = ("tests/e2e/", "tests/workers/training/", "tests/contract/", "tests/workers/", "tests/envhub/")  # longest first
 
 
 def group_of(nodeid: str) -> str:
     """Tests with the same group run in the same process."""
-    return nodeid.partition("::")[0] if nodeid.startswith(SHARING) else nodeid
+    path = nodeid.partition("::")[0]
+    if path in RESTARTING:
+        return "a hub that is restarted"
+    return "a hub" if path.startswith("tests/e2e/") and path != PRODUCTION else path
+
+
+def rank(nodeid: str) -> int:
+    """Lower ranks run first."""
+    return next((number for number, prefix in enumerate(LONG) if nodeid.startswith(prefix)), len(LONG))
 
 
 class SharedHub(LoadScopeScheduling):
-    """Groups first, the largest before the others, then single tests."""
+    """Groups in the order of their tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long before short; otherwise as pytest-randomly left them."""
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedHub:

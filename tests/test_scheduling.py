@@ -1,8 +1,21 @@
 from __future__ import annotations
 
-from tests.scheduling import group_of
+from tests.scheduling import group_of, rank
 
 
-def test_an_end_to_end_file_shares_a_process_and_other_tests_do_not() -> None:
-    names = ["tests/e2e/test_faults.py::test_a[x]", "tests/e2e/test_packages.py::test_b", "tests/hub/test_c.py::test_d"]
-    assert [group_of(name) for name in names] == ["tests/e2e/test_faults.py", "tests/e2e/test_packages.py", names[2]]
+def test_a_file_shares_a_process() -> None:
+    names = ["tests/hub/test_a.py::test_a[x]", "tests/hub/test_a.py::test_b", "tests/hub/test_c.py::test_d"]
+    assert [group_of(name) for name in names] == ["tests/hub/test_a.py", "tests/hub/test_a.py", "tests/hub/test_c.py"]
+
+
+def test_end_to_end_files_share_a_hub_unless_they_restart_it() -> None:
+    paths = [f"tests/e2e/test_{name}.py" for name in ("packages", "hostile", "faults", "allow_list", "production")]
+    packages, hostile, faults, allow_list, production = [group_of(f"{path}::test_a") for path in paths]
+    assert packages == hostile
+    assert faults == allow_list
+    assert len({packages, faults, production}) == 3
+
+
+def test_what_waits_for_processes_goes_first() -> None:
+    names = ["tests/hub/test_a.py::test_a", "tests/workers/venvs/test_b.py::test_b", "tests/e2e/test_c.py::test_c"]
+    assert sorted(names, key=rank) == names[::-1]

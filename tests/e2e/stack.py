@@ -268,7 +268,7 @@ def running_stack(data: Path, settings: Mapping[str, str]) -> Iterator[Stack]:
 
 @contextmanager
 def worker_cache() -> Iterator[Path]:
-    """A WORKER_DATA that lasts from run to run, and is nobody else's for now."""
+    """A WORKER_DATA that lasts from run to run, and is nobody else's for now; its environments are shared by all."""
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "envhub-test-worker"
     root = Path(os.environ.get("TEST_CACHE", default)).absolute()
     root.mkdir(parents=True, exist_ok=True)
@@ -278,7 +278,12 @@ def worker_cache() -> Iterator[Path]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            yield root / str(number)
+            own = root / str(number)
+            own.mkdir(exist_ok=True)
+            if not (own / "venvs").exists():
+                (root / "venvs").mkdir(exist_ok=True)
+                (own / "venvs").symlink_to(root / "venvs")
+            yield own
             return
 
 

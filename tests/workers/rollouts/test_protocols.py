@@ -14,8 +14,6 @@ from tests.fakes.policy_endpoint import Answer, PolicyEndpoint, template
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
 from workers.rollouts.interceptor.server import Interceptor
 
-anthropic = pytest.importorskip("anthropic")  # pyproject's dev group
-httpx2 = pytest.importorskip("httpx2")  # what anthropic speaks HTTP with
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
 
 
@@ -120,6 +118,8 @@ async def test_openais_client_uses_responses_with_tools(box: Box, stub: PolicyEn
 async def test_anthropics_client_is_answered_by_either_kind_of_endpoint(
     stub: PolicyEndpoint, open_box: OpenBox, stream: bool, kind: EndpointKind
 ) -> None:
+    anthropic = pytest.importorskip("anthropic")  # here: its 3000 modules would be imported by every test process
+    httpx2 = pytest.importorskip("httpx2")  # what anthropic speaks HTTP with
     stub.answer = lambda body: Answer("thinking", tool_calls=(("add", '{"a": 1}'),))
     async with quick_endpoint(stub.base_url, kind=kind) as endpoint, open_box(Interceptor(endpoint)) as box:
         recorder = box.interceptor.open("g.0")
