@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -25,12 +26,17 @@ def python_of(release: str) -> Path:
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "envhub-test-venvs"
     root = Path(os.environ.get("TEST_VENV_CACHE", default))
     root.mkdir(parents=True, exist_ok=True)
-    folder = root / f"verifiers-{Version(release)}"
+    folder = root / f"verifiers-{Version(release)}-{_digest(pins(release))}"
     with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes share the cache
         if not (folder / "ready").exists():
             _make(folder, release)
     return folder / "bin" / "python"
+
+
+def _digest(lines: list[str]) -> str:
+    """Other pins are another environment."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
 
 
 def _make(folder: Path, release: str) -> None:
