@@ -16,6 +16,7 @@ import httpx
 
 ROOT = Path(__file__).resolve().parents[2]
 HUB = str(Path(sys.executable).with_name("hub"))
+START_S = 300.0  # a busy machine takes minutes; one that ended is noticed at once
 
 
 class DemoFailed(Exception):
@@ -63,7 +64,7 @@ class Hub:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + START_S
         while not self._answers("/readyz"):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise DemoFailed(f"the hub did not start; see {self.log}:\n{self.log_tail()}")
