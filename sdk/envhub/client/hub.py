@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import httpx
 
-from envhub.client.accounts import Accounts
-from envhub.client.blobs import Blobs
 from envhub.client.connection import Connection, Retry
-from envhub.client.data import Data
-from envhub.client.deployments import Deployments
-from envhub.client.environments import Environments
-from envhub.client.evaluations import Evaluations
-from envhub.client.models import Models
-from envhub.client.runs import Runs
-from envhub.client.secrets import Secrets
-from envhub.client.training import Training
-from envhub.client.users import Users
-from envhub.client.workers import Workers
+
+if TYPE_CHECKING:
+    from envhub.client.accounts import Accounts
+    from envhub.client.blobs import Blobs
+    from envhub.client.data import Data
+    from envhub.client.deployments import Deployments
+    from envhub.client.environments import Environments
+    from envhub.client.evaluations import Evaluations
+    from envhub.client.models import Models
+    from envhub.client.runs import Runs
+    from envhub.client.secrets import Secrets
+    from envhub.client.training import Training
+    from envhub.client.users import Users
+    from envhub.client.workers import Workers
+
+MOVES_BYTES = {"environments", "evaluations", "models", "data"}
 
 
 class HubClient:
@@ -28,6 +34,19 @@ class HubClient:
     `envhub.errors.ApiError` (by status) or `ConnectionFailed`.
     """
 
+    accounts: Accounts
+    blobs: Blobs
+    environments: Environments
+    runs: Runs
+    evaluations: Evaluations
+    models: Models
+    secrets: Secrets
+    data: Data
+    training: Training
+    deployments: Deployments
+    workers: Workers
+    users: Users
+
     def __init__(
         self,
         url: str,
@@ -36,18 +55,17 @@ class HubClient:
         retry: Retry | None = None,
     ) -> None:
         self.connection = Connection(url, token, transport=transport, retry=retry)
-        self.accounts = Accounts(self.connection)
-        self.blobs = Blobs(self.connection)
-        self.environments = Environments(self.connection, self.blobs)
-        self.runs = Runs(self.connection)
-        self.evaluations = Evaluations(self.connection, self.blobs)
-        self.models = Models(self.connection, self.blobs)
-        self.secrets = Secrets(self.connection)
-        self.data = Data(self.connection, self.blobs)
-        self.training = Training(self.connection)
-        self.deployments = Deployments(self.connection)
-        self.workers = Workers(self.connection)
-        self.users = Users(self.connection)
+
+    if not TYPE_CHECKING:  # it would hide misspelt attributes from a type checker
+
+        def __getattr__(self, name: str) -> object:
+            """A part, at its first use: the wire types of all parts take longer to import than most calls last."""
+            if name not in HubClient.__annotations__:
+                raise AttributeError(f"a hub's client has no {name!r}", name=name, obj=self)
+            kind = getattr(import_module(f"envhub.client.{name}"), name.capitalize())
+            part = kind(self.connection, self.blobs) if name in MOVES_BYTES else kind(self.connection)
+            setattr(self, name, part)
+            return part
 
     @property
     def url(self) -> str:
