@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox]
 DATA_SET = "openai/gsm8k"
 GSM8K = PackageRun("e2e-gsm8k-shape", V0, says("<answer>13</answer>"), rewards=(1.2, 1.2))
 GSM8K_BUILTIN = replace(GSM8K, env_args={"builtin": True})
-ALL = (*RUNS, GSM8K, GSM8K_BUILTIN)
+GSM8K_WITHOUT_OWNER = replace(GSM8K, env_args={"data_set": "gsm8k"})
+ALL = (*RUNS, GSM8K, GSM8K_BUILTIN, GSM8K_WITHOUT_OWNER)
 
 
 @dataclass

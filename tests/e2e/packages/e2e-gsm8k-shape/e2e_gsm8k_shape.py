@@ -8,11 +8,13 @@ from datasets import load_dataset
 SYSTEM = "Work it out, then give the number inside <answer> tags."
 
 
-def load_environment(num_examples: int = -1, builtin: bool = False) -> vf.Environment:
+def load_environment(
+    num_examples: int = -1, builtin: bool = False, data_set: str = "openai/gsm8k"
+) -> vf.Environment:
     if builtin:
         train, test = (vf.load_example_dataset("gsm8k", split=split) for split in ("train", "test"))
     else:
-        train, test = (load_dataset("openai/gsm8k", "main", split=split) for split in ("train", "test"))
+        train, test = (load_dataset(data_set, "main", split=split) for split in ("train", "test"))
     if num_examples > 0:
         train = train.select(range(num_examples))
     parser = vf.XMLParser(["answer"])
