@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from functools import lru_cache
 from typing import Any
 
 Message = dict[str, Any]
@@ -60,20 +61,17 @@ def _normalise_call(call: Message) -> Message:
 
 def prompt_ids(tokenizer: Any, messages: Any, tools: Any, template_args: Any, *, generate: bool = True) -> list[int]:
     """Token ids of a conversation. Raises BadRequest when the template refuses it."""
+    asked = {"tools": tools or None, "add_generation_prompt": generate, **(template_args or {})}
+    return list(_encoded(tokenizer, json.dumps([normalise(messages), asked])))
+
+
+@lru_cache(maxsize=64)  # the rollouts of a group ask the same at about the same time
+def _encoded(tokenizer: Any, asked: str) -> tuple[int, ...]:
+    messages, options = json.loads(asked)
     try:
-        ids = tokenizer.apply_chat_template(
-            normalise(messages),
-            tools=tools or None,
-            add_generation_prompt=generate,
-            tokenize=True,
-            return_dict=False,
-            **(template_args or {}),
-        )
-    except BadRequest:
-        raise
+        return tuple(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False, **options))
     except Exception as error:  # a template is the model maker's code: it may raise anything
         raise BadRequest(f"the chat template refused the conversation: {error}") from error
-    return list(ids)
 
 
 def split_tool_calls(text: str) -> tuple[str | None, list[Message]]:

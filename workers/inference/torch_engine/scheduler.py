@@ -178,7 +178,7 @@ class Scheduler:
             if finish is None and not sequence.cancelled:
                 going.append(row)
         if len(going) < len(lane.running):
-            lane.batch.keep(going)
+            going = lane.batch.keep(going)
             lane.running = [lane.running[row] for row in going]
         if lane.running:
             lane.batch.advance([drawn.tokens[row] for row in going])
