@@ -22,6 +22,7 @@ from .jsonable import to_json
 from .legacy_results import messages
 
 RETRYABLE = {408, 409, 425, 429}
+SCORING_TIMED_OUT = ("TaskError", "scoring timed out")  # how 0.3.1 says it; 0.4.0 has a stop condition for it
 
 
 def to_result(attempt: Attempt, episode: Any, state_columns: list[str]) -> Result:
@@ -114,8 +115,9 @@ def _usage(traces: list[Any]) -> tuple[int, int]:
 
 def failure(attempt: Attempt, episode: Any) -> Failure | None:
     """Why an episode failed; None when it is complete."""
+    too_late = Failure(VERIFIER, "ScoringTimeout", "the scoring did not finish within the taskset's own time limit")
     if any(trace.stop_condition == "scoring_timeout" for trace in episode.traces):  # the library calls that complete
-        return Failure(VERIFIER, "ScoringTimeout", "the scoring did not finish within the taskset's own time limit")
+        return too_late
     if episode.ok:
         return None
     scored = [trace for trace in episode.traces if trace.errors and not trace.ok]
@@ -124,6 +126,8 @@ def failure(attempt: Attempt, episode: Any) -> Failure | None:
     if not errors:
         return Failure(LIMIT if episode.is_timeout else ENVIRONMENT, "EpisodeFailed", "the episode did not complete")
     error, trace = errors[0]
+    if (error.type, error.message) == SCORING_TIMED_OUT:
+        return too_late
     return Failure(_kind(error, trace, attempt), error.type, error.message[:8000], (error.traceback or "")[-8000:])
 
 
