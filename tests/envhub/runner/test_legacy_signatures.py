@@ -1,0 +1,48 @@
+"""What the legacy library asks of `inspect` again and again is remembered, and nothing else of it changes."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+from envhub.runner.legacy_signatures import MODULES, remember_signatures
+
+
+class Unhashable:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, state: Any) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = ModuleType(MODULES[0])
+    module.inspect = inspect  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, MODULES[0], module)
+    remember_signatures()
+    return module
+
+
+def test_a_signature_is_made_once(library: Any) -> None:
+    def reward(completion: str, answer: str = "") -> float:
+        return 1.0
+
+    first = library.inspect.signature(reward)
+    assert first == inspect.signature(reward)
+    assert library.inspect.signature(reward) is first
+
+
+def test_what_cannot_be_remembered_is_inspected(library: Any) -> None:
+    assert list(library.inspect.signature(Unhashable()).parameters) == ["state"]
+    with pytest.raises(TypeError, match="not a callable"):
+        library.inspect.signature(3)
+
+
+def test_the_rest_of_inspect_is_what_it_was(library: Any) -> None:
+    assert library.inspect.iscoroutinefunction is inspect.iscoroutinefunction
+    assert "signature" in vars(inspect)
+    assert inspect.signature is not library.inspect.signature
