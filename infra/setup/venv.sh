@@ -22,4 +22,11 @@ else
 fi
 $uv pip install --quiet --no-deps -e ./sdk -e .
 .venv/bin/python -m compileall -q hub workers sdk/envhub || true
+# Bytecode of what they import: otherwise all processes of a first start compile it at the same time.
+scratch=$(mktemp -d)
+warm() { env -u PYTHONDONTWRITEBYTECODE HUB_DATA="$scratch" DJANGO_SETTINGS_MODULE=hub.config.settings .venv/bin/python -c "import $1" || true; }
+warm hub.config.asgi,workers.tasks.slot,workers.tasks.listener,envhub.cli.main &
+warm workers.training.tiny.__main__,workers.inference.torch_engine.__main__,workers.training.learner.__main__
+wait
+rm -rf "$scratch"
 echo "$want" > "$stamp"
