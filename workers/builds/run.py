@@ -20,7 +20,6 @@ from workers.builds.wheel_exchange import HubExchange
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox, SandboxError, backend
-from workers.venvs.collection import collect
 from workers.venvs.environment import ensure_environment
 from workers.venvs.errors import ToolFailed
 
@@ -54,7 +53,6 @@ async def run_build(job: Job) -> None:
         except BuildFailed as error:
             failed = error
     await job.run.post(f"/runs/{job.claim.run_id}/build-report", _report(build, failed), VersionView)
-    await asyncio.to_thread(collect, settings.folder("venvs"), max_bytes=settings.venvs_mb * 1024**2)
     if failed is not None:
         raise RunFailed(failed.failure)
 

@@ -12,6 +12,8 @@ from envhub.protocol.base import Page
 from envhub.protocol.runs import LogPage, RunView
 
 PATIENCE = 6  # failed calls in a row; each has retried for several seconds itself
+WAITED_SHARE = 0.05  # of the time that a run was watched: this late its end may be seen
+LONGEST_POLL_S = 1.5
 
 
 class Runs:
@@ -57,13 +59,13 @@ class Runs:
                 sleep(poll)
 
     def watch(
-        self, run_id: str, *, poll: float = 0.3, sleep: Callable[[float], None] = time.sleep
+        self, run_id: str, *, poll: float = 0.2, sleep: Callable[[float], None] = time.sleep
     ) -> Iterator[RunView]:
-        """The run again and again, until it is final; the last item is the final state.
+        """The run again and again, less often as time goes on, until it is final; the last item is the final state.
 
         A hub that restarts meanwhile is waited for: several calls in a row must fail before this raises.
         """
-        failures = 0
+        failures, waited = 0, 0.0
         while True:
             try:
                 run = self.get(run_id)
@@ -71,10 +73,11 @@ class Runs:
                 failures += 1
                 if failures > PATIENCE:
                     raise
-                sleep(poll)
-                continue
-            failures = 0
-            yield run
-            if run.state.is_final:
-                return
-            sleep(poll)
+            else:
+                failures = 0
+                yield run
+                if run.state.is_final:
+                    return
+            pause = max(poll, min(waited * WAITED_SHARE, LONGEST_POLL_S))
+            sleep(pause)
+            waited += pause

@@ -142,7 +142,7 @@ def test_a_download_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_is_watched_across_a_restart_of_the_hub() -> None:
+def _run(state: str) -> httpx.Response:
     run = {
         "id": "r",
         "kind": "eval",
@@ -154,8 +154,18 @@ def test_a_run_is_watched_across_a_restart_of_the_hub() -> None:
         "attempt": 0,
         "created_at": "2026-01-01T00:00:00Z",
     }
+    return httpx.Response(200, json={**run, "state": state})
+
+
+def test_a_run_is_watched_across_a_restart_of_the_hub() -> None:
     down = [httpx.ConnectError("refused") for _ in range(12)]
-    running, done = (httpx.Response(200, json={**run, "state": state}) for state in ("running", "succeeded"))
+    running, done = _run("running"), _run("succeeded")
     server = Server(running, *down, done)
     states = [item.state for item in server.client().runs.watch("r", sleep=server.waits.append)]
     assert states == ["running", "succeeded"]
+
+
+def test_a_long_run_is_asked_after_less_often() -> None:
+    server = Server(*[_run("running")] * 100, _run("succeeded"))
+    assert len(list(server.client().runs.watch("r", sleep=server.waits.append))) == 101
+    assert (server.waits[:10], server.waits[-1]) == ([0.2] * 10, 1.5)
