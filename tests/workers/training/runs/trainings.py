@@ -59,8 +59,11 @@ def installed() -> Path:
             python = interpreters.present()[0].executable
             subprocess.run([uv, "venv", "-q", "--clear", "--python", python, folder], check=True)
             wanted = [f"verifiers=={VERIFIERS}", "datasets<4.7", *map(str, packages)]
-            install = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", folder / "bin" / "python"]
-            subprocess.run([*install, *wanted], check=True)
+            own = folder / "bin" / "python"
+            subprocess.run([uv, "pip", "install", "-q", "--python", own, *wanted], check=True)
+            # Boxes cannot keep bytecode: what a runner imports, a third of all, leaves it here.
+            once = "import reverse_text; reverse_text.load_environment()"
+            subprocess.run([own, "-c", once], check=True, capture_output=True)
             (folder / "ready").touch()
     return folder
 
