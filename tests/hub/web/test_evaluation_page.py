@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from hub.evals.models import Evaluation
-from tests.factories.evals import make_record, store
+from tests.factories.evals import create_hosted, make_record, store
 from tests.hub.web.showcase import Showcase
 
 pytestmark = pytest.mark.django_db
@@ -109,6 +109,19 @@ def test_a_failure_offers_to_attempt_it_again(showcase: Showcase, ada: Client) -
 def test_an_evaluation_that_nobody_has_begun_says_why_it_waits(showcase: Showcase, ada: Client) -> None:
     ada.post(f"/evaluations/{showcase.ended.pk}/resume")
     assert "run ahead" in ada.get(f"/evaluations/{showcase.ended.pk}").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("state", "says"), [("running", "They appear here as they end"), ("failed", "It ended before")]
+)
+def test_without_rollouts_the_page_promises_some_only_while_it_runs(
+    showcase: Showcase, ada: Client, state: str, says: str
+) -> None:
+    evaluation = create_hosted(showcase.user, name="calculator-tool")
+    Evaluation.objects.filter(pk=evaluation.pk).update(state=state)
+    html = ada.get(f"/evaluations/{evaluation.pk}").content.decode()
+    assert says in html
+    assert ("scored yet" in html) == (state == "running")
 
 
 def _cells(html: str, column: int) -> list[str]:
