@@ -25,6 +25,7 @@ from workers.rollouts.schedule import first_of
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
+from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.evaluation import Evaluations, held_out_examples
 from workers.training.coordinator.loop import Coordinator
 from workers.training.coordinator.policy import Connect, VersionedPolicy
@@ -74,7 +75,7 @@ async def run_training(job: Job) -> None:
                 await train(job, payload, run_dir, placement, stack)
         except BaseExceptionGroup as group:
             raise first_of(group) from None
-    shutil.rmtree(run_dir.root)
+    shutil.rmtree(run_dir.root, ignore_errors=True)
 
 
 def first_version(run_dir: RunDir, payload: TrainPayload, adapter: object) -> None:
@@ -135,6 +136,11 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
             if version == 0:
                 await run.evaluate(0)
             await coordinator.run()
+        except NothingToLearn as error:
+            await save_last(job, run_dir, learning, reporter)
+            if not error.mastered:
+                raise RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error)) from error
+            job.lease.log(f"nothing is left to learn: {error}")
         except asyncio.CancelledError:
             if job.lease.cancelled.is_set():
                 await save_last(job, run_dir, learning, reporter)

@@ -45,6 +45,7 @@ class AdmissionQueue:
         self._difficulty = difficulty or {}
         self._waiting: list[Candidate] = []
         self._refused_in_a_row = Counter[Verdict]()
+        self._refused_rewards, self._trained_rewards = Mean(), Mean()
         self.verdicts = Counter[Verdict]()  # groups
         self.flagged = Counter[str]()  # rollouts, by filter
         self.removed = Counter[str]()
@@ -63,9 +64,12 @@ class AdmissionQueue:
         self.verdicts[verdict] += 1
         if verdict is Verdict.ADMITTED:
             self._refused_in_a_row.clear()
+            self._refused_rewards = Mean()
+            self._trained_rewards.add(candidate.mean_reward)
             self._waiting.append(candidate)
         else:
             self._refused_in_a_row[verdict] += 1
+            self._refused_rewards.add(candidate.mean_reward)
             self._check_barren()
         return verdict
 
@@ -115,7 +119,32 @@ class AdmissionQueue:
         refused = self._refused_in_a_row.total()
         if refused >= self._options.barren_batches * self._options.groups_per_batch:
             reasons = ", ".join(f"{name.value} {count}" for name, count in self._refused_in_a_row.most_common())
+            reward, trained = self._refused_rewards.value, self._trained_rewards.value
             raise NothingToLearn(
-                f"{refused} groups in a row could not train ({reasons}); "
-                "make the task easier or harder for this model, or raise the temperature or rollouts_per_example"
+                f"{refused} groups in a row could not train ({reasons}; mean reward {_spelled(reward)}); "
+                "make the task easier or harder for this model, or raise the temperature or rollouts_per_example",
+                mastered=reward is not None and trained is not None and reward > trained,
             )
+
+
+@dataclass
+class Mean:
+    """A running mean of what is known."""
+
+    total: float = 0.0
+    count: int = 0
+
+    @property
+    def value(self) -> float | None:
+        """None: nothing is known."""
+        return self.total / self.count if self.count else None
+
+    def add(self, value: float | None) -> None:
+        """One more, if it is known."""
+        if value is not None:
+            self.total += value
+            self.count += 1
+
+
+def _spelled(reward: float | None) -> str:
+    return "-" if reward is None else f"{reward:.2f}"

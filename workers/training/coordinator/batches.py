@@ -13,7 +13,6 @@ from envhub.protocol.training_metrics import StepMetrics
 from workers.rollouts.joining import failed
 from workers.runs.errors import RunFailed
 from workers.training.admission.difficulty import DifficultyBuffer
-from workers.training.admission.errors import NothingToLearn
 from workers.training.admission.filters import filter_rollouts
 from workers.training.admission.queue import Verdict
 from workers.training.coordinator.admission import filters_of, queue_of
@@ -62,12 +61,9 @@ class Batches:
         return tuple(credited.finished.plan for credited in self._waiting.values())
 
     def offer(self, finished: FinishedGroup, step: int) -> None:
-        """Take a group for batch `step` or later. Raises RunFailed."""
+        """Take a group for batch `step` or later. Raises RunFailed, NothingToLearn."""
         credited = self._credit(finished)
-        try:
-            verdict = self._queue.offer(credited.candidate, step)
-        except NothingToLearn as error:
-            raise nothing_to_learn(error) from error
+        verdict = self._queue.offer(credited.candidate, step)
         if verdict is Verdict.ADMITTED:
             self._waiting[finished.plan.number] = credited
         else:
@@ -112,8 +108,3 @@ def untrainable(finished: FinishedGroup, message: str) -> FinishedGroup:
     """The same group as failures that say why."""
     records = (failed(record, FailureKind.ENVIRONMENT, "Untrainable", message) for record in finished.records)
     return finished.model_copy(update={"records": tuple(records)})
-
-
-def nothing_to_learn(error: NothingToLearn) -> RunFailed:
-    """The model is always right or always wrong."""
-    return RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error))

@@ -18,10 +18,11 @@ from envhub.protocol.training_config import TrainingConfig
 
 from workers.rollouts.schedule import first_of
 from workers.runs.errors import RunFailed
+from workers.training.admission.difficulty import Pool
 from workers.training.admission.error_rate import ErrorRate
 from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.admission import buffers_of, groups_per_batch, vocabulary_of
-from workers.training.coordinator.batches import Batches, nothing_to_learn
+from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.cursor import Cursor, Shelf
 from workers.training.coordinator.figures import Resolved
 from workers.training.coordinator.finished import FinishedGroups
@@ -83,7 +84,7 @@ class Coordinator:
         return time.monotonic() - self._sign_of_life if self._running else 0.0
 
     async def run(self) -> None:
-        """Until the last step's weights are served. Raises RunFailed, RunnerFatal."""
+        """Until the last step's weights are served. Raises RunFailed, RunnerFatal, NothingToLearn."""
         reopened = self._restore()
         try:
             with JournalWriter(self.run_dir.journal) as journal:
@@ -138,7 +139,8 @@ class Coordinator:
         try:
             shelf, example = self._cursor.draw(self._aside)
         except NothingToLearn as error:
-            raise nothing_to_learn(error) from error
+            too_hard = any(buffer.state()[Pool.HARD] for buffer in self._buffers.values())
+            raise NothingToLearn(str(error), mastered=not too_hard) from error
         sampling = self.config.sampling_of(self._tables[shelf.label])
         temperature = temperature_at(sampling, self.step + 1, self.config.max_steps)
         plan = GroupPlan(

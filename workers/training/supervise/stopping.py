@@ -1,6 +1,7 @@
-"""A run that its user stops: the learner finishes its step, and where it got to is kept in the hub.
+"""A run that ends before its last step, by its user or because nothing is left to learn.
 
-As a checkpoint, to go on from; and in the catalog, to evaluate and serve.
+The learner finishes its step, and where it got to is kept in the hub: as a checkpoint, to go on from, and in the
+catalog, to evaluate and serve.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], rep
     await reporter.finish()
     if step:
         await reporter.adapter(step, wanted=True)
-    job.lease.log(f"stopped after step {step}; resume the run to go on from there")
+    job.lease.log(f"ended after step {step}; resume the run to go on from there")
     shutil.rmtree(run_dir.root)
 
 

@@ -35,8 +35,21 @@ async def test_a_stopped_run_saves_where_it_was_and_leaves_nothing(trainings: An
     assert told == list(range(1, checkpoint["step"] + 1))
     assert not checkpoint["final"]
     assert [(one["step"], one["final"]) for one in trainings.reports("adapters")] == [(checkpoint["step"], False)]
-    assert f"stopped after step {checkpoint['step']}" in run.log
+    assert f"ended after step {checkpoint['step']}" in run.log
     assert not list((trainings.data / "children").iterdir())
+    assert not list((trainings.data / "training").iterdir())
+
+
+async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_it_has_learnt(trainings: Any) -> None:
+    config = CONFIG | {"batch_size": 8, "trainer": SMALL["trainer"] | {"max_off_policy": 0}}
+    finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered"}])
+    log = trainings.hub.runs["r0"].log
+    assert finish.state == "succeeded", log
+    assert "nothing is left to learn: 20 groups in a row could not train (zero_signal 20; mean reward 1.00)" in log
+    steps = [step.step for step in trainings.steps()]
+    assert 1 <= steps[-1] < CONFIG["max_steps"]
+    assert trainings.reports("checkpoints")[-1]["step"] == steps[-1]
+    assert trainings.reports("adapters")[-1]["step"] == steps[-1]
     assert not list((trainings.data / "training").iterdir())
 
 
