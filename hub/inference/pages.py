@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.views.decorators.csrf import csrf_exempt
 
 from hub.catalog.queries import visible_models
-from hub.core.errors import HubError, MethodNotAllowed
+from hub.core.errors import HubError, MethodNotAllowed, NotFound
 from hub.inference.gateway import Answer, answer_call, refusal_of, refuse
 from hub.inference.lookup import caller_of, in_database
 
@@ -82,3 +82,11 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
 async def completions(request: HttpRequest) -> HttpResponseBase:
     """POST /inference/v1/completions."""
     return await _answer(request, "completions")
+
+
+@csrf_exempt
+async def not_offered(request: HttpRequest, rest: str) -> HttpResponseBase:
+    """The rest of OpenAI's API: an answer that says what there is instead."""
+    del request
+    offered = "this address offers /models, /chat/completions and /completions"
+    return _response(refuse(NotFound(f"/inference/v1/{rest} does not exist", hint=offered)))

@@ -326,6 +326,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "inference/v1/models": {"get": Access.GATEWAY},
     "inference/v1/chat/completions": {"post": Access.GATEWAY},
     "inference/v1/completions": {"post": Access.GATEWAY},
+    "inference/v1/<path:rest>": {},  # 404 to everybody
 }
 
 

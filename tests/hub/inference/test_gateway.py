@@ -119,3 +119,12 @@ async def test_a_malformed_body_is_refused_in_openais_shape(endpoint: PolicyEndp
     answer = await AsyncClient().post(CHAT, content, content_type="application/json", headers=bearer(token))
     assert answer.status_code == 422
     assert json.loads(answer.content)["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["responses", "embeddings", "chat"])
+async def test_what_openais_api_has_beyond_is_answered_with_what_there_is(path: str) -> None:
+    answer = await AsyncClient().post(f"/inference/v1/{path}", "{}", content_type="application/json")
+    assert answer.status_code == 404
+    message = json.loads(answer.content)["error"]["message"]
+    assert f"/inference/v1/{path} does not exist" in message
+    assert "/chat/completions" in message
