@@ -16,6 +16,7 @@ from pytest_django.live_server_helper import LiveServer
 from hub.evals.models import Evaluation
 from hub.runs.queries import log_end
 from hub.runs.services.logs import append_log
+from tests.factories.accounts import make_token
 from tests.factories.evals import make_records, store
 from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.browser import Look, look_at
@@ -155,6 +156,7 @@ def test_a_device_signs_in_by_the_code_that_the_browser_approves(
 def test_no_page_overflows_complains_or_is_hard_to_read(
     live_server: LiveServer, session: str, seeded: Showcase, width: int, scheme: str
 ) -> None:
+    make_token(seeded.user)
     with look_at(live_server.url, session=session, width=width, scheme=scheme) as look:
         for name in NAMES:
             look.open(address(seeded, name))
