@@ -218,7 +218,8 @@ def dataset_error(error: BaseException) -> LoadError | None:
         return LoadError(
             "dataset_needs_network",
             f"the data set {name or 'of this environment'} cannot be reached from the sandbox: {text[:500]}",
-            f"An administrator can run `hub data add {name or 'OWNER/NAME'} DIRECTORY`, or let the hub fetch it.",
+            f"An administrator can run `hub data add {name if '/' in name else 'OWNER/NAME'} DIRECTORY`, "
+            "or let the hub fetch it.",
             kind=INFRASTRUCTURE if "timed out" in text else ENVIRONMENT,
             trace=trace_of(error),
         )

@@ -14,7 +14,7 @@ from yarl import URL
 CHUNK = 256 * 1024
 PASSED_ON = ("Content-Type", "Range", "If-None-Match", "If-Modified-Since", "Accept", "User-Agent")
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-encoding", "server", "date", "set-cookie"}
-HINT = "a hub operator can configure HUB_HUGGINGFACE_URL, or add the data set with: hub data add NAME DIR"
+HINT = "a hub operator can configure HUB_HUGGINGFACE_URL, or add the data set with: hub data add OWNER/NAME DIRECTORY"
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=120)
 
 
