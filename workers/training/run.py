@@ -137,8 +137,8 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
                 await run.evaluate(0)
             await coordinator.run()
         except NothingToLearn as error:
-            await save_last(job, run_dir, learning, reporter)
-            if not error.mastered:
+            trained = await save_last(job, run_dir, learning, reporter)
+            if not (trained and error.mastered):
                 raise RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error)) from error
             job.lease.log(f"nothing is left to learn: {error}")
         except asyncio.CancelledError:

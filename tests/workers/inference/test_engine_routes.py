@@ -88,6 +88,7 @@ async def test_a_prompt_of_token_ids_is_taken_as_it_is(client: openai.AsyncOpenA
         ({"messages": []}, openai.BadRequestError),
         ({"messages": [{"role": "user", "content": "x" * 3000}]}, openai.BadRequestError),
         ({"temperature": -1}, openai.BadRequestError),
+        ({"extra_body": {"chat_template_kwargs": "no object"}}, openai.BadRequestError),
         ({"model": "nobody/knows"}, openai.NotFoundError),
     ],
 )

@@ -61,6 +61,8 @@ def _normalise_call(call: Message) -> Message:
 
 def prompt_ids(tokenizer: Any, messages: Any, tools: Any, template_args: Any, *, generate: bool = True) -> list[int]:
     """Token ids of a conversation. Raises BadRequest when the template refuses it."""
+    if not isinstance(template_args, dict | None):
+        raise BadRequest("chat_template_kwargs must be an object")
     asked = {"tools": tools or None, "add_generation_prompt": generate, **(template_args or {})}
     return list(_encoded(tokenizer, json.dumps([normalise(messages), asked])))
 

@@ -15,10 +15,13 @@ from workers.training.learner.run_dir import RunDir
 from workers.training.supervise.reporter import Reporter
 
 
-async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], reporter: Reporter) -> None:
-    """Until the hub has all that was trained; then the directory is of no use. Raises what both of them raise."""
+async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], reporter: Reporter) -> int:
+    """Until the hub has all that was trained; then the directory is of no use. Raises what both of them raise.
+
+    Gives the step, 0 when nothing was trained.
+    """
     if learning.cancelling() or not run_dir.journal.exists() or not JournalReader(run_dir.journal).steps():
-        return  # the run has failed, or nothing is trained yet
+        return 0  # the run has failed, or nothing is trained yet
     job.lease.log("stopping: the learner finishes its step and saves a checkpoint")
     run_dir.stop.touch()
     await learning
@@ -29,6 +32,7 @@ async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], rep
         await reporter.adapter(step, wanted=True)
     job.lease.log(f"ended after step {step}; resume the run to go on from there")
     shutil.rmtree(run_dir.root)
+    return step
 
 
 def newest_version(run_dir: RunDir) -> int:

@@ -53,6 +53,16 @@ async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_i
     assert not list((trainings.data / "training").iterdir())
 
 
+async def test_a_task_that_is_mastered_before_the_first_batch_is_full_fails_with_the_reason(trainings: Any) -> None:
+    """Of four groups a batch only two can have a wrong answer. Without an end it would wait for its learner."""
+    config = CONFIG | {"trainer": SMALL["trainer"] | {"max_off_policy": 0}}
+    async with asyncio.timeout(240):
+        finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered", "args": {"first": 4}}])
+    assert finish.state == "failed"
+    assert finish.failure.code == "nothing_to_learn"
+    assert not trainings.steps()
+
+
 @pytest.mark.matrix
 async def test_a_stopped_run_resumes_after_its_last_step(trainings: Any) -> None:
     run = await stopped(trainings)
