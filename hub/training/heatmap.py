@@ -50,13 +50,19 @@ def heat_map(
         key=key,
         title=title,
         shades=tuple("".join(cells) for cells in shades),
-        ticks=tuple(short(value) for value in (high, (low + high) / 2, low)),
+        ticks=tuple(short(value) for value in (high, _middle(low, high), low)),
         steps=SEPARATOR.join(str(bucket.step) for bucket in columns),
         texts=SEPARATOR.join(texts),
         last=texts[-1],
         first_step=known[0].step,
         last_step=known[-1].step,
     )
+
+
+def _middle(low: float, high: float) -> float:
+    """0 where a range that is as good as symmetric would show its rounding."""
+    middle = (low + high) / 2
+    return middle if abs(middle) > (high - low) / 100 else 0.0
 
 
 def _filled(one: Histogram | None) -> bool:

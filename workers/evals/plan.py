@@ -17,12 +17,7 @@ def count_examples(config: EvaluationConfig, described: Described) -> int:
     info = described.splits.get(config.split) or described.splits.get("train")
     size = info.size if info is not None else None
     if size == 0:
-        raise RunFailed.because(
-            FailureKind.ENVIRONMENT,
-            "no_examples",
-            f"The environment has no examples in its split {config.split!r} with these arguments.",
-            "Look at the arguments and the [eval.taskset] table: one of them leaves the data set empty.",
-        )
+        raise RunFailed.because(FailureKind.ENVIRONMENT, "no_examples", *_why_empty(config))
     if config.num_examples >= 0:
         return config.num_examples if size is None else min(config.num_examples, size)
     if size is None:
@@ -33,6 +28,19 @@ def count_examples(config: EvaluationConfig, described: Described) -> int:
             "Give a number of examples with -n.",
         )
     return size
+
+
+def _why_empty(config: EvaluationConfig) -> tuple[str, str]:
+    """Message and hint."""
+    what = f"The environment has no examples in its split {config.split!r}"
+    if config.env_args or config.taskset:
+        given = "Look at the arguments and the [eval.taskset] table: one of them leaves the data set empty."
+        return f"{what} with these arguments.", given
+    return (
+        f"{what} when it is loaded without arguments.",
+        "Give it the arguments that choose its data (--env-args, [eval.taskset]), or repair the package: its data set "
+        "or load_tasks returns no rows. `hub env info` shows what its build found.",
+    )
 
 
 def units(examples: int, rollouts: int, done: Sequence[DoneExample], *, as_groups: bool) -> Iterator[Unit]:

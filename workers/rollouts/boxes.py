@@ -65,5 +65,7 @@ def model_variables(gateway_url: str) -> dict[str, str]:
         "HF_ENDPOINT": f"{gateway_url}/hf",
         "HF_HUB_DISABLE_XET": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # they would fill the log
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "DO_NOT_TRACK": "1",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import islice
 from typing import Annotated
 
@@ -65,6 +66,8 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
     for check in version.checks:
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
         session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
+        if not check.passed and check.detail:
+            session.out.print(escape(textwrap.indent(printable(check.detail), " " * 9)))
 
 
 def versions(ctx: typer.Context, name: Name, limit: Limit = 50, json: JsonFlag = False) -> None:

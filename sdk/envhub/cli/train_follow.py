@@ -14,8 +14,7 @@ from envhub.cli.progress import state_line
 from envhub.cli.session import Session, printable
 from envhub.errors import ApiError, ConnectionFailed
 from envhub.protocol.runs import RunView
-from envhub.protocol.training import HealthLevel, TrainingRunView
-from envhub.protocol.training_health import health
+from envhub.protocol.training import TrainingRunView
 from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -41,7 +40,6 @@ def follow(session: Session, view: TrainingRunView) -> TrainingRunView:
     except KeyboardInterrupt:
         session.note(f"the run goes on; `hub train show {view.id}` looks at it, `hub train stop {view.id}` ends it")
         raise
-    _tell_health(session, steps)
     if run.failure:
         session.note(f"{label(view)}: {run.failure.message}")
         if run.failure.hint:
@@ -71,12 +69,6 @@ def _new_points(
             yield point
 
 
-def _tell_health(session: Session, steps: Sequence[StepMetrics]) -> None:
-    for badge in health(steps):
-        if badge.level is not HealthLevel.OK:
-            session.note(f"{badge.name}: {badge.message}. {badge.advice}")
-
-
 @contextmanager
 def _picture(session: Session, view: TrainingRunView) -> Iterator[tuple[Show, Tell]]:
     if session.json:
@@ -99,7 +91,7 @@ class _Lines:
         self._session, self._view, self._state, self._step = session, view, "", 0
 
     def __call__(self, run: RunView, steps: Sequence[StepMetrics]) -> None:
-        if (state := state_line(run)) != self._state:
+        if (state := _state(run, steps)) != self._state:
             self._session.note(f"{label(self._view)}: {state}")
             self._state = state
         for step in steps:
@@ -108,9 +100,14 @@ class _Lines:
                 self._step = step.step
 
 
+def _state(run: RunView, steps: Sequence[StepMetrics]) -> str:
+    """The state; what a running one works on only until its steps tell more."""
+    return str(run.state) if steps and not run.waiting_for else state_line(run)
+
+
 def picture(view: TrainingRunView, run: RunView, steps: Sequence[StepMetrics]) -> Group:
     """The live picture: state, the reward's course, the newest step."""
-    lines = [Text(printable(f"{label(view)}: {state_line(run)}"), style="bold")]
+    lines = [Text(printable(f"{label(view)}: {_state(run, steps)}"), style="bold")]
     rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
     if rewards:
         lines.append(Text(f"reward {sparkline(rewards)} {rewards[-1]:.3f} (first {rewards[0]:.3f})"))

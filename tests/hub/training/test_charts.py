@@ -63,6 +63,13 @@ def test_a_heat_map_shades_a_cell_by_its_share_of_the_step() -> None:
     assert (found.ticks, found.last) == (("1", "0.5", "0"), "about 0.375, 4 rollouts")
 
 
+def test_the_middle_of_a_range_that_is_nearly_symmetric_is_zero() -> None:
+    steps = [make_step(1, rewards=Histogram(low=-2.4697, high=2.4695, counts=(1, 1)))]
+    found = heat_map("advantages", "Advantages", steps, lambda step: step.rewards)
+    assert found is not None
+    assert found.ticks[1] == "0"
+
+
 def test_a_heat_map_of_many_steps_has_few_columns() -> None:
     steps = [make_step(step, rewards=Histogram(low=0, high=1, counts=(1, 1))) for step in range(1, 1001)]
     found = heat_map("rewards", "Rewards", steps, lambda step: step.rewards)

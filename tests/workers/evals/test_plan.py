@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from envhub.protocol.evals import DoneExample, EvaluationConfig
 from envhub.protocol.runner import Described, SplitInfo
@@ -20,8 +22,8 @@ def described(size: int | None) -> Described:
     return Described(env_class="E", splits={"eval": SplitInfo(size=size)})
 
 
-def config(number: int) -> EvaluationConfig:
-    return EvaluationConfig(environment="a/b", model="a/m", num_examples=number)
+def config(number: int, **given: Any) -> EvaluationConfig:
+    return EvaluationConfig(environment="a/b", model="a/m", num_examples=number, **given)
 
 
 def test_single_rollouts_fill_the_gaps() -> None:
@@ -53,5 +55,10 @@ def test_all_of_an_unknown_number_is_refused() -> None:
 
 
 def test_an_evaluation_of_nothing_fails_instead_of_succeeding() -> None:
-    with pytest.raises(RunFailed, match="no examples"):
+    with pytest.raises(RunFailed, match="no examples in its split 'eval' when it is loaded without arguments"):
         count_examples(config(3), described(0))
+
+
+def test_arguments_are_blamed_for_an_empty_split_only_where_some_were_given() -> None:
+    with pytest.raises(RunFailed, match="no examples in its split 'eval' with these arguments"):
+        count_examples(config(3, env_args={"subset": "none"}), described(0))
