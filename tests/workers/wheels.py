@@ -39,13 +39,19 @@ def make_wheel(
     return path
 
 
-def locked(path: Path, *, tool: str = "") -> LockedWheel:
+def locked(path: Path, *, tool: str = "", owned: bool = False) -> LockedWheel:
     """The lock's line for a wheel file."""
     content = path.read_bytes()
     name, version = path.name.split("-")[:2]
     sha256 = hashlib.sha256(content).hexdigest()
     return LockedWheel(
-        name=name.replace("_", "-"), version=version, filename=path.name, sha256=sha256, size=len(content), tool=tool
+        name=name.replace("_", "-"),
+        version=version,
+        filename=path.name,
+        sha256=sha256,
+        size=len(content),
+        tool=tool,
+        owned=owned,
     )
 
 

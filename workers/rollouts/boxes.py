@@ -9,6 +9,7 @@ import envhub
 
 from workers.sandbox.interface import Bind, BoxSpec, Destination, Limits, Network
 from workers.settings import WorkerEnvironment
+from workers.venvs.assembly import base_of
 from workers.venvs.interpreters import exactly
 
 RUNNER_MODULE = "envhub_runner"
@@ -32,6 +33,8 @@ def environment_box(
     """A box for `venv` (made for Python `python`, e.g. "3.11"). `allow` are granted "host:port" destinations."""
     prefix = exactly(python).prefix
     binds = [Bind(venv, VENV_PATH), Bind(RUNNER_SOURCE, RUNNER_PATH)]
+    if (base := base_of(venv)) is not None:
+        binds.append(Bind(base, str(Path(VENV_PATH).with_name(base.name))))
     if not prefix.is_relative_to("/usr"):  # every box has the host's /usr
         binds.append(Bind(prefix, str(prefix)))
     return BoxSpec(

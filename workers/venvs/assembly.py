@@ -1,16 +1,24 @@
-"""Puts wheel trees together as one frozen environment, by hard links: seconds of unpacking become tenths."""
+"""Puts wheel trees together as one frozen environment, by hard links: seconds of unpacking become tenths.
+
+An environment may lie over another one, its base: then it links to the base's folders, a hundred instead of ten
+thousand, and has files of its own trees only. Both must be seen side by side, in a box as on the host.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
 
 from workers.venvs.errors import BadWheel
 from workers.venvs.interpreters import Interpreter
 from workers.venvs.programs import interpreter_settings
 from workers.venvs.wheel_trees import Tree
+
+BASE = "base"  # in an environment that lies over another: a link to that one
+LOCK_FILE = "envhub-lock.json"
+OF_EACH = {BASE, LOCK_FILE, "lib64", "pyvenv.cfg"}  # every environment has its own
 
 
 def assemble(target: Path, trees: Iterable[Tree], interpreter: Interpreter) -> None:
@@ -34,6 +42,38 @@ def assemble(target: Path, trees: Iterable[Tree], interpreter: Interpreter) -> N
         (target / "bin" / name).symlink_to(interpreter.executable)
     settings = interpreter_settings(str(interpreter.executable.parent), interpreter.full)
     (target / "pyvenv.cfg").write_text(settings)
+
+
+def assemble_over(base: Path, target: Path, trees: Sequence[Tree], interpreter: Interpreter) -> None:
+    """As `assemble`, over the environment `base` beside `target`. What a tree has hides what the base has."""
+    files = {name for tree in trees for name in tree.files}
+    site = PurePosixPath(f"lib/python{interpreter.short}/site-packages")
+    folders = {"bin", *map(str, (site, *site.parents)), *(name for tree in trees for name in tree.folders)}
+    for folder in sorted(folders):
+        (target / folder).mkdir(parents=True, exist_ok=True)
+        if (base / folder).is_dir():
+            _link_to_rest(base, target, folder, besides=folders | files)
+    (target / BASE).symlink_to(f"../{base.name}")
+    assemble(target, trees, interpreter)
+
+
+def _link_to_rest(base: Path, target: Path, folder: str, *, besides: set[str]) -> None:
+    """Links to what is in a folder of the base. Programs are linked hard: they look for what is beside them."""
+    up = "../" * (len(PurePosixPath(folder).parts) + 1)
+    for entry in os.scandir(base / folder):
+        path = entry.name if folder == "." else f"{folder}/{entry.name}"
+        if path in besides or path in OF_EACH:
+            continue
+        if folder != "bin":
+            os.symlink(f"{up}{base.name}/{path}", target / path)
+        elif not entry.is_symlink():  # the interpreter's names are
+            _link(entry.path, f"{target}/{path}")
+
+
+def base_of(environment: Path) -> Path | None:
+    """The environment that this one lies over: whoever moves or binds the one takes the other along."""
+    link = environment / BASE
+    return environment.parent / link.readlink().name if link.is_symlink() else None
 
 
 def _link(source: str, target: str) -> None:

@@ -1,5 +1,6 @@
 """Makes the environment of a lock, once: wheel trees linked together, frozen, shared by all with that lock.
 
+The owner's own wheels, which change with every push, lie over an environment of all the others, which rarely change.
 `ensure_environment` is what builds and evaluations call. The result is bound read-only into boxes.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
 
 from workers.venvs import interpreters
-from workers.venvs.assembly import assemble, freeze, remove_tree
+from workers.venvs.assembly import LOCK_FILE, assemble, assemble_over, freeze, remove_tree
 from workers.venvs.errors import BadWheel, NoPython
 from workers.venvs.interpreters import Interpreter
 from workers.venvs.tool_programs import TOOLS, install_tools
@@ -27,8 +28,7 @@ from workers.venvs.wheel_trees import Tree, make_trees, read_tree, tree_path
 
 Fetch = Callable[[LockedWheel], Awaitable[Path]]  # a local file with the wheel's bytes; they are verified here
 CONCURRENT_FETCHES = 8
-LOCK_FILE = "envhub-lock.json"
-LAYOUT = 1  # part of every key: raise it when environments are laid out differently
+LAYOUT = 2  # part of every key: raise it when environments are laid out differently
 
 
 def environment_key(lock: EnvironmentLock) -> str:
@@ -51,21 +51,38 @@ async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch)
     for folder in (root, root / "venvs", root / "used"):
         folder.mkdir(parents=True, exist_ok=True)
     root.chmod(0o755)
+    base: Path | None = None
+    if any(_is_own(wheel) for wheel in lock.wheels):
+        others = tuple(wheel for wheel in lock.wheels if not _is_own(wheel))
+        base = await ensure_environment(lock.model_copy(update={"wheels": others}), root=root, fetch=fetch)
     async with _alone(root / "locks" / f"{key}.lock"):
         if not final.exists():
-            await _make(lock, interpreter, root=root, final=final, fetch=fetch)
+            own = tuple(wheel for wheel in lock.wheels if base is None or _is_own(wheel))
+            trees = await _trees(own, interpreter, root=root, fetch=fetch)
+            await asyncio.to_thread(_make, final, lock, trees, interpreter, base)
         (root / "used" / key).touch()
     return final
 
 
-async def _make(lock: EnvironmentLock, interpreter: Interpreter, *, root: Path, final: Path, fetch: Fetch) -> None:
-    trees = await _trees(lock.wheels, interpreter, root=root, fetch=fetch)
+def _is_own(wheel: LockedWheel) -> bool:
+    return wheel.owned and not wheel.tool
+
+
+def _make(
+    final: Path, lock: EnvironmentLock, trees: dict[str, Tree], interpreter: Interpreter, base: Path | None
+) -> None:
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
     try:
-        await asyncio.to_thread(_assemble_all, made, lock, trees, interpreter)
+        if base is None:
+            _assemble_all(made, lock, trees, interpreter)
+        else:
+            own = [trees[wheel.sha256] for wheel in lock.wheels if _is_own(wheel)]
+            assemble_over(base, made, own, interpreter)
+        (made / LOCK_FILE).write_text(lock.model_dump_json())
+        freeze(made)
         os.rename(made, final)
     except BaseException:
-        await asyncio.to_thread(remove_tree, made)
+        remove_tree(made)
         raise
 
 
@@ -76,8 +93,6 @@ def _assemble_all(made: Path, lock: EnvironmentLock, trees: dict[str, Tree], int
         own = [trees[wheel.sha256] for wheel in lock.wheels if wheel.tool == tool]
         assemble(made / TOOLS / str(number), own, interpreter)
     install_tools(made, tools)
-    (made / LOCK_FILE).write_text(lock.model_dump_json())
-    freeze(made)
 
 
 async def _trees(

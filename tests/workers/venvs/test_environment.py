@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
-from workers.venvs.assembly import remove_tree
+from workers.venvs.assembly import base_of, remove_tree
 from workers.venvs.environment import ensure_environment, environment_key
 from workers.venvs.errors import BadWheel, NoPython
 
@@ -134,3 +134,39 @@ async def test_a_removed_environment_leaves_the_trees_whole(tmp_path: Path) -> N
     assert not first.exists()
     assert await ensure_environment(lock, root=tmp_path / "root", fetch=shelf) == first
     assert shelf.fetched == [wheel.name]
+
+
+RUN = "def main():\n    import mine, space.dep, space.own\n    print(mine.v, space.dep.__file__, space.own.__file__)\n"
+
+
+async def test_the_owners_wheels_lie_over_an_environment_of_the_others(tmp_path: Path) -> None:
+    entry = {"dep-1.0.dist-info/entry_points.txt": "[console_scripts]\nrun-mine = runs:main\n"}
+    dep = make_wheel(tmp_path, "dep", files={"space/dep.py": "", "runs.py": RUN, "hidden.py": "v = 'dep'\n", **entry})
+    made = {}
+    for version in ("1.0", "2.0"):
+        files = {"mine.py": f"v = {version}\n", "space/own.py": "", "hidden.py": "v = 'mine'\n"}
+        mine = make_wheel(tmp_path, "mine", version, files)
+        wheels = (locked(mine, owned=True), locked(dep))
+        made[version] = await ensure_environment(lock_of(*wheels), root=tmp_path / "root", fetch=Shelf(mine, dep))
+    bases = {base_of(environment) for environment in made.values()}
+    assert len(bases) == 1
+    assert bases == {await ensure_environment(lock_of(locked(dep)), root=tmp_path / "root", fetch=Shelf())}
+    for version, environment in made.items():
+        site = next(environment.glob("lib/python*/site-packages"))
+        said = started(environment, str(environment / "bin/run-mine")).split()
+        assert said == [version, f"{site}/space/dep.py", f"{site}/space/own.py"]
+        assert "mine" in started(environment, f"{environment}/bin/python", "-c", "import hidden; print(hidden.v)")
+        assert (site / "dep-1.0.dist-info").is_symlink()
+    (base,) = bases
+    assert base is not None
+    assert not list(base.rglob("mine*"))
+    assert base_of(base) is None
+
+
+async def test_a_tool_lies_in_the_base(tmp_path: Path) -> None:
+    files = {"tool_server.py": "def main():\n    print('served')\n"}
+    entry = {"tool_server-1.0.dist-info/entry_points.txt": "[console_scripts]\ntool-server = tool_server:main\n"}
+    tool, mine = make_wheel(tmp_path, "tool-server", files={**files, **entry}), make_wheel(tmp_path, "mine")
+    wheels = (locked(mine, owned=True), locked(tool, tool="tool-server"))
+    environment = await ensure_environment(lock_of(*wheels), root=tmp_path / "root", fetch=Shelf(mine, tool))
+    assert started(environment, str(environment / "bin/uvx"), "tool-server") == "served\n"
