@@ -24,6 +24,7 @@ from workers.venvs.wheel_checks import WHEEL_BUDGET, CheckedWheel
 
 MANIFEST = "manifest.json"
 COMPILE_TIMEOUT = 900.0
+WORTH_A_POOL = 200  # files: a pool of compilers starts as long as one compiles so many
 RARELY_IMPORTED = r"/tests?/"  # a third of the files of numpy, pandas and sympy
 
 
@@ -98,7 +99,8 @@ def _lay_out(wheel: CheckedWheel, target: Path, interpreter: Interpreter) -> Non
 async def _compile(roots: list[Path], pyc: Path, interpreter: Interpreter) -> None:
     """Write byte code of every source into `pyc` (the builder's own); sources that do not compile are skipped."""
     hand_over(pyc)
-    jobs = str(max(1, len(os.sched_getaffinity(0))))
+    many = sum(len(names) for root in roots for _, _, names in os.walk(root)) > WORTH_A_POOL
+    jobs = str(len(os.sched_getaffinity(0)) if many else 1)
     flags = ["-q", "-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-x", RARELY_IMPORTED]
     base = [str(interpreter.executable), "-I", "-S", "-X", f"pycache_prefix={pyc}", "-m", "compileall"]
     result = await run_tool(
