@@ -25,6 +25,13 @@ from workers.venvs.wheel_checks import WHEEL_BUDGET, CheckedWheel
 MANIFEST = "manifest.json"
 COMPILE_TIMEOUT = 900.0
 WORTH_A_POOL = 200  # files: a pool of compilers starts as long as one compiles so many
+COMPILER = """
+import compileall, py_compile, re, sys
+_, sys.pycache_prefix, jobs, rarely, *roots = sys.argv  # the prefix only now: it hides the library's own byte code
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+for root in roots:  # a source that is not valid for this Python, as many test files are, has none
+    compileall.compile_dir(root, quiet=2, rx=re.compile(rarely), workers=int(jobs), invalidation_mode=mode)
+"""
 RARELY_IMPORTED = r"/tests?/"  # a third of the files of numpy, pandas and sympy
 
 
@@ -101,18 +108,17 @@ async def _compile(roots: list[Path], pyc: Path, interpreter: Interpreter) -> No
     hand_over(pyc)
     many = sum(len(names) for root in roots for _, _, names in os.walk(root)) > WORTH_A_POOL
     jobs = str(len(os.sched_getaffinity(0)) if many else 1)
-    flags = ["-q", "-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-x", RARELY_IMPORTED]
-    base = [str(interpreter.executable), "-I", "-S", "-X", f"pycache_prefix={pyc}", "-m", "compileall"]
+    base = [str(interpreter.executable), "-I", "-S", "-c", COMPILER]
     result = await run_tool(
         Tool(
-            [*base, *flags, *map(str, roots)],
+            [*base, str(pyc), jobs, RARELY_IMPORTED, *map(str, roots)],
             cwd=pyc,
             reads=[interpreter.prefix, pyc.parent],
             writes=[pyc],
             timeout=COMPILE_TIMEOUT,
         )
     )
-    if result.exit_code not in {0, 1}:  # 1: some source is not valid for this Python, as many test files are
+    if result.exit_code:
         raise ToolFailed(f"the byte compiler ended with {result.exit_code}: {result.stderr[-500:]}")
 
 
