@@ -101,6 +101,7 @@ class TrainingHub:
             "id": "r1", "kind": "train", "state": state, "owner": "alice", "created_by": "alice", "subject": "s",
             "subject_url": "/", "queue": "gpu", "attempt": 1, "created_at": AT.isoformat(),
             "failure": failure if state is RunState.FAILED else None,
+            "progress": {"done": self._done, "total": self.steps, "unit": "steps", "note": f"reward {self._done / 4}"},
         }  # fmt: skip
 
     def _metrics(self, request: httpx.Request) -> Any:

@@ -61,6 +61,19 @@ def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
     cli("env", "info", "alice/nothing", code=1)
 
 
+def test_info_shows_why_a_check_failed(cli: Cli) -> None:
+    _push(cli, str(write_package(Path("environments"))))
+    found = [
+        {"name": "load", "passed": True, "summary": "fine", "detail": "quiet"},
+        {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": "Traceback\nKeyError: 'answer'"},
+    ]
+    Version.objects.update(checks=found)
+    said = cli("env", "info", "tiny-env").stdout
+    assert "FAIL scripted-rollout: it broke" in said
+    assert "         KeyError: 'answer'" in said
+    assert "quiet" not in said
+
+
 def test_a_private_environment_is_absent_for_others(cli: Cli, make_cli: MakeCli) -> None:
     _push(cli, str(write_package(Path("environments"))), "--visibility", "private")
     bob = make_cli(make_user("bob"))

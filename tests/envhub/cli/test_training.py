@@ -66,6 +66,7 @@ def test_a_followed_run_prints_each_step_and_what_came_of_it(hub: Trainer) -> No
     result = hub("train", "run", "train.toml")
     assert [f"step {step}/3" in result.stderr for step in (1, 2, 3)] == [True] * 3
     assert "evaluation eval-env at step 10: 0.5 ± 0.1 (120 rollouts, 1 failed)" in result.stderr
+    assert "running: reward" not in result.stderr  # the steps' own lines say it
     assert "alice/sort" in result.stdout
 
 
