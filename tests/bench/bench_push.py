@@ -44,8 +44,7 @@ def main() -> int:
             cli, path = Cli(hub, hub.token("bench")), package(Path(folder))
             print("filling the caches ...", flush=True)
             cli.run("push", str(path))
-            while "hub/tiny is ready" not in hub.log.read_text():
-                time.sleep(1)  # its warm-up takes a core
+            hub.manage("tiny_model")  # wait for it: its warm-up takes a core
             seconds = [timed(cli, path) for _ in range(arguments.repeat)]
         finally:
             hub.stop()

@@ -24,13 +24,19 @@ from workers.venvs.wheel_checks import WHEEL_BUDGET, CheckedWheel
 
 MANIFEST = "manifest.json"
 COMPILE_TIMEOUT = 900.0
-WORTH_A_POOL = 200  # files: a pool of compilers starts as long as one compiles so many
 COMPILER = """
-import compileall, py_compile, re, sys
+import compileall, functools, multiprocessing, os, py_compile, re, sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 _, sys.pycache_prefix, jobs, rarely, *roots = sys.argv  # the prefix only now: it hides the library's own byte code
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-for root in roots:  # a source that is not valid for this Python, as many test files are, has none
-    compileall.compile_dir(root, quiet=2, rx=re.compile(rarely), workers=int(jobs), invalidation_mode=mode)
+one = functools.partial(compileall.compile_file, quiet=2, rx=re.compile(rarely), invalidation_mode=mode)
+files = [os.path.join(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names]
+try:
+    with ProcessPoolExecutor(int(jobs), multiprocessing.get_context("fork")) as pool:  # forked, they keep the prefix
+        list(pool.map(one, files, chunksize=32))
+except BrokenProcessPool:
+    pass  # a source that kills the compiler has no byte code, nor has what comes after it
 """
 RARELY_IMPORTED = r"/tests?/"  # a third of the files of numpy, pandas and sympy
 
@@ -106,8 +112,7 @@ def _lay_out(wheel: CheckedWheel, target: Path, interpreter: Interpreter) -> Non
 async def _compile(roots: list[Path], pyc: Path, interpreter: Interpreter) -> None:
     """Write byte code of every source into `pyc` (the builder's own); sources that do not compile are skipped."""
     hand_over(pyc)
-    many = sum(len(names) for root in roots for _, _, names in os.walk(root)) > WORTH_A_POOL
-    jobs = str(len(os.sched_getaffinity(0)) if many else 1)
+    jobs = str(len(os.sched_getaffinity(0)))
     base = [str(interpreter.executable), "-I", "-S", "-c", COMPILER]
     result = await run_tool(
         Tool(

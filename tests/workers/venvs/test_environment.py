@@ -11,6 +11,7 @@ from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
 from workers.venvs.assembly import base_of, remove_tree
 from workers.venvs.environment import ensure_environment, environment_key
 from workers.venvs.errors import BadWheel, NoPython
+from workers.venvs.interpreters import present
 
 MODULE = {"greeter/__init__.py": "def main():\n    print('hello from', __file__)\n    return 0\n"}
 ENTRY = {"greeter-1.0.dist-info/entry_points.txt": "[console_scripts]\ngreet = greeter:main\n"}
@@ -37,6 +38,14 @@ async def test_sources_are_compiled_and_the_byte_code_is_used(tmp_path: Path) ->
     cached, source = started(environment, f"{environment}/bin/python", "-c", code).split()
     assert Path(cached).is_file()
     assert source == str(next(environment.glob("lib/python*/site-packages/greeter/__init__.py")))
+
+
+@pytest.mark.parametrize("python", [one.short for one in present()])
+async def test_every_python_gets_the_byte_code_of_a_large_wheel(tmp_path: Path, python: str) -> None:
+    wheel = make_wheel(tmp_path, "large", files={f"large/m{number}.py": "v = 1\n" for number in range(300)})
+    lock = lock_of(locked(wheel)).model_copy(update={"python": python})
+    environment = await ensure_environment(lock, root=tmp_path / "root", fetch=Shelf(wheel))
+    assert len(list(environment.rglob("large/__pycache__/m*.pyc"))) == 300
 
 
 async def test_a_source_that_does_not_compile_does_not_spoil_the_others(tmp_path: Path) -> None:
