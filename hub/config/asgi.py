@@ -2,15 +2,16 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hub.config.settings")
-_django = get_asgi_application()
+django.setup(set_prefix=False)
 
 from hub.core.body_limit import BodyLimit  # noqa: E402
+from hub.core.handler import ThreadedHandler  # noqa: E402
 from hub.inference.direct import DirectGateway  # noqa: E402
 from hub.registry.index import DirectIndex  # noqa: E402  models need Django to be set up
 from hub.registry.urls import index_urls  # noqa: E402
 from hub.storage.uploads import body_limit  # noqa: E402
 
-application = DirectIndex(BodyLimit(DirectGateway(_django), body_limit), index_urls)
+application = DirectIndex(BodyLimit(DirectGateway(ThreadedHandler()), body_limit), index_urls)

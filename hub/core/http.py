@@ -21,6 +21,7 @@ from hub.core.errors import Conflict, HubError, Invalid, NotAllowed, NotFound, U
 logger = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=BaseModel)
 Row = TypeVar("Row")
+_AnyPage = Page[Any]  # pydantic forgets a class that nobody holds, and makes it anew in a millisecond
 
 _DRF_CODES = {
     400: "bad_request",
@@ -67,7 +68,7 @@ def answer(model: BaseModel, status: int = 200) -> HttpResponse:
 
 def answer_page(rows: list[Row], next_url: str | None, view: Callable[[Row], Model]) -> HttpResponse:
     """A Page of `view(row)` for each row."""
-    return answer(Page[Any](items=tuple(view(row) for row in rows), next=next_url))
+    return answer(_AnyPage(items=tuple(view(row) for row in rows), next=next_url))
 
 
 def error_answer(error: HubError) -> HttpResponse:
