@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from workers.training.tiny.corpus import Conversation, conversations, hints, random_word, user
 
 IGNORED = -100
+PART = 16  # rows of a forward
 
 
 def encode(tokenizer: Any, conversation: Conversation) -> tuple[list[int], list[int]]:
@@ -26,26 +27,33 @@ def encode(tokenizer: Any, conversation: Conversation) -> tuple[list[int], list[
     return ids, labels
 
 
-def batch_of(tokenizer: Any, rows: list[Conversation]) -> tuple[Tensor, Tensor, Tensor]:
-    """ids, mask and labels, [B, T], right-padded."""
-    encoded = [encode(tokenizer, row) for row in rows]
-    width = max(len(ids) for ids, _ in encoded)
-    ids = torch.tensor([i + [tokenizer.pad_token_id] * (width - len(i)) for i, _ in encoded])
-    mask = torch.tensor([[1] * len(i) + [0] * (width - len(i)) for i, _ in encoded])
-    labels = torch.tensor([la + [IGNORED] * (width - len(la)) for _, la in encoded])
-    return ids, mask, labels
+def batch_of(tokenizer: Any, rows: list[Conversation]) -> list[tuple[Tensor, Tensor]]:
+    """ids and labels, [B, T], right-padded, in parts of rows that are about as long: most are far below the longest."""
+    encoded = sorted((encode(tokenizer, row) for row in rows), key=lambda pair: len(pair[0]))
+    return [padded(encoded[first : first + PART], tokenizer.pad_token_id) for first in range(0, len(encoded), PART)]
 
 
-def learn(model: Any, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor, Tensor]) -> float:
+def padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, Tensor]:
+    """ids and labels, [B, T]. Nothing attends to what is right of it, so no mask is needed."""
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([ids + [pad] * (width - len(ids)) for ids, _ in rows])
+    return ids, torch.tensor([labels + [IGNORED] * (width - len(labels)) for _, labels in rows])
+
+
+def learn(model: Any, optimizer: torch.optim.Optimizer, batch: list[tuple[Tensor, Tensor]]) -> float:
     """One step; the loss in nats a token."""
-    ids, mask, labels = batch
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-    loss = cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
+    targets = [labels[:, 1:].flatten() for _, labels in batch]
+    tokens = sum(int((part != IGNORED).sum()) for part in targets)
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    value = 0.0
+    for (ids, _), target in zip(batch, targets, strict=True):
+        logits = model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
+        loss = cross_entropy(logits, target, ignore_index=IGNORED, reduction="sum") / tokens
+        loss.backward()
+        value += loss.item()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    return loss.item()
+    return value
 
 
 def warm_up(
@@ -93,7 +101,11 @@ def share_of_right_samples(model: Any, tokenizer: Any, n: int, rng: random.Rando
     right = torch.tensor([[*tokenizer.encode(word[::-1], add_special_tokens=False), end] for word in words])
     ids = torch.tensor(prompts)
     generator = torch.Generator().manual_seed(rng.randrange(2**32))
-    for _ in range(right.shape[1]):
+    for wanted in range(right.shape[1]):
         odds = torch.softmax(model(input_ids=ids, use_cache=False).logits[:, -1], -1)
-        ids = torch.cat([ids, torch.multinomial(odds, 1, generator=generator)], 1)
-    return float((ids[:, -right.shape[1] :] == right).all(1).float().mean())
+        sampled = torch.multinomial(odds, 1, generator=generator)
+        going = sampled[:, 0] == right[:, wanted]  # the others are wrong whatever comes
+        ids, right = torch.cat([ids, sampled], 1)[going], right[going]
+        if not going.any():
+            return 0.0
+    return len(ids) / n
