@@ -23,6 +23,9 @@ def _keep_bytecode() -> None:
 
 def _prepare() -> None:
     _keep_bytecode()
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # torch's threads wait in a loop for each other: several tests run at once
     data = Path(tempfile.mkdtemp(prefix="hub-test-"))
     os.environ["HUB_DATA"] = str(data)
     os.environ["HUB_SECRET_KEY"] = "test-secret-key-test-secret-key-test-secret-key"

@@ -1,7 +1,7 @@
 """A pytest plugin: which tests share a process when several run (`-n 3`), and which run first.
 
 A file stays together, so that what its fixtures start is started once. End-to-end files also share their hub, which
-takes long to fill; those that restart it have another. What waits for processes goes first: the end is short tests. By
+takes long to fill; those that restart it have another, those that attack it a third. What waits for processes goes first: the end is short tests. By
 path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
 """
 
@@ -13,6 +13,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 RESTARTING = ("tests/e2e/test_faults.py", "tests/e2e/test_allow_list.py")
+ATTACKING = "tests/e2e/test_hostile.py"
 PRODUCTION = "tests/e2e/test_production.py"
 LONG = ("tests/e2e/", "tests/workers/training/", "tests/contract/", "tests/workers/", "tests/envhub/")  # longest first
 
@@ -22,6 +23,8 @@ def group_of(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
     if path in RESTARTING:
         return "a hub that is restarted"
+    if path == ATTACKING:
+        return "a hub that is attacked"
     return "a hub" if path.startswith("tests/e2e/") and path != PRODUCTION else path
 
 

@@ -8,12 +8,13 @@ def test_a_file_shares_a_process() -> None:
     assert [group_of(name) for name in names] == ["tests/hub/test_a.py", "tests/hub/test_a.py", "tests/hub/test_c.py"]
 
 
-def test_end_to_end_files_share_a_hub_unless_they_restart_it() -> None:
-    paths = [f"tests/e2e/test_{name}.py" for name in ("packages", "hostile", "faults", "allow_list", "production")]
-    packages, hostile, faults, allow_list, production = [group_of(f"{path}::test_a") for path in paths]
-    assert packages == hostile
+def test_end_to_end_files_share_a_hub_unless_they_restart_or_attack_it() -> None:
+    names = ("packages", "published", "faults", "allow_list", "hostile", "production")
+    paths = [f"tests/e2e/test_{name}.py" for name in names]
+    packages, published, faults, allow_list, hostile, production = [group_of(f"{path}::test_a") for path in paths]
+    assert packages == published
     assert faults == allow_list
-    assert len({packages, faults, production}) == 3
+    assert len({packages, faults, hostile, production}) == 4
 
 
 def test_what_waits_for_processes_goes_first() -> None:
