@@ -1,8 +1,8 @@
 """A pytest plugin: which tests share a process when several run (`-n 3`), and which run first.
 
 A file stays together, so that what its fixtures start is started once. End-to-end files also share their hub, which
-takes long to fill; those that restart it have another, those that attack it a third. What waits for processes goes first: the end is short tests. By
-path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
+takes long to fill; those that restart it have another, those that attack it a third. What waits for processes goes
+first: the end is short tests. By path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
 """
 
 from __future__ import annotations
