@@ -11,6 +11,8 @@ from .attempts import Attempt, Result
 from .failures import ENVIRONMENT, LIMIT, POLICY, VERIFIER, BadReward, Failure, Stalled, chain, classify
 from .jsonable import to_json
 
+FIELDS = {"reward", "metrics", "prompt", "completion", "error", "timing", "is_truncated", "stop_condition"}
+
 
 def to_result(
     attempt: Attempt, output: Any, state_columns: list[str], weights: dict[str, float], advantages: bool
@@ -18,6 +20,7 @@ def to_result(
     """The result of one try that the library has finished with."""
     output = dict(output)
     library = {key: value for key, value in output.items() if key != "trajectory"}
+    output.update(_overwritten(attempt.state))
     result = from_state(attempt, state_columns)
     result.failure = failure_of(attempt, output)
     result.prompt = messages(to_json(output.get("prompt")))
@@ -37,6 +40,14 @@ def to_result(
         result.usage = (int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0))
     result.generation_s, result.scoring_s = timing(output.get("timing"))
     return result
+
+
+def _overwritten(state: Any) -> dict[str, Any]:
+    """Fields under whose names the library has put a metric: a reward function called `reward` replaces the sum."""
+    metrics = _state_value(state, "metrics")
+    if not isinstance(metrics, dict):
+        return {}
+    return {name: _state_value(state, name) for name in metrics if name in FIELDS}
 
 
 def _reward(result: Result, value: Any) -> float | None:

@@ -1,0 +1,26 @@
+"""From the legacy library's output to our result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envhub.runner.attempts import Attempt, Result
+from envhub.runner.legacy_results import to_result
+
+
+def result_of(state: dict[str, Any]) -> Result:
+    """As the library writes its output: metrics lie flat beside its own fields, and over them."""
+    attempt = Attempt(index=0, sampling={}, state=state)
+    return to_result(attempt, {**state, **state["metrics"]}, [], {}, advantages=False)
+
+
+def test_a_reward_function_called_reward_leaves_the_sum_alone() -> None:
+    assert result_of({"reward": 0.75, "metrics": {"reward": 0.5, "format": 0.25}}).reward == 0.75
+
+
+@pytest.mark.parametrize("name", ["error", "metrics", "completion", "is_truncated"])
+def test_a_metric_called_like_a_field_is_only_a_metric(name: str) -> None:
+    result = result_of({"reward": 1.0, "completion": [], "metrics": {name: 0.5}})
+    assert (result.failure, result.reward, result.metrics) == (None, 1.0, {name: 0.5})
+    assert (result.completion, result.truncated) == ([], False)
