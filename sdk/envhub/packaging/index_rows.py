@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from envhub.packaging.segments import position
 from envhub.protocol.evals import IndexRow
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 MAX_MESSAGE = 300
@@ -25,7 +25,7 @@ def _index_row(record: RolloutRecord, row_group: int, row: int) -> IndexRow:
     failed = record.outcome is Outcome.FAILED
     reward = None if failed else record.reward
     kind = record.failure.kind if record.failure else (FailureKind.ENVIRONMENT if failed else None)
-    message = record.failure.message if record.failure else ""
+    message = _message(record.failure) if record.failure else ""
     if reward is not None and not _is_usable(reward):
         # A NaN would poison every mean it enters: the reward function failed, whatever it returned.
         reward, failed, kind, message = None, True, FailureKind.VERIFIER, f"the reward is {reward}"
@@ -45,6 +45,11 @@ def _index_row(record: RolloutRecord, row_group: int, row: int) -> IndexRow:
         row_group=row_group,
         row=row,
     )
+
+
+def _message(failure: RolloutFailure) -> str:
+    """With its type where that is not in the text: the message of a KeyError is only the key."""
+    return failure.message if failure.type in failure.message else f"{failure.type}: {failure.message}"
 
 
 def _is_usable(value: float) -> bool:

@@ -168,8 +168,15 @@ def test_a_failed_rollout_never_brings_a_reward_into_the_index() -> None:
     assert (row.reward, row.failure_kind) == (None, FailureKind.ENVIRONMENT)
 
 
+@pytest.mark.parametrize(("message", "shown"), [("'city'", "KeyError: 'city'"), ("exact: KeyError", "exact: KeyError")])
+def test_an_index_row_says_of_what_type_a_failure_is(message: str, shown: str) -> None:
+    failure = RolloutFailure(kind=FailureKind.ENVIRONMENT, type="KeyError", message=message)
+    (row,) = index_rows([_record(0, outcome=Outcome.FAILED, failure=failure)])
+    assert row.failure_message == shown
+
+
 def test_text_that_postgres_cannot_hold_is_cleaned() -> None:
     failure = RolloutFailure(kind=FailureKind.POLICY, type="E", message="a\x00b\ud800" + "x" * 1000)
     (row,) = index_rows([_record(0, outcome=Outcome.FAILED, failure=failure)])
-    assert row.failure_message.startswith("ab?x")
+    assert row.failure_message.startswith("E: ab?x")
     assert len(row.failure_message) == 300

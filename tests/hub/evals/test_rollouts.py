@@ -112,4 +112,4 @@ def test_a_query_that_makes_no_sense_is_refused(alice: User, evaluation: Evaluat
 
 def test_a_failure_is_listed_with_its_kind_and_message(alice: User, evaluation: Evaluation) -> None:
     (row,) = _pages(alice, evaluation, "outcome=policy")
-    assert (row.failure_kind, row.failure_message, row.reward) == (FailureKind.POLICY, "no answer", None)
+    assert (row.failure_kind, row.failure_message, row.reward) == (FailureKind.POLICY, "Timeout: no answer", None)
