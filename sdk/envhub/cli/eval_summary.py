@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import islice
+
 from envhub.cli.session import Session
 from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView
+from envhub.protocol.rollouts import Outcome
+
+SCORED = {Outcome.OK, Outcome.TRUNCATED}
 
 
 def print_summary(session: Session, view: EvaluationView) -> None:
@@ -18,6 +24,17 @@ def print_summary(session: Session, view: EvaluationView) -> None:
     if summary.metrics:
         rows = [(item.name, item.mean, plus_minus(item.std_error), item.count) for item in summary.metrics]
         session.table(("metric", "mean", "std error", "rollouts"), rows)
+    for reason in _reasons(session, view):
+        session.note(reason)
+
+
+def _reasons(session: Session, view: EvaluationView) -> list[str]:
+    """Why rollouts failed: the three commonest among the newest fifty failures."""
+    if not any(count for outcome, count in view.summary.outcomes.items() if outcome not in SCORED):
+        return []
+    rows = islice(session.hub.evaluations.rollouts(view.id, outcome="failed"), 50)
+    counts = Counter(f"{row.failure_kind}: {row.failure_message}" for row in rows)
+    return [reason for reason, _ in counts.most_common(3)]
 
 
 def page(session: Session, view: EvaluationView) -> str:

@@ -59,6 +59,12 @@ def test_failed_rollouts_are_coverage_not_zero(cli: Cli) -> None:
     assert summary["outcomes"]["infrastructure"] == 2
 
 
+def test_a_summary_ends_with_the_reasons_of_failures(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    shown = cli("eval", "push", str(SAVED / "results-0.1.14-failed"))
+    assert "infrastructure: " in shown.stderr, shown.output
+
+
 def test_results_of_an_unknown_environment_are_refused(cli: Cli) -> None:
     cli("eval", "push", str(SAVED / "results-0.1.14"), code=1)
 
