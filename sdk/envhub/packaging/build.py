@@ -33,6 +33,7 @@ from envhub.packaging.metadata import (
     read_wheel_metadata,
 )
 from envhub.packaging.project import Project, check_tree
+from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.wheel_dangers import wheel_dangers
 
@@ -57,6 +58,8 @@ def build_package(project: Project, out: Path) -> BuiltPackage:
     build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
     wheel, sdist = build(project.directory, out)
     metadata = read_wheel_metadata(wheel)
+    if project.readme and not metadata.readme and not _has_readme(sdist):
+        add_readme(sdist, project.readme, mtime=int(EPOCH))
     check_pair(metadata, sdist)
     _check_files(wheel, sdist, metadata)
     return BuiltPackage(wheel, sdist, metadata, tuple(_warnings(project, metadata, sdist)))
@@ -135,8 +138,7 @@ def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
 def _warnings(project: Project, metadata: PackageMetadata, sdist: Path) -> list[str]:
     found = []
     if not metadata.readme and not _has_readme(sdist):
-        cure = f' (add `readme = "{project.readme.name}"` under [project])' if project.readme else ""
-        found.append(f"no README in the package{cure}: its page on the hub will be empty")
+        found.append("no README in the package: its page on the hub will be empty")
     if not any(canonicalize_name(Requirement(text).name) == "verifiers" for text in metadata.dependencies):
         found.append("the package does not depend on verifiers")
     if sys.version_info >= (3, 11) and not metadata.requires_python:

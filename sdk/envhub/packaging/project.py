@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envhub.errors import PackageError, UsageError
-from envhub.packaging.metadata import parse_pyproject
+from envhub.packaging.metadata import README_FILES, parse_pyproject
 
 SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "outputs", ".mypy_cache"}
 MAX_TREE_BYTES = 1024 * 1024 * 1024
@@ -32,8 +32,8 @@ class Project:
 
     @property
     def readme(self) -> Path | None:
-        """The README beside pyproject.toml, if any."""
-        return next((path for path in sorted(self.directory.glob("README*")) if path.is_file()), None)
+        """The README beside pyproject.toml that the hub would show, if any."""
+        return next((path for name in README_FILES if (path := self.directory / name).is_file()), None)
 
 
 def read_project(directory: Path) -> Project:

@@ -77,14 +77,16 @@ def test_a_missing_readme_is_a_warning(tmp_path: Path) -> None:
     assert "no README" in built.warnings[0]
 
 
-def test_a_readme_that_is_packed_but_not_named_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", ['"README.md", ', ""])
+def test_a_readme_that_pyproject_does_not_name_is_packed_once(tmp_path: Path, packed: str) -> None:
     directory = write_package(tmp_path)
     pyproject = directory / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace('readme = "README.md"\n', ""))
-    assert build_package(read_project(directory), tmp_path / "packed").warnings == ()
-    pyproject.write_text(pyproject.read_text().replace('"README.md", ', ""))
-    built = build_package(read_project(directory), tmp_path / "left-out")
-    assert 'add `readme = "README.md"` under [project]' in built.warnings[0]
+    text = pyproject.read_text().replace('readme = "README.md"\n', "").replace('"README.md", ', packed)
+    pyproject.write_text(text)
+    first, second = (build_package(read_project(directory), tmp_path / name) for name in ("one", "two"))
+    paths = [member.path for member in safe_members(first.sdist)]
+    assert (first.warnings, paths.count("tiny_env-0.1.0/README.md")) == ((), 1)
+    assert sha256(first.sdist) == sha256(second.sdist)
 
 
 def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
