@@ -185,6 +185,8 @@ def load(module: Any, name: str, arguments: dict[str, Any]) -> LegacyAdapter:
         verifiers = importlib.import_module("verifiers")
         return LegacyAdapter(verifiers.load_environment(name, **arguments), module)
     env = module.load_environment(**arguments)
+    if not hasattr(env, "env_id"):
+        raise TypeError(f"load_environment returned {type(env).__name__}, no environment")
     env.env_id = env.env_id or name
     env.env_args = env.env_args or arguments
     return LegacyAdapter(env, module)

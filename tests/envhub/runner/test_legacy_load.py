@@ -30,6 +30,11 @@ def test_what_an_environment_says_of_itself_stays() -> None:
     assert (adapter.env.env_id, adapter.env.env_args) == ("own", {"a": 1})
 
 
+def test_a_forgotten_return_is_named() -> None:
+    with pytest.raises(TypeError, match="load_environment returned NoneType, no environment"):
+        legacy.load(module_of(lambda: None), "words", {})
+
+
 def test_the_library_makes_config_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
