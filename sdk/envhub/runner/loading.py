@@ -149,9 +149,10 @@ def _load_current(module: Any, command: dict[str, Any], version: str) -> Adapter
 
 def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
     """Name what an exception of load_environment (or of a taskset's constructor) means."""
-    found = _missing_name(error) or dataset_error(error) or _corpus_error(error) or _missing_key(error)
-    if found is not None:
-        return found
+    for meaning in (_missing_name, dataset_error, _corpus_error, _missing_key, _missing_column):
+        found = meaning(error)
+        if found is not None:
+            return found
     problem = arguments.validation_problem(error, command)
     if problem is not None:
         return LoadError("bad_arguments", problem, "See the arguments on the version's page.", trace=trace_of(error))
@@ -197,6 +198,20 @@ def _missing_key(error: BaseException) -> LoadError | None:
                 "missing_secret",
                 f"the environment needs {keys or link}",
                 "Store it with `hub secret set` and grant it to the run with --secret.",
+                trace=trace_of(error),
+            )
+    return None
+
+
+def _missing_column(error: BaseException) -> LoadError | None:
+    """The library's own KeyError names `question` only, and not where it was looked for."""
+    for link in chain(error):
+        places = traceback.extract_tb(link.__traceback__)
+        if isinstance(link, KeyError) and any(place.name == "_ensure_prompt" for place in places):
+            return LoadError(
+                "no_prompt_column",
+                f"the data set has no column prompt, and no column {link.args[0]} to make it from",
+                'Rename the one that holds the question: dataset.rename_column("text", "question").',
                 trace=trace_of(error),
             )
     return None

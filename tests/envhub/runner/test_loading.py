@@ -80,6 +80,18 @@ def test_a_missing_key_asks_for_a_secret() -> None:
     assert (failure.code, failure.message) == ("missing_secret", "the environment needs API_TOKEN")
 
 
+def test_a_data_set_without_a_prompt_is_told_which_columns_it_needs() -> None:
+    def _ensure_prompt() -> str:  # the library's name
+        return {"text": "a"}["question"]
+
+    try:
+        _ensure_prompt()
+    except KeyError as error:
+        failure = loading.explain(error, {})
+    assert failure.code == "no_prompt_column"
+    assert "no column question" in failure.message
+
+
 def test_anything_else_is_a_failed_load_with_its_root_cause() -> None:
     try:
         raise RuntimeError("wrapped") from ZeroDivisionError("division by zero")
