@@ -86,13 +86,16 @@ def _report(
         session.note(f"warning: {warning}")
     if not created:
         session.note(f"unchanged: this content is already {reference}")
+    failed = [check for check in view.checks if not check.passed]
     if view.state is VersionState.READY:
+        for check in failed:
+            if check.name != "readme":  # the package's own warnings have it
+                session.note(f"warning: {check.name}: {check.summary} (`hub env info {reference}` says more)")
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
         session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
         return
     session.out.print(f"[{'red' if view.state is VersionState.INVALID else 'yellow'}]{view.state}[/] {reference}")
-    for check in view.checks:
-        if not check.passed:
-            session.note(f"  {check.name}: {check.summary}\n{check.detail}".rstrip())
+    for check in failed:
+        session.note(f"  {check.name}: {check.summary}\n{check.detail}".rstrip())
     if view.failure:
         session.fail(EnvhubError(view.failure.message, code=view.failure.code, hint=view.failure.hint))

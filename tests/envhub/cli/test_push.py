@@ -57,6 +57,14 @@ def test_waiting_reports_a_ready_build(cli: Cli) -> None:
     assert "ready alice/tiny-env@0.1.0 (public)" in cli("push", str(directory)).stdout
 
 
+def test_a_ready_version_whose_rollout_failed_is_pushed_with_a_warning(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    checks = [{"name": "scripted-rollout", "passed": False, "summary": "KeyError: 'city'"}]
+    Version.objects.update(state=VersionState.READY.value, checks=checks)
+    assert "warning: scripted-rollout: KeyError: 'city'" in cli("push", str(directory)).stderr
+
+
 def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
     cli("env", "info", "alice/nothing", code=1)
 
