@@ -66,10 +66,10 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
         raw = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from error
     tables = raw.pop("eval", None)
-    if not isinstance(tables, list) or not tables:
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{path} has no [[eval]] table", hint='Begin each evaluation with [[eval]] and env_id = "..."')
     ignored: set[str] = set()
     shared = {**(defaults or {}), **_translate(raw, str(path), ignored)}

@@ -73,6 +73,7 @@ def test_verifiers_own_spellings_are_understood(tmp_path: Path) -> None:
     [
         ('model = "m"', "no .*eval"),
         ('[eval]\nenv_id = "a"', "no .*eval"),
+        ('model = "m"\neval = ["a"]', "no .*eval"),
         ('[[eval]]\nenv_id = "a"', "model is missing"),
         ('model = "m"\n[[eval]]\nnum_examples = 1', "env_id is missing"),
         ('model = "m"\n[[eval]]\nid = "a"\nenv_id = "b"', "twice"),
@@ -83,3 +84,8 @@ def test_verifiers_own_spellings_are_understood(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_eval_file(_write(tmp_path, text))
+
+
+def test_a_directory_is_no_evaluation_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_eval_file(tmp_path)
