@@ -23,6 +23,7 @@ from envhub.protocol.training_lines import Path, line_of
 from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
 
 DEEPEST = 64
+_WANTED = {"tuple_type": "should be a list", "dict_type": "should be a table", "model_type": "should be a table"}
 _NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}
 
 
@@ -169,8 +170,10 @@ def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[Config
             problem = _problem(text, path, "is unknown", hint_for(path))
         elif item["type"] == "missing":
             problem = _problem(text, path, "is missing", _NEEDED.get(str(path[-1]), ""))
+        elif item["type"] == "tuple_type" and isinstance(item["input"], dict):
+            problem = _problem(text, path, "is one table, not a list of them", f"Write [[{toml_path(path)}]].")
         else:
-            message = item["msg"].removeprefix("Value error, ")
+            message = _WANTED.get(item["type"]) or item["msg"].removeprefix("Value error, ")
             problem = _problem(text, path, message[:1].lower() + message[1:])
         found.setdefault(path, problem)
     return list(found.values())

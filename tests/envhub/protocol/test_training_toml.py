@@ -102,6 +102,9 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
     ("table", "path", "reason"),
     [
         ("[sampling]\nmax_token = 4", "sampling.max_token", "'max_tokens'"),
+        ('[eval.env]\nid = "a/c"', "eval.env", "Write [[eval.env]]"),
+        ("[eval]\nenv = ['a/c']", "eval.env[0]", "should be a table"),
+        ("[trainer]\nloss_params = 3", "trainer.loss_params", "should be a table"),
         ("[sampling]\nlearning_rate = 4", "sampling.learning_rate", "at the top of the file"),
         ("[sampling]\nextra_body = { top_p = 0.9 }", "sampling", "cuts the distribution"),
         ("[sampling]\nenable_thinking = true\nreasoning_effort = 'low'", "sampling", "exclude"),
