@@ -68,13 +68,17 @@ def environment_versions(environment: Environment) -> models.QuerySet[Version]:
 
 def get_version_of(environment: Environment, version: str) -> Version:
     """One version of an environment, "latest" allowed. Raises NotFound."""
+    name = f"{environment.owner.slug}/{environment.name}"
     rows = Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by")
     if version == LATEST:
         found = rows.filter(pk=environment.latest_id).first() if environment.latest_id else None
-    else:
-        found = rows.filter(environment=environment, canonical=canonical(version)).first()
+        if found is None:
+            hint = f"A yanked one still runs by its number, {name}@VERSION; `hub env versions {name}` lists them."
+            raise NotFound(f"{name} has no version that is not yanked", hint=hint)
+        return found
+    found = rows.filter(environment=environment, canonical=canonical(version)).first()
     if found is None:
-        raise NotFound(f"no version {version} of {environment.owner.slug}/{environment.name}")
+        raise NotFound(f"no version {version} of {name}")
     return found
 
 

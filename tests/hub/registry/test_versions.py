@@ -51,6 +51,13 @@ def test_yanking_moves_latest_and_undoing_it_moves_it_back(alice: User) -> None:
     assert latest() == "0.2.0"
 
 
+def test_an_environment_whose_versions_are_all_yanked_says_so(alice: User) -> None:
+    push_version(alice, version="0.1.0")
+    call(alice, "patch", f"{BASE}/0.1.0/yank", {"yanked": True})
+    answer = call(None, "get", f"{BASE}/latest")
+    assert (answer.status_code, "not yanked" in answer.json()["error"]["message"]) == (404, True)
+
+
 def test_versions_are_listed_by_push_and_without_their_heavy_parts(alice: User) -> None:
     push_version(alice, version="0.2.0")
     push_version(alice, version="0.1.0")
