@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -138,7 +139,9 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
-    return f"{value:%Y-%m-%d %H:%M}" if hasattr(value, "strftime") else printable(str(value))
+    if isinstance(value, datetime):
+        return f"{value.astimezone():%Y-%m-%d %H:%M}"  # on the reader's clock
+    return printable(str(value))
 
 
 def printable(text: str) -> str:

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from envhub.cli.main import COMMANDS
-from envhub.cli.session import printable
+from envhub.cli.session import cell, printable
 
 from tests.envhub.cli.conftest import Cli
 
@@ -59,3 +62,17 @@ def test_a_light_command_does_not_import_heavy_modules() -> None:
 
 def test_control_characters_never_reach_a_terminal() -> None:
     assert printable("a\x1b]0;title\x07b\x9b31m\tc\n") == "a]0;titleb31m\tc\n"
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_moment_is_shown_on_the_readers_clock() -> None:
+    assert cell(datetime(2026, 1, 1, 20, 0, tzinfo=UTC)) == "2026-01-02 05:00"
