@@ -69,9 +69,10 @@ def _refuse_more_than_own(request: Request, body: TokenRequest) -> None:
         raise NotAllowed(f"your credentials lack the scope {', '.join(extra)}", code="scope_missing")
     own = request.auth
     if isinstance(own, ApiToken) and own.expires_at is not None:
-        days = body.expires_in_days
-        if days is None or timezone.now() + timedelta(days=days) > own.expires_at + timedelta(minutes=1):
-            raise NotAllowed("a token cannot make one that outlives it", hint="sign in to make a longer-lived token")
+        left = (own.expires_at + timedelta(minutes=1) - timezone.now()).days
+        if body.expires_in_days is None or body.expires_in_days > left:
+            hint = f"expires_in_days is {left} at most; the page of tokens makes any"
+            raise NotAllowed("a token cannot make one that outlives it", hint=hint)
 
 
 @extend_schema(responses=TokenView)

@@ -26,7 +26,7 @@ def create(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[list[Scope] | None, typer.Option(help="What it may do (repeat).")] = None,
-    days: Annotated[int | None, typer.Option(help="Days until it expires.", min=1)] = 365,
+    days: Annotated[int | None, typer.Option(help="Days until it expires.", min=1)] = 90,
     json: JsonFlag = False,
 ) -> None:
     """Make a token. It is shown this once."""

@@ -7,7 +7,8 @@ from django.utils import timezone
 from envhub.client import HubClient
 from envhub.errors import NotAllowed, NotAuthenticated
 
-from hub.accounts.services.devices import decide_device
+from hub.accounts.services.devices import TOKEN_DAYS, decide_device
+from hub.accounts.services.tokens import create_token
 from tests.envhub.cli.conftest import Cli
 from tests.factories.accounts import make_token, make_user
 
@@ -75,3 +76,8 @@ def test_tokens_are_made_listed_and_revoked(cli: Cli) -> None:
     cli("token", "revoke", listed["id"])
     cli.environ["HUB_TOKEN"] = made["token"]
     cli("whoami", code=1)
+
+
+def test_a_login_of_yesterday_makes_a_token(cli: Cli) -> None:
+    cli.environ["HUB_TOKEN"] = create_token(user=cli.user, name="login", expires_in_days=TOKEN_DAYS - 1)[0]
+    assert cli("token", "create", "ci").stdout.startswith("hub_")
