@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 from django.core.management.base import CommandError
 
-from hub.web.management.commands.serve import WORKER_UMASK, check_address, close_data, web_command
+from hub.web.management.commands.serve import WORKER_UMASK, check_address, check_free, close_data, web_command
 from hub.web.supervisor import Child
 
 
@@ -43,6 +44,14 @@ def test_the_workers_files_can_be_read_by_its_boxes(tmp_path: Path) -> None:
 def test_an_address_that_nobody_can_type_is_refused_before_links_are_made_of_it(host: str) -> None:
     with pytest.raises(CommandError, match="HUB_BASE_URL"):
         check_address(host)
+
+
+def test_a_port_in_use_is_refused_and_a_free_one_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(CommandError, match=f"cannot listen on 127.0.0.1:{port}.*PORT="):
+            check_free("127.0.0.1", port, patience_s=0)
+    check_free("127.0.0.1", port)
 
 
 def test_the_web_server_listens_where_it_is_told_to() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from hub.web.supervisor import Child, Supervisor
 from hub.web.tiny_model import can_be_made, is_made
 
 EVERY_INTERFACE = ("0.0.0.0", "::", "[::]")
+PATIENCE_S = 8.0  # the web server of a hub that was killed takes 5 s to end
 WORKER_TOKEN_FILE = "worker_token"
 PRIVATE_UMASK = 0o077
 WORKER_UMASK = 0o022  # its boxes have uids of their own, and read the environments that it makes
@@ -42,6 +46,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, host: str, port: int, no_worker: bool, tiny_model: bool, **options: Any) -> None:
         """Prepare the database, say where to go, supervise."""
         check_address(settings.HUB.base_url.host)
+        check_free(host, port)
         close_data(settings.HUB.data)
         call_command("migrate", interactive=False, verbosity=0)
         system_owner()
@@ -85,6 +90,21 @@ def check_address(host: str | None) -> None:
     """Links and the hosts that are answered come from HUB_BASE_URL. Raises CommandError for what nobody can type."""
     if host in EVERY_INTERFACE:
         raise CommandError(f"{host} is no address to type: give this machine's own, or set HUB_BASE_URL to it")
+
+
+def check_free(host: str, port: int, patience_s: float = PATIENCE_S) -> None:
+    """Raises CommandError: the web server would be tried for ever, and links would lead to whoever listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            socket.create_server((host.strip("[]"), port), family=family).close()
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                problem = f"cannot listen on {host}:{port}: {error.strerror}"
+                raise CommandError(f"{problem}. Another port: make run PORT=...") from error
+        time.sleep(0.2)
 
 
 def close_data(data: Path) -> None:
