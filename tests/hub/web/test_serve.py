@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 from pathlib import Path
 
 import pytest
 from django.core.management.base import CommandError
+from pydantic import HttpUrl
+from pytest_django import Settings
 
-from hub.web.management.commands.serve import WORKER_UMASK, check_address, check_free, close_data, web_command
+from hub.web.management.commands.serve import (
+    WORKER_UMASK,
+    check_address,
+    check_free,
+    close_data,
+    login_link_command,
+    web_command,
+)
 from hub.web.supervisor import Child
 
 
@@ -57,3 +67,10 @@ def test_a_port_in_use_is_refused_and_a_free_one_is_not() -> None:
 def test_the_web_server_listens_where_it_is_told_to() -> None:
     command = web_command("192.0.2.7", 8001)
     assert [command[command.index(option) + 1] for option in ("--host", "--port")] == ["192.0.2.7", "8001"]
+
+
+def test_the_advice_for_a_lost_link_makes_one_of_this_hub(tmp_path: Path, settings: Settings) -> None:
+    settings.HUB = settings.HUB.model_copy(update={"data": tmp_path, "base_url": HttpUrl("http://127.0.0.1:8123")})
+    words = shlex.split(login_link_command())
+    assert words[:2] == [f"HUB_DATA={tmp_path}", "HUB_BASE_URL=http://127.0.0.1:8123"]
+    assert words[-3:] == ["manage.py", "login_link", "admin"]

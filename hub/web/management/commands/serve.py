@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -73,7 +74,7 @@ class Command(BaseCommand):
             return
         admin = ensure_user(username="admin", is_superuser=True)
         self.stdout.write(f"First start. Sign in as the administrator, once, with:\n  {create_login_link(user=admin)}")
-        self.stdout.write("Lost it? `python manage.py login_link admin` prints another one.")
+        self.stdout.write(f"Lost it? `{login_link_command()}` prints another one.")
 
     def begin_tiny_model(self) -> None:
         """Make the model of the examples beside the hub, once; it ends with this process."""
@@ -84,6 +85,13 @@ class Command(BaseCommand):
             return
         Child("tiny model", [sys.executable, "manage.py", "tiny_model"], os.environ).start()
         self.stdout.write("The examples' model hub/tiny is being made; it is there in about a minute.")
+
+
+def login_link_command() -> str:
+    """What to type for another link: without these two it would be one of another hub."""
+    own = {"HUB_DATA": settings.HUB.data.absolute(), "HUB_BASE_URL": str(settings.HUB.base_url).rstrip("/")}
+    words = [f"{name}={value}" for name, value in own.items()]
+    return shlex.join([*words, sys.executable, "manage.py", "login_link", "admin"])
 
 
 def check_address(host: str | None) -> None:
