@@ -10,9 +10,7 @@ from envhub.protocol.data import DataRequest, DataView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
-from hub.accounts.models import User
-from hub.accounts.permissions import require_scope
-from hub.core.errors import NotAllowed
+from hub.accounts.permissions import require_administrator, require_scope
 from hub.core.http import answer, parse
 from hub.data import services
 from hub.data.models import Snapshot
@@ -32,14 +30,6 @@ def view_of(row: Snapshot) -> DataView:
     )
 
 
-def require_operator(request: Request) -> User:
-    """Data sets are everybody's: administrators add them. Raises NotAllowed."""
-    user = require_scope(request, Scope.WRITE)
-    if not user.is_administrator:
-        raise NotAllowed("only an administrator may change the hub's data sets", hint="ask one of them to run it")
-    return user
-
-
 @extend_schema(responses=Page[DataView])
 @api_view(["GET"])
 def data_list(request: Request) -> HttpResponse:
@@ -53,7 +43,7 @@ def data_list(request: Request) -> HttpResponse:
 @api_view(["PUT", "DELETE"])
 def data_detail(request: Request, kind: str, repository: str) -> HttpResponse:
     """Add a snapshot from uploaded blobs, or forget the repository."""
-    user = require_operator(request)
+    user = require_administrator(request, Scope.WRITE)  # data sets are everybody's
     if request.method == "DELETE":
         services.remove(kind=kind, repository=repository)
         return HttpResponse(status=204)
@@ -65,6 +55,6 @@ def data_detail(request: Request, kind: str, repository: str) -> HttpResponse:
 @api_view(["POST"])
 def data_refresh(request: Request, kind: str, repository: str) -> HttpResponse:
     """Pin what the operator's endpoint has now."""
-    require_operator(request)
+    require_administrator(request, Scope.WRITE)
     row = services.refresh(kind=kind, repository=repository)
     return answer(view_of(listed().get(pk=row.pk)))
