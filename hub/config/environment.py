@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 
 from envhub.packaging.private_file import write_private
-from pydantic import Field, HttpUrl
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, HttpUrl, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+PREFIX = "HUB_"
 
 
 class HubEnvironment(BaseSettings):
     """Every knob of the hub. Defaults are the embedded size: SQLite, files and a filesystem broker under `data`."""
 
-    model_config = SettingsConfigDict(env_prefix="HUB_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     data: Path = Path("data")
     debug: bool = False
@@ -43,6 +46,13 @@ class HubEnvironment(BaseSettings):
     huggingface_repositories: list[str] = Field(default_factory=lambda: ["*"])  # allow-list of repository patterns
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
 
+    @field_validator("data")
+    @classmethod
+    def _is_a_directory(cls, data: Path) -> Path:
+        if data.exists() and not data.is_dir():
+            raise ValueError(f"{data} is no directory")
+        return data
+
     def resolved_secret_key(self) -> str:
         """The secret key, generated into data/secret_key (0600) when none is given."""
         if self.secret_key:
@@ -60,3 +70,14 @@ class HubEnvironment(BaseSettings):
     def resolved_broker_url(self) -> str:
         """The Celery broker; the filesystem transport by default."""
         return self.broker_url or "filesystem://localhost"
+
+
+def load() -> HubEnvironment:
+    """Read the process environment; ends the process when something in it is wrong."""
+    try:
+        return HubEnvironment()
+    except ValidationError as error:
+        problems = [(str(item["loc"][0]), item["msg"].removeprefix("Value error, ")) for item in error.errors()]
+        sys.exit("\n".join(f"{PREFIX}{name.upper()}: {problem}" for name, problem in problems))
+    except SettingsError as error:
+        sys.exit(f"{PREFIX}*: {error}")

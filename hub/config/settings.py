@@ -7,10 +7,10 @@ from typing import Any
 
 import dj_database_url
 
-from hub.config.environment import HubEnvironment
+from hub.config.environment import load
 from hub.core.csp import policy
 
-HUB = HubEnvironment()
+HUB = load()
 ROOT = Path(__file__).resolve().parents[2]
 
 SECRET_KEY = HUB.resolved_secret_key()

@@ -17,6 +17,7 @@ from hub.web.management.commands.serve import (
     WORKER_UMASK,
     check_address,
     check_free,
+    claim_data,
     close_data,
     login_link_command,
     web_command,
@@ -62,6 +63,12 @@ def test_a_port_in_use_is_refused_and_a_free_one_is_not() -> None:
         with pytest.raises(CommandError, match=f"cannot listen on 127.0.0.1:{port}.*PORT="):
             check_free("127.0.0.1", port, patience_s=0)
     check_free("127.0.0.1", port)
+
+
+def test_a_second_hub_with_a_worker_is_refused_while_the_first_one_lives(tmp_path: Path) -> None:
+    with claim_data(tmp_path), pytest.raises(CommandError, match=r"already serves.*DATA="):
+        claim_data(tmp_path)
+    claim_data(tmp_path).close()
 
 
 def test_the_web_server_listens_where_it_is_told_to() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shlex
 import signal
 import socket
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -49,6 +51,7 @@ class Command(BaseCommand):
         check_address(settings.HUB.base_url.host)
         check_free(host, port)
         close_data(settings.HUB.data)
+        lock = None if no_worker else claim_data(settings.HUB.data)
         call_command("migrate", interactive=False, verbosity=0)
         system_owner()
         self.welcome()
@@ -66,7 +69,8 @@ class Command(BaseCommand):
         self.stdout.write(f"Environments Hub: {url}  (Ctrl-C stops it; its state is in {settings.HUB.data.absolute()})")
         if tiny_model:
             self.begin_tiny_model()
-        supervisor.run()
+        with lock or nullcontext():
+            supervisor.run()
 
     def welcome(self) -> None:
         """At the first start, print the one-time link that signs in the administrator."""
@@ -123,6 +127,18 @@ def close_data(data: Path) -> None:
     blobs.chmod(0o700)
     for path in data.glob("hub.sqlite3*"):
         path.chmod(0o600)
+
+
+def claim_data(data: Path) -> IO[str]:
+    """Lock DATA for this process's life. Raises CommandError: the embedded worker could never start beside another."""
+    lock = (data / "serve.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        problem = f"another hub already serves {data.absolute()}"
+        raise CommandError(f"{problem}: stop it, or give this one a directory of its own: make run DATA=...") from error
+    return lock
 
 
 def web_command(host: str, port: int) -> list[str]:
