@@ -148,6 +148,23 @@ async def test_a_judge_is_mapped_by_the_run_and_accounted_apart(stub: PolicyEndp
     assert [(turn.route, turn.trainable) for turn in recorder.turns] == [("judge", False)]
 
 
+async def test_a_judges_turns_begin_when_they_did_in_their_rollout(stub: PolicyEndpoint, open_box: OpenBox) -> None:
+    async with (
+        quick_endpoint(stub.base_url) as upstream,
+        open_box(Interceptor(Scripted(), judges={"j": upstream})) as box,
+    ):
+        recorder = box.interceptor.open("g.0")
+        await box.post(CHAT, HELLO)
+        for _ in range(2):
+            headers, body = {"X-Envhub-Rollout": "g.0"}, HELLO | {"model": "j"}
+            async with box.http.post("http://box/judge/v1/chat/completions", json=body, headers=headers):
+                await asyncio.sleep(0.01)
+    began = [turn.started_s for turn in recorder.turns]
+    assert [turn.route for turn in recorder.turns] == ["policy", "judge", "judge"]
+    assert began == sorted(began)
+    assert began[2] - began[1] > 0.005
+
+
 async def test_an_unknown_judge_names_the_flag_that_grants_it(box: Box) -> None:
     status, body = await box.post("/judge/v1/chat/completions", HELLO | {"model": "gpt-4.1-mini"})
     assert (status, body["error"]["type"]) == (404, "hub_judge")

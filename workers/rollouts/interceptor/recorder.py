@@ -234,8 +234,10 @@ class Recorder:
 
     def add_judge_turns(self, judge: Recorder) -> None:
         """Keep what a judge was asked on behalf of this rollout among its turns: it takes room, but not its tokens."""
+        later = judge._started - self._started
         for turn in judge.turns:
-            self.turns.append(turn.model_copy(update={"index": len(self.turns)}))
+            place = {"index": len(self.turns), "started_s": later + turn.started_s}
+            self.turns.append(turn.model_copy(update=place))
         self._meter.spend(Usage(), judge.size)
 
     def _add(self, turn: Turn, size: int) -> None:
