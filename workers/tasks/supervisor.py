@@ -108,22 +108,24 @@ class Supervisor:
         taken = {slot.run_id for slot in self._slots}
         asked = await self._serve_runs.poll(worker_id)
         for queue in self._queues:
-            idle = [slot for slot in self._slots if slot.queue == queue and slot.idle]
-            if not idle:
+            if self._idle_slot(queue) is None:
                 continue
             asked = True
             free, busy = self._gpus.free, self._gpus.busy
             reply = await self._hub.claimable(
                 worker_id, (queue,), free=[gpu.free_mb for gpu in free], busy=[gpu.memory_mb for gpu in busy]
             )
-            waiting = [run for run in reply.run_ids if run not in taken]
-            for slot, run_id in zip(idle, waiting, strict=False):
-                gpus = self._gpus.take(reply.gpus.get(run_id, GpuNeed()))
-                if gpus is None:
+            for run_id in (run for run in reply.run_ids if run not in taken):
+                slot = self._idle_slot(queue)  # looked for anew: one may have died while the hub answered
+                gpus = None if slot is None else self._gpus.take(reply.gpus.get(run_id, GpuNeed()))
+                if slot is None or gpus is None:
                     break  # an older run is never passed over: the hub will offer it again
                 await slot.give(Order(run_id=run_id, worker_id=worker_id, gpus=gpus))
         if not asked:
             await self._hub.claimable(worker_id, self._queues)
+
+    def _idle_slot(self, queue: str) -> Slot | None:
+        return next((slot for slot in self._slots if slot.queue == queue and slot.idle), None)
 
     async def _join(self) -> JoinReply:
         """Join, as often as it takes; a refused token is waited for too, with a clear line in the log."""

@@ -1,0 +1,49 @@
+"""The supervisor's polls, with slots that it did not start."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+from envhub.protocol.runs import ClaimableReply
+
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment
+from workers.tasks.slots import Slot
+from workers.tasks.supervisor import Supervisor
+
+
+class DeadlyHub(HubClient):
+    """While it answers, one of the slots dies."""
+
+    victim: Slot
+
+    async def claimable(
+        self, worker_id: str, queues: tuple[str, ...], *, free: Iterable[int] = (), busy: Iterable[int] = ()
+    ) -> ClaimableReply:
+        """Two runs."""
+        self.victim._process = None  # as Slot.keep_alive leaves it
+        return ClaimableReply(run_ids=("r1", "r2"))
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[asyncio.subprocess.Process]:
+    started = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+    yield started
+    started.kill()
+    await started.communicate()
+
+
+async def test_a_slot_that_dies_during_a_poll_is_given_no_run(
+    tmp_path: Path, process: asyncio.subprocess.Process
+) -> None:
+    settings = WorkerEnvironment(data=tmp_path, token="hubw_good", slots={"eval": 2}, serve_runs=0)
+    async with DeadlyHub("http://127.0.0.1:9", "hubw_good", patience_s=0) as hub:
+        supervisor = Supervisor(settings, hub)
+        hub.victim, living = supervisor._slots
+        hub.victim._process = living._process = process
+        await supervisor._poll("w1")
+    assert (hub.victim.run_id, living.run_id) == (None, "r1")
