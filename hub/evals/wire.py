@@ -23,7 +23,7 @@ from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import CountedSegment, done_examples
-from hub.evals.services.creating import require_ready
+from hub.evals.services.creating import require_built
 from hub.evals.statistics import Aggregate
 from hub.registry.wire import lock_for_payload
 from hub.runs.models import Run
@@ -92,7 +92,7 @@ def eval_payload(run: Run) -> EvalPayload:
     if evaluation is None or evaluation.version is None:
         raise NotFound("the evaluation of this run is gone", hint="start a new one")
     version, environment = evaluation.version, evaluation.environment
-    require_ready(version)
+    require_built(version)
     config = EvaluationConfig.model_validate(evaluation.config)
     return EvalPayload(
         evaluation_id=str(evaluation.pk),

@@ -24,7 +24,7 @@ from hub.catalog.queries import get_model
 from hub.catalog.targets import outbound_policy
 from hub.catalog.wire import files_target, target_for
 from hub.core.errors import NotFound
-from hub.evals.services.creating import require_ready
+from hub.evals.services.creating import require_built
 from hub.registry.models import Version
 from hub.registry.wire import lock_for_payload
 from hub.runs.models import Run
@@ -121,7 +121,7 @@ def _pinned(training: TrainingRun) -> Any:
 def _target(
     run: Run, config: TrainingConfig, table: EnvironmentTable, version: Version, granted: Mapping[str, str]
 ) -> dict[str, Any]:
-    require_ready(version)
+    require_built(version)
     named = {*config.secrets, *(name for _, _, every in tables(config) for name in every.secrets)}
     sent = granted.keys() - named
     inside = box_secrets(sent, config, table)

@@ -107,6 +107,12 @@ def require_ready(version: Version) -> None:
         raise Conflict(f"{name} cannot be used: {message}", code="version_invalid", hint=hint)
 
 
+def require_built(version: Version) -> None:
+    """The same for a run that waited: a version that is built again meanwhile keeps its lock until that has ended."""
+    if version.state != VersionState.BUILDING.value or version.lock is None:
+        require_ready(version)
+
+
 def plan(version: Version, config: EvaluationConfig) -> int:
     """How many rollouts are planned, as far as the version's description tells; 0 when unknown. Raises Invalid."""
     if config.num_examples == 0:

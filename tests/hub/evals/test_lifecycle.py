@@ -15,12 +15,14 @@ from hub.core.errors import Conflict, NotAllowed, NotFound
 from hub.evals.models import Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
 from hub.evals.wire import eval_payload, evaluation_summary
+from hub.registry.services import rebuild_version
 from hub.runs.models import Run
-from hub.runs.services import end_attempt, expire_leases
+from hub.runs.services import claim_run, end_attempt, expire_leases
 from hub.secrets.services import set_secret
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_failure, make_record, make_records, start, store
+from tests.factories.runs import make_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +88,15 @@ def test_a_model_that_has_gone_meanwhile_fails_the_claim_with_its_name(alice: Us
     Model.objects.update(name="another")
     with pytest.raises(NotFound, match="alice/stub"):
         eval_payload(_run(evaluation))
+
+
+def test_a_version_that_is_built_again_meanwhile_still_has_the_lock_that_a_waiting_run_needs(alice: User) -> None:
+    evaluation = create_hosted(alice)
+    assert evaluation.version is not None
+    Run.objects.filter(pk=evaluation.version.build_run_id).update(state=RunState.SUCCEEDED.value)
+    rebuild_version(version=evaluation.version, user=alice)
+    claim_run(run_id=str(evaluation.run_id), worker=make_worker(), now=timezone.now())
+    assert _run(evaluation).state == "leased"
 
 
 def test_resuming_keeps_what_is_scored_and_queues_a_new_run(alice: User) -> None:

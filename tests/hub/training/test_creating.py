@@ -7,12 +7,14 @@ import json
 import pytest
 from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
+from envhub.protocol.packages import VersionState
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.core.errors import Conflict, HubError, Invalid, NotFound
 from hub.data.services import add
+from hub.registry.models import Version
 from hub.runs.models import Run
 from hub.runs.waiting import waiting_reasons
 from hub.secrets.services import set_secret
@@ -63,6 +65,12 @@ def test_the_worker_gets_model_lock_and_configuration(alice: User) -> None:
     assert payload.model.base is not None
     assert set(payload.model.base.urls) == {"config.json", "model.safetensors", "tokenizer.json"}
     assert (payload.config.max_steps, payload.resume, payload.reported_steps) == (3, None, 0)
+
+
+def test_an_environment_that_is_built_again_keeps_its_lock_for_a_run_that_waits(alice: User) -> None:
+    training = submit(alice)
+    Version.objects.update(state=VersionState.BUILDING.value)
+    assert payload_of(training).environments[0].lock.wheels[0].url
 
 
 @pytest.mark.parametrize(
