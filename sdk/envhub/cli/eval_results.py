@@ -114,18 +114,10 @@ def results_directory(config: EvaluationConfig, run: str) -> Path:
 
 
 def stored_records(session: Session, evaluation_id: str) -> Iterator[RolloutRecord]:
-    """Every rollout of an evaluation once, read from its segments."""
-    seen: set[tuple[int, int]] = set()
+    """Every rollout that counts, as an export has them: segments also hold attempts that the hub has passed over."""
     with tempfile.TemporaryDirectory(prefix="hub-eval-") as folder:
-        for number, segment in enumerate(session.hub.evaluations.segments(evaluation_id)):
-            path = Path(folder) / f"{number}.parquet"
-            session.hub.blobs.download(segment.blob.url or "", path, segment.blob.sha256)
-            for record in read_segment(path):
-                key = (record.example, record.rollout)
-                if key not in seen:
-                    seen.add(key)
-                    yield record
-            path.unlink()
+        path = session.hub.evaluations.export(evaluation_id, Path(folder) / "all.parquet")
+        yield from read_segment(path)
 
 
 def export(

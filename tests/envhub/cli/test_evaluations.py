@@ -10,6 +10,7 @@ from hub.evals.models import Evaluation, RolloutIndex
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
+from tests.factories.evals import create_hosted, make_failure, make_record, store
 from tests.factories.registry import create_ready_version
 
 SAVED = Path(__file__).parent.parent / "packaging" / "saved"
@@ -87,6 +88,15 @@ def test_pull_writes_what_verifiers_writes(cli: Cli, pushed: str) -> None:
     keys = ("example_id", "prompt", "completion", "answer", "reward", "error", "metrics", "stop_condition")
     assert [[row[key] for key in keys] for row in rows] == [[row[key] for key in keys] for row in original]
     assert json.loads(Path("out/metadata.json").read_text())["env_id"] == "tiny-env"
+
+
+def test_pull_writes_the_rollouts_that_count_whatever_else_their_segments_hold(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user)
+    store(evaluation, [make_record(0, 0, 1.0), make_failure(0, 1)])
+    store(evaluation, [make_record(0, 0, 0.0), make_record(0, 1, 0.5)])  # a group is run again as a whole
+    cli("eval", "pull", str(evaluation.pk), "out")
+    rows = [json.loads(line) for line in Path("out/results.jsonl").read_text().splitlines()]
+    assert [row["reward"] for row in rows] == [1.0, 0.5]
 
 
 def test_rollouts_are_listed_filtered_and_shown(cli: Cli, pushed: str) -> None:
