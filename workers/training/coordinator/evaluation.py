@@ -117,11 +117,17 @@ class Evaluations:
                 sampling=asked.sampling,
                 seed=seed,
             )
-            records[unit.example] = await asked.source.run(request)
+            records[unit.example] = [figures_of(record) for record in await asked.source.run(request)]
 
         units = (Unit(example, 0, asked.rollouts) for example in asked.examples)
         await run_all(units, self.config.inflight, run)
         return [record for example in sorted(records) for record in records[example]]
+
+
+def figures_of(record: RolloutRecord) -> RolloutRecord:
+    """What a point is made of: turns and tokens of thousands of rollouts would fill the memory."""
+    kept = ("example", "rollout", "example_hash", "outcome", "reward", "metrics", "usage")
+    return RolloutRecord(**{name: getattr(record, name) for name in kept})
 
 
 def is_due(step: int, interval: int, last: bool) -> bool:

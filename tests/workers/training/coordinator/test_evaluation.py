@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.rollouts import Outcome, RolloutRecord, Turn, Usage
 from envhub.protocol.training_config import TrainingConfig
 
 from workers.training.coordinator.evaluation import Evaluations
@@ -47,3 +48,42 @@ async def test_eval_sampling_lies_over_the_runs_key_by_key() -> None:
         "reasoning_effort": "low",
         "extra_body": {"top_p": 0.9},
     }
+
+
+@dataclass
+class Talkative(Asked):
+    """Its rollouts have turns; `kept` is how many of them were still in memory when another was asked for."""
+
+    turns: list[weakref.ref[Turn]] = field(default_factory=list)
+    kept: int = 0
+
+    def size(self, split: str) -> int:
+        return 20
+
+    async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
+        self.kept = max(self.kept, sum(turn() is not None for turn in self.turns))
+        turn = Turn(index=0, protocol="chat", model="m", request={}, response={})
+        self.turns.append(weakref.ref(turn))
+        usage, metrics = Usage(completion_tokens=3), {"exact": 0.5}
+        return [
+            RolloutRecord(
+                example=request.example,
+                rollout=0,
+                example_hash="0" * 64,
+                outcome=Outcome.OK,
+                reward=0.5,
+                metrics=metrics,
+                usage=usage,
+                turns=(turn,),
+            )
+        ]
+
+
+async def test_of_an_evaluations_rollouts_only_the_figures_stay_in_memory() -> None:
+    source = Talkative()
+    evaluated = {"num_examples": -1, "env": [{"id": "alice/b"}]}
+    config = TrainingConfig.model_validate({"model": "hub/tiny", "env": [{"id": "alice/a"}], "eval": evaluated})
+    (point,) = await Evaluations(config, {}, {"b": source}, {}).run(0)  # type: ignore[dict-item]
+    assert (point.rollouts, point.reward_mean, point.completion_tokens_mean) == (20, 0.5, 3)
+    assert point.metrics == {"exact": 0.5}
+    assert source.kept <= 1
