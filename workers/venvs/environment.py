@@ -7,17 +7,16 @@ The owner's own wheels, which change with every push, lie over an environment of
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
 
+from workers.runs.file_lock import alone
 from workers.venvs import interpreters
 from workers.venvs.assembly import LOCK_FILE, assemble, assemble_over, freeze, remove_tree
 from workers.venvs.errors import BadWheel, NoPython
@@ -55,7 +54,7 @@ async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch)
     if any(_is_own(wheel) for wheel in lock.wheels):
         others = tuple(wheel for wheel in lock.wheels if not _is_own(wheel))
         base = await ensure_environment(lock.model_copy(update={"wheels": others}), root=root, fetch=fetch)
-    async with _alone(root / "locks" / f"{key}.lock"):
+    async with alone(root / "locks" / f"{key}.lock"):
         if not final.exists():
             own = tuple(wheel for wheel in lock.wheels if base is None or _is_own(wheel))
             trees = await _trees(own, interpreter, root=root, fetch=fetch)
@@ -101,7 +100,7 @@ async def _trees(
     """The trees of all wheels by SHA-256, made where they are missing."""
     places = {wheel.sha256: tree_path(root / "trees", wheel.sha256, interpreter) for wheel in wheels}
     if any(read_tree(place) is None for place in places.values()):
-        async with _alone(root / "locks" / "trees.lock"):
+        async with alone(root / "locks" / "trees.lock"):
             missing = [wheel for wheel in wheels if read_tree(places[wheel.sha256]) is None]
             checked = await _fetch_all(missing, fetch)
             await make_trees(checked, trees=root / "trees", interpreter=interpreter)
@@ -128,20 +127,3 @@ def _verified(path: Path, wheel: LockedWheel) -> CheckedWheel:
     if found != wheel.sha256:
         raise BadWheel(f"{wheel.filename} is not the file that the lock names (sha256 {found[:12]}...)")
     return check_wheel(path, wheel.filename)
-
-
-@asynccontextmanager
-async def _alone(path: Path) -> AsyncIterator[None]:
-    """Hold a lock file against other makers, in this process or another."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.05)
-        yield
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ from envhub.protocol.training_trainer import TrainingMode
 from workers.inference.engines import EngineFailed, fetch_model
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
+from workers.runs.file_lock import alone
 from workers.training.learner.run_dir import RunDir
 from workers.training.supervise.directory import WEIGHTS
 
@@ -54,10 +57,19 @@ async def bring_base(job: Job, payload: TrainPayload, models: Path) -> Path:
 async def from_hugging_face(job: Job, data_url: str, target: PolicyTarget, models: Path) -> Path:
     """A repository's files at a revision, through the hub's cache; the directory appears whole or not at all."""
     directory = models / f"hf-{quote(target.repository, safe='')}-{target.revision}"
-    if directory.exists():
-        return directory
-    unfinished = directory.with_name(f".{directory.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    async with alone(models / f".{directory.name}.lock"):
+        with suppress(FileNotFoundError):
+            os.utime(directory)  # in use: housekeeping leaves it alone
+            return directory
+        unfinished = directory.with_name(f".{directory.name}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        await fetch_repository(job, data_url, target, unfinished)
+        unfinished.rename(directory)
+    return directory
+
+
+async def fetch_repository(job: Job, data_url: str, target: PolicyTarget, directory: Path) -> None:
+    """Its files into `directory`. Raises EngineFailed."""
     root, headers = job.run.absolute(data_url).rstrip("/"), dict(job.run.authorization())
     async with httpx.AsyncClient(headers=headers, follow_redirects=True, timeout=httpx.Timeout(300.0)) as http:
         try:
@@ -65,14 +77,12 @@ async def from_hugging_face(job: Job, data_url: str, target: PolicyTarget, model
             answer.raise_for_status()
             names = [str(sibling["rfilename"]) for sibling in answer.json()["siblings"]]
             for name in filter(is_wanted, names):
-                await save(http, f"{root}/{target.repository}/resolve/{target.revision}/{name}", unfinished / name)
+                await save(http, f"{root}/{target.repository}/resolve/{target.revision}/{name}", directory / name)
         except (httpx.HTTPError, ValueError, KeyError) as error:
             raise EngineFailed(
                 f"{target.repository}@{target.revision} could not be fetched: {error}",
                 "Import the model by hand where the hub has no access to Hugging Face.",
             ) from error
-    unfinished.rename(directory)
-    return directory
 
 
 def is_wanted(name: str) -> bool:
