@@ -63,8 +63,9 @@ def make_records(*rewards: Sequence[float]) -> list[RolloutRecord]:
 
 def make_segment(records: Sequence[RolloutRecord], rows: Iterable[IndexRow] | None = None) -> SegmentRequest:
     """An uploaded segment and the call that registers it."""
-    blob = make_blob(write_segment(records))
-    return SegmentRequest(sha256=blob.sha256, size=blob.size, rows=tuple(rows or index_rows(records)))
+    content = write_segment(records)
+    blob = make_blob(content)
+    return SegmentRequest(sha256=blob.sha256, size=blob.size, rows=tuple(rows or index_rows(records, content)))
 
 
 def make_config(environment: str, model: str, **changes: object) -> EvaluationConfig:

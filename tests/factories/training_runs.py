@@ -100,7 +100,8 @@ def _view() -> dict[str, Any]:
 
 
 def _segment(records: Sequence[RolloutRecord]) -> StepSegment:
-    blob = make_blob(write_segment(records))
+    content = write_segment(records)
+    blob = make_blob(content)
     rows = tuple(
         TrainingIndexRow(
             index=index,
@@ -119,7 +120,7 @@ def _segment(records: Sequence[RolloutRecord]) -> StepSegment:
             row_group=row.row_group,
             row=row.row,
         )
-        for index, row in enumerate(index_rows(records))
+        for index, row in enumerate(index_rows(records, content))
     )
     return StepSegment(sha256=blob.sha256, size=blob.size, rows=rows)
 

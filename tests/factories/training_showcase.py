@@ -234,14 +234,15 @@ def long_report(*, step: int, tokens: int) -> StepReport:
 
 def _report(metrics: StepMetrics, rows: Sequence[tuple[RolloutRecord, dict[str, object]]]) -> StepReport:
     records = [record for record, _ in rows]
-    blob = make_blob(write_segment(records))
+    content = write_segment(records)
+    blob = make_blob(content)
     placed = tuple(
         TrainingIndexRow.model_validate(
             extra | {name: getattr(slim, name) for name in
                      ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")}
             | {"index": index, "example": slim.example, "example_hash": slim.example_hash}
         )
-        for index, (slim, (_, extra)) in enumerate(zip(index_rows(records), rows, strict=True))
+        for index, (slim, (_, extra)) in enumerate(zip(index_rows(records, content), rows, strict=True))
     )  # fmt: skip
     segment = StepSegment(sha256=blob.sha256, size=blob.size, rows=placed)
     return StepReport(metrics=metrics, segments=(segment,))

@@ -86,7 +86,7 @@ class Collector:
         batch = self._waiting[:SEGMENT_ROLLOUTS]
         content = await asyncio.to_thread(write_segment, batch)
         sha256 = await self._upload(content)
-        rows = index_rows(batch)
+        rows = index_rows(batch, content)
         await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
         del self._waiting[: len(batch)]
         if len(self._waiting) < WAITING_LIMIT:

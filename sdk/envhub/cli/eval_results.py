@@ -76,9 +76,10 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> E
         session.note("unchanged: these results are already there")
         return view
     for records in _pieces(saved.records):
-        blob = LocalBlob.of(write_segment(records))
+        content = write_segment(records)
+        blob = LocalBlob.of(content)
         session.hub.blobs.ensure([blob], owner=view.owner)
-        rows = index_rows(records)
+        rows = index_rows(records, content)
         total = len(saved.records)
         hub.add_segment(view.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows, total_rollouts=total))
     return hub.finalize(view.id)

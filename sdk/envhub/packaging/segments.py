@@ -21,10 +21,11 @@ from envhub.errors import PackageError
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 
-ROW_GROUP = 8  # rollouts a row group: reading one decodes at most this many
+ROW_GROUP = 8  # rollouts a row group at most: reading one decodes all of them
 MAX_ROWS = 1024
 MAX_GROUP_BYTES = 512 * 1024 * 1024  # decoded, of one row group: more is a bomb
 MAX_ROLLOUT_BYTES = 192 * 1024 * 1024  # the same, where one rollout is wanted: the largest has twice 64 MiB
+FULL_GROUP_BYTES = MAX_ROLLOUT_BYTES // 2  # in memory: a row group of several rollouts has no more
 
 _INTS = pa.list_(pa.list_(pa.int64()))
 _JSON_FIELDS = ("metrics", "weights", "task", "prompt", "completion", "extras", "library")
@@ -69,18 +70,30 @@ class BadSegment(PackageError):
     code = "bad_segment"
 
 
-def position(index: int) -> tuple[int, int]:
-    """(row group, row within it) of the record at `index` of a segment."""
-    return divmod(index, ROW_GROUP)
+def positions(content: bytes) -> list[tuple[int, int]]:
+    """(row group, row within it) of each record of a segment, in order."""
+    counts = count_rows(io.BytesIO(content))
+    return [(group, row) for group, count in enumerate(counts) for row in range(count)]
 
 
 def write_segment(records: Sequence[RolloutRecord]) -> bytes:
-    """One Parquet file; record i lies at `position(i)`."""
+    """One Parquet file; `positions` says where its records lie."""
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
         for start in range(0, len(records), ROW_GROUP):
-            writer.write_table(to_table(records[start : start + ROW_GROUP]))
+            for table in _row_groups(to_table(records[start : start + ROW_GROUP])):
+                writer.write_table(table)
     return sink.getvalue()
+
+
+def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
+    """The table, or its halves and theirs when it is too large for one of its rollouts to be read alone."""
+    if table.nbytes <= FULL_GROUP_BYTES or table.num_rows == 1:
+        yield table
+        return
+    half = table.num_rows // 2
+    yield from _row_groups(table.slice(0, half))
+    yield from _row_groups(table.slice(half))
 
 
 def to_table(records: Iterable[RolloutRecord]) -> pa.Table:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from envhub.packaging import segments
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import BadSegment, position, read_rollout, read_segment, write_segment
+from envhub.packaging.segments import BadSegment, positions, read_rollout, read_segment, write_segment
+from envhub.protocol.evals import IndexRow
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind
 
@@ -48,6 +49,10 @@ def _record(index: int, **changes: object) -> RolloutRecord:
     return RolloutRecord.model_validate(fields | changes)
 
 
+def _index(records: list[RolloutRecord]) -> tuple[IndexRow, ...]:
+    return index_rows(records, write_segment(records))
+
+
 def test_every_record_survives_the_round_trip_unchanged() -> None:
     failed = RolloutFailure(kind=FailureKind.POLICY, type="E", message="\ud800 no", traceback="t")
     records = [
@@ -67,8 +72,16 @@ def test_a_turn_without_tokens_differs_from_one_with_empty_tokens() -> None:
 
 def test_one_rollout_is_read_at_its_position() -> None:
     records = [_record(index) for index in range(64)]
-    file = io.BytesIO(write_segment(records))
-    assert read_rollout(file, *position(43)) == records[43]
+    content = write_segment(records)
+    assert read_rollout(io.BytesIO(content), *positions(content)[43]) == records[43]
+
+
+def test_each_of_many_large_rollouts_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MAX_ROLLOUT_BYTES", 600_000)
+    monkeypatch.setattr(segments, "FULL_GROUP_BYTES", 300_000)
+    records = [_record(index, library={"log": f"{index}" * size}) for index, size in enumerate((200_000, 10) * 5)]
+    content = write_segment(records)
+    assert [read_rollout(io.BytesIO(content), *place) for place in positions(content)] == records
 
 
 def test_reading_one_rollout_decodes_one_row_group_only() -> None:
@@ -153,30 +166,30 @@ def test_datasets_loads_a_segment(tmp_path: Path) -> None:
 
 
 def test_an_index_row_points_at_its_record() -> None:
-    rows = index_rows([_record(index) for index in range(10)])
+    rows = _index([_record(index) for index in range(10)])
     assert (rows[9].example, rows[9].rollout, rows[9].row_group, rows[9].row, rows[9].turns) == (4, 1, 1, 1, 2)
 
 
 def test_a_reward_that_is_not_a_number_is_a_verifier_failure() -> None:
-    (row,) = index_rows([_record(0, reward=float("nan"), metrics={"bad": float("inf"), "good": 1.0})])
+    (row,) = _index([_record(0, reward=float("nan"), metrics={"bad": float("inf"), "good": 1.0})])
     assert (row.outcome, row.reward, row.failure_kind) == (Outcome.FAILED, None, FailureKind.VERIFIER)
     assert row.metrics == {"good": 1.0}
 
 
 def test_a_failed_rollout_never_brings_a_reward_into_the_index() -> None:
-    (row,) = index_rows([_record(0, outcome=Outcome.FAILED, reward=1.0)])
+    (row,) = _index([_record(0, outcome=Outcome.FAILED, reward=1.0)])
     assert (row.reward, row.failure_kind) == (None, FailureKind.ENVIRONMENT)
 
 
 @pytest.mark.parametrize(("message", "shown"), [("'city'", "KeyError: 'city'"), ("exact: KeyError", "exact: KeyError")])
 def test_an_index_row_says_of_what_type_a_failure_is(message: str, shown: str) -> None:
     failure = RolloutFailure(kind=FailureKind.ENVIRONMENT, type="KeyError", message=message)
-    (row,) = index_rows([_record(0, outcome=Outcome.FAILED, failure=failure)])
+    (row,) = _index([_record(0, outcome=Outcome.FAILED, failure=failure)])
     assert row.failure_message == shown
 
 
 def test_text_that_postgres_cannot_hold_is_cleaned() -> None:
     failure = RolloutFailure(kind=FailureKind.POLICY, type="E", message="a\x00b\ud800" + "x" * 1000)
-    (row,) = index_rows([_record(0, outcome=Outcome.FAILED, failure=failure)])
+    (row,) = _index([_record(0, outcome=Outcome.FAILED, failure=failure)])
     assert row.failure_message.startswith("E: ab?x")
     assert len(row.failure_message) == 300

@@ -57,7 +57,7 @@ def _push(hub: HubClient) -> str:
     if evaluation.state is RunState.RUNNING:
         blob = LocalBlob.of(write_segment(RECORDS))
         hub.blobs.ensure([blob])
-        rows = index_rows(RECORDS)
+        rows = index_rows(RECORDS, write_segment(RECORDS))
         hub.evaluations.add_segment(evaluation.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows))
         hub.evaluations.finalize(evaluation.id)
     return evaluation.id

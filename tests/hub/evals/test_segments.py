@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from envhub.packaging.index_rows import index_rows
 from envhub.protocol.evals import EvaluationSummary, SegmentRequest
 from envhub.protocol.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind, RunState
@@ -118,7 +117,7 @@ def test_nothing_is_added_once_the_evaluation_has_ended(evaluation: Evaluation) 
 
 
 def test_a_segment_that_was_not_uploaded_is_refused(evaluation: Evaluation) -> None:
-    rows = index_rows([make_record()])
+    rows = make_segment([make_record()]).rows
     with pytest.raises(Invalid):
         add_segment(evaluation=evaluation, request=SegmentRequest(sha256="0" * 64, size=5, rows=rows), trusted=True)
 
@@ -144,7 +143,7 @@ def test_a_segment_that_was_not_uploaded_is_refused(evaluation: Evaluation) -> N
 def test_a_row_that_no_column_or_statistic_can_hold_is_refused(
     evaluation: Evaluation, change: dict[str, object]
 ) -> None:
-    (row,) = index_rows([make_record()])
+    (row,) = make_segment([make_record()]).rows
     with pytest.raises(Invalid):
         add_segment(
             evaluation=evaluation,
@@ -155,14 +154,14 @@ def test_a_row_that_no_column_or_statistic_can_hold_is_refused(
 
 def test_a_file_from_a_pusher_is_opened_before_it_is_believed(evaluation: Evaluation) -> None:
     blob = make_blob(b"not parquet")
-    request = SegmentRequest(sha256=blob.sha256, size=blob.size, rows=index_rows([make_record()]))
+    request = SegmentRequest(sha256=blob.sha256, size=blob.size, rows=make_segment([make_record()]).rows)
     with pytest.raises(Invalid) as caught:
         add_segment(evaluation=evaluation, request=request, trusted=False)
     assert caught.value.code == "bad_segment"
 
 
 def test_a_pushers_row_that_points_outside_its_segment_is_refused(evaluation: Evaluation) -> None:
-    (row,) = index_rows([make_record()])
+    (row,) = make_segment([make_record()]).rows
     request = make_segment([make_record()], rows=[row.model_copy(update={"row": 5})])
     with pytest.raises(Invalid, match="outside"):
         add_segment(evaluation=evaluation, request=request, trusted=False)

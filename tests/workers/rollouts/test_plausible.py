@@ -39,8 +39,9 @@ def joined(**said: Any) -> RolloutRecord:
 )
 def test_odd_values_are_made_storable(said: dict[str, Any]) -> None:
     record = joined(**said)
-    assert len(list(read_segment(io.BytesIO(write_segment([record]))))) == 1
-    request = SegmentRequest(sha256="0" * 64, size=1, rows=index_rows([record]))
+    content = write_segment([record])
+    assert len(list(read_segment(io.BytesIO(content)))) == 1
+    request = SegmentRequest(sha256="0" * 64, size=1, rows=index_rows([record], content))
     (row,) = SegmentRequest.model_validate_json(request.model_dump_json()).rows
     assert row.duration_s >= 0
     assert 0 <= row.usage.completion_tokens <= row.usage.prompt_tokens < 2**53

@@ -42,14 +42,16 @@ def keep_step(directory: Path, metrics: StepMetrics, resolved: Sequence[Resolved
         content = write_segment([record for record, _ in part])
         sha256 = hashlib.sha256(content).hexdigest()
         write_durably(directory / sha256, content)
-        segments.append(StepSegment(sha256=sha256, size=len(content), rows=placed(part, first)))
+        segments.append(StepSegment(sha256=sha256, size=len(content), rows=placed(part, first, content)))
     report = StepReport(metrics=metrics, segments=tuple(segments))
     write_durably(directory / REPORT, report.model_dump_json().encode())
 
 
-def placed(part: Sequence[tuple[RolloutRecord, TrainingIndexRow]], first: int) -> tuple[TrainingIndexRow, ...]:
+def placed(
+    part: Sequence[tuple[RolloutRecord, TrainingIndexRow]], first: int, content: bytes
+) -> tuple[TrainingIndexRow, ...]:
     """Index rows with their place in the segment and the step."""
-    slim = index_rows([record for record, _ in part])
+    slim = index_rows([record for record, _ in part], content)
     return tuple(
         row.model_copy(update={"index": first + place, **shared(made)})
         for place, ((_, row), made) in enumerate(zip(part, slim, strict=True))
