@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import write_segment
+from envhub.packaging.segments import fitting_segment
 from envhub.protocol.evals import SegmentReply, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -83,8 +83,7 @@ class Collector:
 
     async def _send(self) -> None:
         """One segment: it leaves the waiting list only when the hub has it."""
-        batch = self._waiting[:SEGMENT_ROLLOUTS]
-        content = await asyncio.to_thread(write_segment, batch)
+        batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
         sha256 = await self._upload(content)
         rows = index_rows(batch, content)
         await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))

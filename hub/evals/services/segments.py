@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from django.db import transaction
 from envhub.packaging.index_rows import LARGEST, MAX_METRICS, MAX_NAME
-from envhub.packaging.segments import BadSegment
+from envhub.packaging.segments import MAX_SEGMENT_BYTES, BadSegment
 from envhub.protocol.evals import IndexRow, SegmentRequest
 from envhub.protocol.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind
@@ -20,8 +20,6 @@ from hub.storage.models import Blob
 from hub.storage.queries import local_or_temp_path
 from hub.storage.services import confirm_blob
 
-MAX_SEGMENT = 256 * 1024 * 1024
-
 
 def add_segment(
     *, evaluation: Evaluation, request: SegmentRequest, trusted: bool, guard: Callable[[], object] | None = None
@@ -34,8 +32,8 @@ def add_segment(
     Raises Invalid (rows or file), Conflict (`dataset_changed`, or the evaluation has ended).
     """
     _check_rows(request.rows)
-    if request.size > MAX_SEGMENT:
-        raise Invalid(f"a segment may have {MAX_SEGMENT} bytes", fields={"size": str(request.size)})
+    if request.size > MAX_SEGMENT_BYTES:
+        raise Invalid(f"a segment may have {MAX_SEGMENT_BYTES} bytes", fields={"size": str(request.size)})
     blob = confirm_blob(request.sha256, request.size, holder=evaluation.owner_id)
     if not trusted:
         _check_file(request)

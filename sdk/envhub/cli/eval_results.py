@@ -18,7 +18,7 @@ from envhub.client.blobs import LocalBlob
 from envhub.errors import UsageError
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.saved_results import SavedResults, read_saved_results
-from envhub.packaging.segments import read_segment, write_segment
+from envhub.packaging.segments import fitting_segment, read_segment
 from envhub.packaging.verifiers_metadata import write_results
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
@@ -75,19 +75,16 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> E
     if view.state.is_final:
         session.note("unchanged: these results are already there")
         return view
-    for records in _pieces(saved.records):
-        content = write_segment(records)
+    rest: Sequence[RolloutRecord] = saved.records
+    while rest:
+        records, content = fitting_segment(rest[:SEGMENT])
+        rest = rest[len(records) :]
         blob = LocalBlob.of(content)
         session.hub.blobs.ensure([blob], owner=view.owner)
         rows = index_rows(records, content)
         total = len(saved.records)
         hub.add_segment(view.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows, total_rollouts=total))
     return hub.finalize(view.id)
-
-
-def _pieces(records: Sequence[RolloutRecord]) -> Iterator[Sequence[RolloutRecord]]:
-    for start in range(0, len(records), SEGMENT):
-        yield records[start : start + SEGMENT]
 
 
 def pull(

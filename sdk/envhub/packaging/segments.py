@@ -23,6 +23,7 @@ from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Tim
 
 ROW_GROUP = 8  # rollouts a row group at most: reading one decodes all of them
 MAX_ROWS = 1024
+MAX_SEGMENT_BYTES = 256 * 1024 * 1024  # of a file that the hub takes
 MAX_GROUP_BYTES = 512 * 1024 * 1024  # decoded, of one row group: more is a bomb
 MAX_ROLLOUT_BYTES = 192 * 1024 * 1024  # the same, where one rollout is wanted: the largest has twice 64 MiB
 FULL_GROUP_BYTES = MAX_ROLLOUT_BYTES // 2  # in memory: a row group of several rollouts has no more
@@ -84,6 +85,15 @@ def write_segment(records: Sequence[RolloutRecord]) -> bytes:
             for table in _row_groups(to_table(records[start : start + ROW_GROUP])):
                 writer.write_table(table)
     return sink.getvalue()
+
+
+def fitting_segment(records: Sequence[RolloutRecord]) -> tuple[Sequence[RolloutRecord], bytes]:
+    """The first of the records, as many as the hub takes in one file, and that file."""
+    content = write_segment(records)
+    while len(content) > MAX_SEGMENT_BYTES and len(records) > 1:
+        records = records[: len(records) // 2]
+        content = write_segment(records)
+    return records, content
 
 
 def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
