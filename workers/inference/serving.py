@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 
-from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from envhub.protocol.inference import ServeAccepted, ServeAddress, ServePayload
 from envhub.protocol.runs import Failure, FailureKind
 
@@ -15,6 +15,8 @@ from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 
 CHECK_SECONDS = 1.0
+HEALTH_SECONDS = 10.0
+SILENT_SECONDS = 180.0  # then an engine is taken for a frozen one, as the manager does
 MAX_BODY = 32 * 1024 * 1024
 HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
 
@@ -98,19 +100,35 @@ async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
 
 
 async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientSession, base_url: str) -> None:
+    heard = time.monotonic()
     while proxy.idle_seconds < idle_seconds:
         await asyncio.sleep(CHECK_SECONDS)
-        try:
-            async with http.get(base_url.removesuffix("/v1") + "/health") as health:
-                alive = health.status == 200
-        except OSError:
-            alive = False
-        if not alive:
-            failure = Failure(
-                kind=FailureKind.INFRASTRUCTURE,
-                code="engine_died",
-                message="The engine ended while it served the model.",
-                hint="It is started again; if it happens often, look at the worker's log.",
-            )
-            raise RunFailed(failure)
+        health = await _health(http, base_url)
+        if health is False:
+            raise _died("ended")
+        if health:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > SILENT_SECONDS:
+            raise _died(f"has not answered for {SILENT_SECONDS:.0f} s")
     job.lease.log(f"no call for {idle_seconds:.0f} s: stopped serving")
+
+
+async def _health(http: ClientSession, base_url: str) -> bool | None:
+    """Whether the engine is well; None when it does not say so in time, as one that is very busy does not."""
+    timeout = ClientTimeout(total=HEALTH_SECONDS)
+    try:
+        async with http.get(base_url.removesuffix("/v1") + "/health", timeout=timeout) as answer:
+            return answer.status == 200
+    except TimeoutError:
+        return None
+    except (ClientError, OSError):
+        return False
+
+
+def _died(what: str) -> RunFailed:
+    return RunFailed.because(
+        FailureKind.INFRASTRUCTURE,
+        "engine_died",
+        f"The engine {what} while it served the model.",
+        "It is started again; if it happens often, look at the worker's log.",
+    )
