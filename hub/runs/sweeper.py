@@ -26,6 +26,7 @@ class Sweeper:
         self._lock = lock or sweep_lock()
         self._stopped = threading.Event()
         self._began: datetime | None = None
+        self._swept_at: datetime | None = None
         self._forgot_at: datetime | None = None
 
     def stop(self, *_: object) -> None:
@@ -53,13 +54,14 @@ class Sweeper:
         """One pass, if this process may sweep; how many runs it moved.
 
         Leases are left alone for one lease after the start: had the whole hub been away, workers must get the chance
-        to renew what they could not.
+        to renew what they could not. The same holds when this process was away itself, or its clock has jumped.
         """
         if not self._lock.take(now):
             self._began = None
             return 0
-        if self._began is None:
+        if self._began is None or self._was_away(now):
             self._began = now
+        self._swept_at = now
         if self._forgot_at is None or now - self._forgot_at >= FORGET_EVERY:
             forget_old_counts(now=now)
             self._forgot_at = now
@@ -67,3 +69,8 @@ class Sweeper:
         if now - self._began >= timedelta(seconds=settings.HUB.lease_seconds):
             moved += expire_leases(now)
         return moved
+
+    def _was_away(self, now: datetime) -> bool:
+        """Whether far too much time has passed since the last pass, or less than none."""
+        longest = timedelta(seconds=max(settings.HUB.lease_seconds / 2, 10 * EVERY_S))
+        return self._swept_at is not None and not timedelta() <= now - self._swept_at <= longest

@@ -25,9 +25,20 @@ on_postgres = pytest.mark.skipif(connection.vendor != "postgresql", reason="advi
 def test_leases_are_left_alone_for_one_lease_after_the_start() -> None:
     hold_run(make_run())
     sweeper, now = Sweeper(RowLock()), timezone.now() + timedelta(minutes=2)
-    assert sweeper.sweep(now) == 0
-    assert sweeper.sweep(now + LEASE) == 1
+    assert [sweeper.sweep(now + part * LEASE / 4) for part in range(5)] == [0, 0, 0, 0, 1]
     assert Run.objects.get().state == "queued"
+
+
+@pytest.mark.parametrize("away", [timedelta(minutes=1), -timedelta(minutes=1)])
+def test_a_sweeper_that_was_away_itself_leaves_them_alone_as_after_a_start(away: timedelta) -> None:
+    """A database that hung, a machine that slept, a clock that jumped: no worker could renew its lease either."""
+    hold_run(make_run())
+    sweeper, began = Sweeper(RowLock()), timezone.now() - LEASE
+    for part in range(4):
+        sweeper.sweep(began + part * LEASE / 4)
+    Run.objects.update(lease_expires_at=began + away - LEASE)
+    again = began + LEASE + away
+    assert [sweeper.sweep(again + part * LEASE / 4) for part in range(5)] == [0, 0, 0, 0, 1]
 
 
 def test_of_two_sweepers_one_sweeps() -> None:
@@ -35,7 +46,8 @@ def test_of_two_sweepers_one_sweeps() -> None:
     first, second, now = Sweeper(RowLock()), Sweeper(RowLock()), timezone.now() + timedelta(minutes=2)
     first.sweep(now)
     second.sweep(now)
-    first.sweep(now + timedelta(seconds=20))
+    for seconds in (10, 20):
+        first.sweep(now + timedelta(seconds=seconds))
     assert second.sweep(now + LEASE) == 0
     assert first.sweep(now + LEASE) == 1
 
@@ -120,18 +132,19 @@ def test_the_sweeper_keeps_the_session_that_holds_its_lock(monkeypatch: pytest.M
 @pytest.mark.django_db(transaction=True)
 def test_a_lost_session_is_replaced_and_leases_get_their_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def interfere(number: int) -> None:
-        if number == 2:
+        if number == 5:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        if number == 3:
+        if number == 6:
             sweeper.stop()
 
     monkeypatch.setattr(module, "EVERY_S", 0.0)
     lock = WatchedLock(interfere)
     sweeper = Sweeper(lock)
-    sweeper.sweep(timezone.now() - 2 * LEASE)
+    for part in (4, 3, 2, 1):
+        sweeper.sweep(timezone.now() - part * LEASE / 3)
     hold_run(make_run())
     Run.objects.update(lease_expires_at=timezone.now())
     sweeper.run()
-    assert lock.sessions[0] == lock.sessions[1] != lock.sessions[2]
+    assert lock.sessions[3] == lock.sessions[4] != lock.sessions[5]
     assert Run.objects.get().state == "running"
