@@ -75,11 +75,11 @@ class VersionedPolicy:
         """Serve `version` from now on. Waits for an engine where none is there. Raises EngineRefused."""
         async with self._loading:
             self._weights = (version, directory)
-            if self._engine is None:
-                return  # `attach` will load it
-            if not self._adapters:
+            if not self._adapters and self._engine is not None:
                 await self._drain()
             engine = self._engine
+            if engine is None:
+                return  # it has not begun, or ended while its requests were waited for: `attach` will load it
             try:
                 await self._serve(version, directory)
             except EngineRefused:

@@ -132,6 +132,25 @@ async def test_an_engine_that_ends_while_it_loads_a_version_is_not_the_runs_end(
     assert (versions.version, second.told) == (1, ["load policy-v000001"])
 
 
+async def test_an_engine_that_ends_while_full_weights_wait_for_its_requests_is_not_the_runs_end() -> None:
+    first, second = Engine(), Engine()
+    second.go.set()
+    engines = iter([first, second])
+    versions = VersionedPolicy("hub/tiny", "policy", lambda _, model: Answers(model, next(engines)), adapters=False)
+    await versions.attach(first)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    asking = asyncio.create_task(versions.send(Route.CHAT, {}))
+    await settle()
+    exchange = asyncio.create_task(versions.advance(1, HERE))
+    await settle()
+    first.alive = False
+    versions.detach()
+    first.go.set()
+    await exchange
+    await versions.attach(second)  # type: ignore[arg-type]
+    assert ((await asking).policy_version, second.told) == (1, ["replace weights"])
+
+
 async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
     class Refusing(Engine):
         async def load_adapter(self, name: str, directory: Path) -> None:
