@@ -5,12 +5,15 @@ from __future__ import annotations
 import secrets
 import sys
 from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from envhub.packaging.private_file import write_private
-from pydantic import Field, HttpUrl, ValidationError, field_validator
+from pydantic import Field, HttpUrl, NonNegativeInt, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 PREFIX = "HUB_"
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class HubEnvironment(BaseSettings):
@@ -24,19 +27,19 @@ class HubEnvironment(BaseSettings):
     base_url: HttpUrl = HttpUrl("http://127.0.0.1:8000")  # what users and workers type; links are made from it
     allowed_hosts: list[str] = Field(default_factory=list)  # beside base_url's host and loopback
     database_url: str = ""  # empty: SQLite under data
-    database_pool: int = 0  # Postgres connections kept by each web process; 0: one a request
+    database_pool: NonNegativeInt = 0  # Postgres connections kept by each web process; 0: one a request
     broker_url: str = ""  # empty: kombu's filesystem transport under data
-    storage: str = "files"  # "files" or "s3"
+    storage: Literal["files", "s3"] = "files"
     s3_bucket: str = ""
     s3_endpoint_url: str = ""  # as the hub reaches it
     s3_public_endpoint_url: str = ""  # as users and workers reach it; empty: the same
     s3_region: str = "us-east-1"
-    max_push_mb: int = 250
+    max_push_mb: PositiveInt = 250
     owner_quota_gb: float = Field(default=500.0, ge=0)  # stored for one owner, in 10^9 bytes; 0: no limit
-    lease_seconds: float = 30.0
-    worker_poll_seconds: float = 2.0
-    max_attempts: int = 3
-    retry_seconds: float = 5.0  # before the second attempt; doubles with each
+    lease_seconds: Seconds = 30.0
+    worker_poll_seconds: Seconds = 2.0
+    max_attempts: PositiveInt = 3
+    retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
     outbound_allow: list[str] = Field(default_factory=list)  # host, host:port or CIDR that model endpoints may use
     outbound_allow_loopback: bool = True  # embedded default; production compose sets it to false
     box_allow_hosts: list[str] = Field(default_factory=list)  # host:port patterns that starters may open to a box
@@ -52,6 +55,12 @@ class HubEnvironment(BaseSettings):
         if data.exists() and not data.is_dir():
             raise ValueError(f"{data} is no directory")
         return data
+
+    @model_validator(mode="after")
+    def _has_a_bucket(self) -> Self:
+        if self.storage == "s3" and not self.s3_bucket:
+            raise ValueError("HUB_STORAGE=s3 needs HUB_S3_BUCKET")
+        return self
 
     def resolved_secret_key(self) -> str:
         """The secret key, generated into data/secret_key (0600) when none is given."""
@@ -77,7 +86,11 @@ def load() -> HubEnvironment:
     try:
         return HubEnvironment()
     except ValidationError as error:
-        problems = [(str(item["loc"][0]), item["msg"].removeprefix("Value error, ")) for item in error.errors()]
-        sys.exit("\n".join(f"{PREFIX}{name.upper()}: {problem}" for name, problem in problems))
+        sys.exit("\n".join(_words(item) for item in error.errors()))
     except SettingsError as error:
         sys.exit(f"{PREFIX}*: {error}")
+
+
+def _words(item: ErrorDetails) -> str:
+    problem = item["msg"].removeprefix("Value error, ")
+    return f"{PREFIX}{str(item['loc'][0]).upper()}: {problem}" if item["loc"] else problem

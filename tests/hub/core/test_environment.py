@@ -7,6 +7,27 @@ import pytest
 from hub.config.environment import load
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("storage", "S3"),  # else its blobs would lie on this host's disk, and nobody would know
+        ("storage", "s3"),  # without a bucket
+        ("lease_seconds", "0"),
+        ("lease_seconds", "nan"),
+        ("worker_poll_seconds", "-1"),
+        ("retry_seconds", "inf"),
+        ("max_attempts", "0"),
+        ("max_push_mb", "-1"),
+        ("database_pool", "-1"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.delenv("HUB_S3_BUCKET", raising=False)
+    monkeypatch.setenv(f"HUB_{name.upper()}", value)
+    with pytest.raises(SystemExit, match=f"HUB_{name.upper()}"):
+        load()
+
+
 def test_a_wrong_value_ends_the_process_and_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUB_BASE_URL", "http://127.0.0.1:abc")
     monkeypatch.setenv("HUB_LEASE_SECONDS", "soon")
