@@ -5,31 +5,44 @@ from __future__ import annotations
 import math
 import re
 
-from envhub.protocol.rollouts import Outcome, RolloutRecord, Timing, Usage
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, Usage
+from envhub.protocol.runs import FailureKind
 
 NO_HASH = ""  # not known: the hub compares it with none
 MOST_TOKENS = 2**53 - 1
 LONGEST_S = 1e9
+LARGEST = 1e30  # of rewards, advantages and metrics: they become 32-bit floats, and are squared
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def plausible(record: RolloutRecord) -> RolloutRecord:
     """The record with a well-formed hash, and counts and times that are numbers: one odd rollout costs one rollout.
 
-    What has a failure has failed. The reward is judged where it is indexed (envhub.packaging.index_rows).
+    What has a failure has failed. A reward that no mean can hold is a failure of whoever gave it.
     """
-    failed = record.failure is not None or record.outcome is Outcome.FAILED
+    failure = record.failure
+    if failure is None and record.reward is not None and not usable(record.reward):
+        message = f"the reward is {record.reward}"
+        failure = RolloutFailure(kind=FailureKind.VERIFIER, type="BadReward", message=message)
+    failed = failure is not None or record.outcome is Outcome.FAILED
     advantage = record.advantage
     changes = {
+        "failure": failure,
         "example_hash": record.example_hash if _HASH.fullmatch(record.example_hash) else NO_HASH,
         "outcome": Outcome.FAILED if failed else record.outcome,
         "reward": None if failed else record.reward,
         "usage": _usage(record.usage),
         "judge_usage": _usage(record.judge_usage),
         "timing": Timing(**{name: _seconds(value) for name, value in record.timing.model_dump().items()}),
-        "advantage": advantage if advantage is None or math.isfinite(advantage) else None,
+        "advantage": advantage if advantage is None or usable(advantage) else None,
+        "metrics": {name: value for name, value in record.metrics.items() if usable(value)},
     }
     return record.model_copy(update=changes)
+
+
+def usable(value: float) -> bool:
+    """Whether a reward, an advantage or a metric is a number that can be counted with."""
+    return math.isfinite(value) and abs(value) <= LARGEST
 
 
 def _usage(usage: Usage) -> Usage:

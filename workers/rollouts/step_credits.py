@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 
 from envhub.protocol.rollouts import Turn
 from envhub.protocol.runner import StepCredit
 
-LARGEST = 1e30  # credits become 32-bit floats
+from workers.rollouts.plausible import usable
 
 
 class StepsDiffer(ValueError):
@@ -29,7 +28,7 @@ def credited(turns: tuple[Turn, ...], steps: Sequence[StepCredit]) -> tuple[Turn
     advantages: dict[int, float] = {}
     for owner, step in zip(owners, steps, strict=True):
         for value in (step.reward, step.advantage):
-            if value is not None and not (math.isfinite(value) and abs(value) <= LARGEST):
+            if value is not None and not usable(value):
                 raise StepsDiffer(f"the reward or advantage of a step is {value}")
         if step.reward is not None:
             rewards[owner] += step.reward

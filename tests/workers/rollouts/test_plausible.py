@@ -13,6 +13,7 @@ from envhub.protocol.evals import SegmentRequest
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import Outcome, RolloutRecord, Usage
 from envhub.protocol.runner import EVENTS, RolloutDone
+from envhub.protocol.runs import FailureKind
 
 from workers.rollouts.joining import join
 
@@ -47,6 +48,19 @@ def test_odd_values_are_made_storable(said: dict[str, Any]) -> None:
     assert 0 <= row.usage.completion_tokens <= row.usage.prompt_tokens < 2**53
     assert len(row.example_hash) in {0, 64}
     assert (row.outcome is Outcome.FAILED) == (row.failure_kind is not None) == (row.reward is None)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("-inf"), 1e300])
+def test_a_reward_that_no_mean_can_hold_is_the_verifiers_failure(reward: float) -> None:
+    record = joined(reward=reward)
+    assert (record.outcome, record.reward) == (Outcome.FAILED, None)
+    assert record.failure is not None
+    assert (record.failure.kind, record.failure.message) == (FailureKind.VERIFIER, f"the reward is {reward}")
+
+
+def test_metrics_and_advantages_that_no_mean_can_hold_are_left_out() -> None:
+    record = joined(metrics={"a": float("nan"), "b": 1e300, "c": 0.5}, advantage=1e300)
+    assert (record.metrics, record.advantage, record.reward) == ({"c": 0.5}, None, 1.0)
 
 
 def test_ordinary_values_stay_as_they_are() -> None:
