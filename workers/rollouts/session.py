@@ -119,7 +119,7 @@ class Runner:
         self._groups[group.id] = queue
         self.in_flight += group.n
         open_indices = set(range(group.first_index, group.first_index + group.n))
-        limit = None if group.deadline_s is None else group.deadline_s * (1 + group.max_retries) + GROUP_GRACE_S
+        limit = longest_of(group)
         loop = asyncio.get_running_loop()
         deadline = None if limit is None else loop.time() + limit
         finished = False
@@ -240,6 +240,15 @@ class Runner:
             self._gone.exception()  # seen: nobody may be waiting
             for queue in self._groups.values():
                 queue.put_nowait(None)
+
+
+def longest_of(group: Group) -> float | None:
+    """The seconds after which a runner that says nothing of a group is hung. It gives rollouts that are scored together
+    as long again for that."""
+    if group.deadline_s is None:
+        return None
+    once = 2 * group.deadline_s if group.n > 1 else group.deadline_s
+    return once * (1 + group.max_retries) + GROUP_GRACE_S
 
 
 @asynccontextmanager

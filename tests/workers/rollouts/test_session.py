@@ -123,6 +123,14 @@ async def test_a_group_that_never_returns_ends_the_runner(
         assert not runner.alive
 
 
+async def test_a_group_has_as_long_again_to_be_scored(
+    runner_in_box: OpenRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.rollouts.session.GROUP_GRACE_S", 1.0)
+    async with runner_in_box(slow_s=3) as (runner, interceptor, _):
+        assert len(await run(runner, group(runner, interceptor, n=2, deadline_s=1.5))) == 2
+
+
 async def test_a_runner_that_only_talks_does_not_hold_its_group_open(
     runner_in_box: OpenRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

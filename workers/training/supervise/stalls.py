@@ -15,7 +15,8 @@ GRACE_S = 180.0  # beyond the longest that a group may take by its own limits
 
 async def watch_rollouts(coordinator: Coordinator) -> None:
     """Until cancelled. Raises RunFailed."""
-    longest = max(table.timeout_s * (table.retry_limit + 1) for table in coordinator.config.env)
+    # rollouts that are scored together have as long again for that
+    longest = max(2 * table.timeout_s * (table.retry_limit + 1) for table in coordinator.config.env)
     while True:
         await asyncio.sleep(CHECK_S)
         silent = coordinator.silent_seconds
