@@ -128,9 +128,13 @@ def share_blobs(sha256s: Iterable[str]) -> None:
 def store_bytes(data: bytes, *, holder: UUID | None = None) -> Blob:
     """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob."""
     sha256 = hashlib.sha256(data).hexdigest()
-    if not Blob.objects.filter(pk=sha256).exists():
+    known = Blob.objects.filter(pk=sha256).exists()
+    if not known:
         backend().write(sha256, io.BytesIO(data))
-    return _keep(sha256, len(data), holder)
+    blob = _keep(sha256, len(data), holder)
+    if known and backend().stat(sha256) is None:  # they were garbage, and collected a moment ago: the row is a new one
+        backend().write(sha256, io.BytesIO(data))
+    return blob
 
 
 def store_file(path: Path) -> Blob:

@@ -6,13 +6,14 @@ import io
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db.models import ProtectedError
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
-from hub.storage import queries
+from hub.storage import queries, services
 from hub.storage.backends.files import FilesBackend
 from hub.storage.models import Blob
 from hub.storage.services import collect_garbage
@@ -50,6 +51,20 @@ def test_an_old_blob_without_a_reference_is_deleted(store: FilesBackend) -> None
     assert collect_garbage(now=timezone.now() + TOMORROW) == (1, 7)
     assert not Blob.objects.exists()
     assert store.stat(blob.sha256) is None
+
+
+def test_garbage_that_is_collected_while_the_hub_stores_it_again_has_its_bytes(
+    store: FilesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_blob(b"metadata")
+    keep = services._keep
+
+    def collected_before(*args: Any) -> Blob:
+        collect_garbage(now=timezone.now() + TOMORROW)
+        return keep(*args)
+
+    monkeypatch.setattr(services, "_keep", collected_before)
+    assert store.stat(services.store_bytes(b"metadata").sha256) is not None
 
 
 def test_a_young_blob_is_kept(store: FilesBackend) -> None:
