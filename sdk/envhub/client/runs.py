@@ -43,14 +43,22 @@ class Runs:
     ) -> Iterator[str]:
         """The log's text in pieces, until the run has ended (or, without `follow`, until what is there is read).
 
-        A run that a second worker takes over starts its log again; the new attempt's log follows from its start.
+        A run that a second worker takes over starts its log again; the new attempt's log follows from its start. With
+        `follow`, a hub that restarts meanwhile is waited for as by `watch`.
         """
-        offset, attempt = 0, None
+        offset, attempt, failures = 0, None, 0
         while True:
-            page = self.log(run_id, offset)
-            if attempt is not None and page.attempt != attempt:
-                page = self.log(run_id, 0)
-            attempt, offset = page.attempt, page.next_offset
+            try:
+                page = self.log(run_id, offset)
+                if attempt is not None and page.attempt != attempt:
+                    page = self.log(run_id, 0)
+            except (ConnectionFailed, ServerError):
+                failures += 1
+                if not follow or failures > PATIENCE:
+                    raise
+                sleep(poll)
+                continue
+            failures, attempt, offset = 0, page.attempt, page.next_offset
             if page.text:
                 yield page.text
             elif page.done or not follow:

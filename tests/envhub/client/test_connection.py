@@ -169,3 +169,13 @@ def test_a_long_run_is_asked_after_less_often() -> None:
     server = Server(*[_run("running")] * 100, _run("succeeded"))
     assert len(list(server.client().runs.watch("r", sleep=server.waits.append))) == 101
     assert (server.waits[:10], server.waits[-1]) == ([0.2] * 10, 1.5)
+
+
+def test_a_log_is_followed_across_a_restart_of_the_hub() -> None:
+    def page(text: str, offset: int, *, done: bool = False) -> httpx.Response:
+        body = {"attempt": 1, "offset": offset, "next_offset": offset + len(text), "text": text, "done": done}
+        return httpx.Response(200, json=body)
+
+    away = [httpx.ConnectError("refused")] * 12
+    server = Server(page("one ", 0), *away, page("two", 4), page("", 7, done=True))
+    assert "".join(server.client().runs.follow_log("r", sleep=server.waits.append)) == "one two"
