@@ -13,6 +13,11 @@ def children(folder: Path) -> list[Path]:
     return [entry for entry in _entries(folder) if not entry.name.startswith(".")]
 
 
+def unfinished(folder: Path) -> list[Path]:
+    """What is being made in such a folder, or was when its maker was killed."""
+    return [entry for entry in _entries(folder) if entry.name.startswith(".") and not entry.name.endswith(".lock")]
+
+
 def files(folder: Path) -> list[Path]:
     """A tree of things, each a file."""
     return [Path(place, name) for place, _, names in os.walk(folder) for name in names]

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from workers.runs.trimming import children, files, trim
+from workers.runs.trimming import children, files, trim, unfinished
 from workers.settings import WorkerEnvironment
 from workers.venvs.collection import MIN_IDLE_SECONDS, collect
 
@@ -42,6 +42,8 @@ def tidy(settings: WorkerEnvironment, *, unused_since: float) -> None:
         "uv": (files(folder("uv")), settings.uv_mb),
         "sources": (files(folder("sources")), RECORDS_MB),
     }
+    for name in ("blobs", "models", "training"):
+        trim(unfinished(folder(name)), max_bytes=0, unused_since=unused_since)  # its maker began later, if it lives
     for name, (entries, budget) in stores.items():
         if gone := trim(entries, max_bytes=budget * mb, unused_since=unused_since):
             logger.info("%s: %d unused entries deleted to stay within %d MB", name, gone, budget)

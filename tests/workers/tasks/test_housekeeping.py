@@ -44,6 +44,16 @@ def test_what_a_long_run_took_up_at_its_start_is_kept(settings: WorkerEnvironmen
     assert kept(settings) == [["new", "old"]] * len(STORES)
 
 
+def test_what_a_killed_run_was_making_is_deleted(settings: WorkerEnvironment) -> None:
+    tidy(settings, unused_since=time.time() - 300)
+    blobs = settings.folder("blobs")
+    for name, age in ((".fetch-killed", 10_000), (".fetch-living", 100), (".x.lock", 10_000)):
+        (blobs / name).write_bytes(b"x")
+        os.utime(blobs / name, (time.time() - age,) * 2)
+    tidy(settings, unused_since=time.time() - 300)
+    assert {path.name for path in blobs.iterdir()} == {"new", ".fetch-living", ".x.lock"}
+
+
 async def test_a_worker_tidies_when_it_starts(settings: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "EVERY_S", 0.05)
     task = asyncio.create_task(keep_house(settings, lambda: None))
