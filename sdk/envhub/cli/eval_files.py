@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.toml_values import in_words, make_json, toml_path
 
 # key in the file -> field of EvaluationConfig
 _FIELDS = {
@@ -68,6 +69,8 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
         raise UsageError(f"there is no file {path}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from error
+    if problems := {toml_path(place): problem for place, problem in make_json(raw)}:
+        raise UsageError(f"{path}: wrong values", fields=problems)
     tables = raw.pop("eval", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{path} has no [[eval]] table", hint='Begin each evaluation with [[eval]] and env_id = "..."')
@@ -129,5 +132,5 @@ def validated(fields: Mapping[str, Any], problem: str = "wrong values") -> Evalu
     try:
         return EvaluationConfig.model_validate(fields)
     except ValidationError as error:
-        problems = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        problems = {toml_path(item["loc"]): in_words(item) for item in error.errors()}
         raise UsageError(problem, fields=problems) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-Path = tuple[str | int, ...]
+from envhub.protocol.toml_values import Path
 
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")

@@ -6,24 +6,22 @@ Used by the CLI, by the hub for `TrainingRequest`, and by nobody else: a worker 
 from __future__ import annotations
 
 import copy
-import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
 from typing import Any
 
 from pydantic import ValidationError
 
 from envhub.protocol.base import JsonObject
+from envhub.protocol.toml_values import Path, in_words, make_json, toml_path
 from envhub.protocol.training import TrainingRequest
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_hints import hint_for
-from envhub.protocol.training_lines import Path, line_of
+from envhub.protocol.training_lines import line_of
 from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
 
 DEEPEST = 64
-_WANTED = {"tuple_type": "should be a list", "dict_type": "should be a table", "model_type": "should be a table"}
 _NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}
 
 
@@ -99,7 +97,7 @@ def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReadi
     if is_prime_rl(translation.table):
         raise _prime_rl_error(translation.table, text)
     bring_up_to_date(translation)
-    translation.problems.extend(_make_json(translation.table, ()))
+    translation.problems.extend(make_json(translation.table))
     problems = [_problem(text, path, message) for path, message in translation.problems]
     try:
         config = TrainingConfig.model_validate(translation.table)
@@ -141,24 +139,6 @@ def _in_order(problems: Sequence[ConfigProblem]) -> tuple[ConfigProblem, ...]:
     return tuple(sorted(problems, key=lambda problem: (problem.line or 0, problem.where)))
 
 
-def toml_path(path: Path) -> str:
-    """`env[0].sampling.max_tokens`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-
-
-def _make_json(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Dates become text, in place; numbers that JSON has not are problems."""
-    items = enumerate(value) if isinstance(value, list) else value.items()
-    for key, item in list(items):
-        if isinstance(item, dict | list):
-            yield from _make_json(item, (*path, key))
-        elif isinstance(item, float) and not math.isfinite(item):
-            yield (*path, key), "must be a finite number"
-            value[key] = 1.0
-        elif isinstance(item, datetime | date | time):
-            value[key] = item.isoformat()
-
-
 def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[ConfigProblem]:
     """pydantic's errors; one for each path, without the names of union members in it."""
     found: dict[Path, ConfigProblem] = {}
@@ -173,8 +153,7 @@ def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[Config
         elif item["type"] == "tuple_type" and isinstance(item["input"], dict):
             problem = _problem(text, path, "is one table, not a list of them", f"Write [[{toml_path(path)}]].")
         else:
-            message = _WANTED.get(item["type"]) or item["msg"].removeprefix("Value error, ")
-            problem = _problem(text, path, message[:1].lower() + message[1:])
+            problem = _problem(text, path, in_words(item))
         found.setdefault(path, problem)
     return list(found.values())
 

@@ -86,6 +86,23 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
         read_eval_file(_write(tmp_path, text))
 
 
+def test_a_value_is_complained_about_at_its_place_and_in_the_words_of_toml(tmp_path: Path) -> None:
+    table = 'model = "m"\n[[eval]]\nid = "a"\n'
+    for text, place, problem in (
+        ("sampling = {temperature = nan}", "eval[0].sampling.temperature", "must be a finite number"),
+        ('state_columns = "x"', "state_columns", "should be a list"),
+        ("rollouts_per_example = 0", "rollouts_per_example", "input should be greater than or equal to 1"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read_eval_file(_write(tmp_path, table + text))
+        assert caught.value.fields == {place: problem}
+
+
+def test_a_date_reaches_the_package_as_text(tmp_path: Path) -> None:
+    text = 'model = "m"\n[[eval]]\nid = "a"\nenv_args = {since = 2026-01-02}'
+    assert read_eval_file(_write(tmp_path, text)).configs[0].env_args == {"since": "2026-01-02"}
+
+
 def test_a_directory_is_no_evaluation_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Is a directory"):
         read_eval_file(tmp_path)

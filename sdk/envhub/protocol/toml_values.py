@@ -1,0 +1,37 @@
+"""TOML files for pydantic: values that JSON has not, and complaints in the words of whoever writes the file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+Path = tuple[str | int, ...]  # ("env", 0, "id")
+_WANTED = {"tuple_type": "should be a list", "dict_type": "should be a table", "model_type": "should be a table"}
+
+
+def toml_path(path: Path) -> str:
+    """`env[0].sampling.max_tokens`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def make_json(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Dates become text, in place; numbers that JSON has not are problems."""
+    items = enumerate(value) if isinstance(value, list) else value.items()
+    for key, item in list(items):
+        if isinstance(item, dict | list):
+            yield from make_json(item, (*path, key))
+        elif isinstance(item, float) and not math.isfinite(item):
+            yield (*path, key), "must be a finite number"
+            value[key] = 1.0
+        elif isinstance(item, datetime | date | time):
+            value[key] = item.isoformat()
+
+
+def in_words(item: ErrorDetails) -> str:
+    """What is wrong, to stand after the name of what it is about."""
+    message = _WANTED.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
