@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from django import template
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from envhub.protocol.packages import Check
 
 from hub.web.markdown import render
 
@@ -111,6 +113,12 @@ def state_badge(state: str) -> str:
     if kind == "live":
         return "badge badge--info badge--live"
     return f"badge badge--{kind}" if kind else "badge"
+
+
+@register.filter
+def failed(checks: Iterable[Check]) -> int:
+    """How many of a version's checks did not pass."""
+    return sum(not check.passed for check in checks)
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.models import Worker
+from tests.factories.registry import create_ready_version
 from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.showcase import HOSTILE, Showcase
 
@@ -94,6 +95,15 @@ def test_the_version_page_says_what_the_build_found(showcase: Showcase, ada: Cli
     assert "No module named &#x27;numpi&#x27;" in html
     assert "add it to dependencies and push again" in html
     assert "ModuleNotFoundError" in html
+
+
+def test_a_ready_version_with_failed_checks_says_so_on_every_tab(db: None, ada: Client) -> None:
+    version = create_ready_version()
+    page = f"/environments/{version.environment.owner.slug}/{version.environment.name}"
+    assert "failed</a>" not in ada.get(page).content.decode()
+    version.checks = [{"name": "scripted-rollout", "passed": False, "summary": "the reward function raised"}]
+    version.save()
+    assert f'href="{page}/versions/{version.version}#checks">1 check failed</a>' in ada.get(page).content.decode()
 
 
 def test_a_description_of_any_shape_does_not_break_the_page(showcase: Showcase, ada: Client) -> None:
