@@ -23,9 +23,8 @@ def _keep_bytecode() -> None:
 
 def _prepare() -> None:
     _keep_bytecode()
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # torch's threads wait in a loop for each other: several tests run at once
+    # Several tests run at once, and torch's threads wait for each other in a loop.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     data = Path(tempfile.mkdtemp(prefix="hub-test-"))
     os.environ["HUB_DATA"] = str(data)
     os.environ["HUB_SECRET_KEY"] = "test-secret-key-test-secret-key-test-secret-key"
