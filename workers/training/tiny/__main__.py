@@ -15,7 +15,7 @@ import torch
 from workers.training.tiny.architecture import make_model, make_tokenizer
 from workers.training.tiny.warmup import hint, warm_up
 
-HINTED = 0.08  # sampled exact match of reverse-text at which the warm-up stops
+HINTED = 0.11  # sampled exact match of reverse-text at which the warm-up stops
 
 
 def make(out: Path, *, steps: int, seed: int) -> None:
