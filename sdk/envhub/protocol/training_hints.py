@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from envhub.protocol.toml_values import Path
 from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_lines import Path
 
 # keys that people write out of habit -> where the thing is
 _HABITS = {
