@@ -97,7 +97,7 @@ def test_the_version_page_says_what_the_build_found(showcase: Showcase, ada: Cli
     assert "ModuleNotFoundError" in html
 
 
-def test_a_ready_version_with_failed_checks_says_so_on_every_tab(db: None, ada: Client) -> None:
+def test_an_environment_says_that_checks_of_its_ready_version_failed(db: None, ada: Client) -> None:
     version = create_ready_version()
     page = f"/environments/{version.environment.owner.slug}/{version.environment.name}"
     assert "failed</a>" not in ada.get(page).content.decode()
