@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.management import create_permissions
+from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection
+from django.db.models.signals import post_migrate
 from pytest_django.plugin import DjangoDbBlocker
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
@@ -26,7 +29,12 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Before the test database is dropped, end the connections that threads of live servers have left open."""
+    """Made once. A flushed database, after each test with transactions, gets no types and permissions: nobody asks.
+
+    Before it is dropped, the connections end that threads of live servers have left open.
+    """
+    post_migrate.disconnect(create_contenttypes)
+    post_migrate.disconnect(create_permissions, dispatch_uid="django.contrib.auth.management.create_permissions")
     yield
     with django_db_blocker.unblock():
         if connection.vendor == "postgresql":

@@ -1,9 +1,11 @@
 """The ASGI entry point: `uvicorn hub.config.asgi:application`. Installers' reads and model calls skip Django."""
 
+import gc
 import os
 
 import django
 
+gc.disable()  # until all is imported: an eighth of the time it takes, and there is no garbage
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hub.config.settings")
 django.setup(set_prefix=False)
 
@@ -14,4 +16,6 @@ from hub.registry.index import DirectIndex  # noqa: E402  models need Django to 
 from hub.registry.urls import index_urls  # noqa: E402
 from hub.storage.uploads import body_limit  # noqa: E402
 
+gc.freeze()
+gc.enable()
 application = DirectIndex(BodyLimit(DirectGateway(ThreadedHandler()), body_limit), index_urls)

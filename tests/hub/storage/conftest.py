@@ -35,13 +35,18 @@ def s3_url(s3_credentials: None) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def s3_store(s3_url: str) -> S3Backend:
+    """On that bucket. Made once: boto reads megabytes of JSON for each new client."""
+    return S3Backend(bucket=BUCKET, region="us-east-1", endpoint_url=s3_url, public_endpoint_url="")
+
+
 @pytest.fixture(params=["files", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, live_server: Any) -> Backend:
     """One backend after the other; the hub's own, too, so that its signed URLs are served."""
     made: Backend
     if request.param == "s3":
-        url = request.getfixturevalue("s3_url")
-        made = S3Backend(bucket=BUCKET, region="us-east-1", endpoint_url=url, public_endpoint_url="")
+        made = request.getfixturevalue("s3_store")
     else:
         made = FilesBackend(tmp_path, live_server.url)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")

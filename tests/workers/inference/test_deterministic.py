@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-engine = pytest.importorskip("workers.inference.torch_engine.__main__")
+engine = pytest.importorskip("workers.inference.torch_engine.serving")
 scheduler_module = pytest.importorskip("workers.inference.torch_engine.scheduler")
 sampling = pytest.importorskip("workers.inference.torch_engine.sampling")
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import openai
 import pytest
 from aiohttp import web
 
-engine = pytest.importorskip("workers.inference.torch_engine.__main__")
+engine = pytest.importorskip("workers.inference.torch_engine.serving")
 server = pytest.importorskip("workers.inference.torch_engine.server")
 chat = pytest.importorskip("workers.inference.torch_engine.chat")
 pytestmark = pytest.mark.torch

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from workers.runs.imports import uncollected
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.errors import BadConfig, LearnerError
 from workers.training.learner.reports import LearnerFailure, LearnerState, read_file, replace_file
@@ -42,7 +43,8 @@ def read_config(run: RunDir) -> LearnerConfig:
 def learn(run: RunDir) -> None:
     """Train until told to stop. Raises LearnerError."""
     config = read_config(run)
-    from workers.training.learner.start import start  # noqa: PLC0415  # loads torch: seconds, and after the check
+    with uncollected():
+        from workers.training.learner.start import start  # noqa: PLC0415  # loads torch: seconds, and after the check
 
     start(run, config)
 

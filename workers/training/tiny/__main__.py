@@ -1,4 +1,7 @@
-"""Makes the tiny model: `python -m workers.training.tiny OUT [--steps N --seed N]`. Quick when OUT is there already."""
+"""Makes the tiny model: `python -m workers.training.tiny OUT [--steps N --hinted SHARE --seed N]`.
+
+Quick when OUT is there already.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,8 @@ import torch
 from workers.training.tiny.architecture import make_model, make_tokenizer
 from workers.training.tiny.warmup import hint, warm_up
 
-HINTED = 0.11  # sampled exact match of reverse-text at which the warm-up stops
 
-
-def make(out: Path, *, steps: int, seed: int) -> None:
+def make(out: Path, *, steps: int, hinted: float, seed: int) -> None:
     """Make and warm up the model, then move it to `out` in one step."""
     tokenizer, model = make_tokenizer(), make_model(seed)
     model.config.name_or_path = ""
@@ -27,7 +28,7 @@ def make(out: Path, *, steps: int, seed: int) -> None:
         sys.stderr.write(f"warm-up step {step}/{steps} loss {loss:.3f}\n")
 
     warm_up(model, tokenizer, steps=steps, seed=seed, report=report)
-    sys.stderr.write(f"reverses {hint(model, tokenizer, share=HINTED, seed=seed):.0%} of the words\n")
+    sys.stderr.write(f"reverses {hint(model, tokenizer, share=hinted, seed=seed):.0%} of the words\n")
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workers.training.tiny")
     parser.add_argument("out", type=Path)
     parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--hinted", type=float, default=0.11, help="exact match of reverse-text at which it stops")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -48,7 +50,7 @@ def main() -> None:
         return
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(arguments.threads)
-    make(arguments.out, steps=arguments.steps, seed=arguments.seed)
+    make(arguments.out, steps=arguments.steps, hinted=arguments.hinted, seed=arguments.seed)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.hub import FakeHub
 
-BARELY_WARM = 60  # steps: it answers in letters, now and then right, which is all that most of these tests need
+BARELY_WARM = ("--steps", "60", "--hinted", "0")  # answers in letters, which is all that most of these tests need
 trainings_module = pytest.importorskip("tests.workers.training.runs.trainings")
 
 
@@ -23,4 +23,4 @@ async def trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
     monkeypatch.setattr("workers.training.coordinator.sources.ensure_environment", ready)
     async with FakeHub(lease_seconds=30) as hub:
-        yield trainings_module.Trainings(hub, tmp_path, trainings_module.tiny_model(BARELY_WARM))
+        yield trainings_module.Trainings(hub, tmp_path, trainings_module.tiny_model(*BARELY_WARM))

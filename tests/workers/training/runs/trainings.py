@@ -68,14 +68,14 @@ def installed() -> Path:
     return folder
 
 
-def tiny_model(steps: int = 250) -> Path:
-    """hub/tiny after so many steps of its warm-up (250 are the real one); made once."""
+def tiny_model(*options: str) -> Path:
+    """hub/tiny; with other options of its warm-up, a lesser one. Made once."""
     source = ROOT / "workers" / "training" / "tiny"
-    folder = cache() / f"tiny-{steps}-{digest_of(source)}"
+    folder = cache() / "-".join(["tiny", *(option.strip("-") for option in options), digest_of(source)])
     with (folder.with_suffix(".lock")).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            command = [sys.executable, "-m", "workers.training.tiny", str(folder), "--steps", str(steps)]
+            command = [sys.executable, "-m", "workers.training.tiny", str(folder), *options]
             subprocess.run(command, check=True, cwd=ROOT)
     return folder
 
