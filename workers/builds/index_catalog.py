@@ -13,11 +13,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from packaging.tags import Tag
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import Version
 
@@ -65,21 +64,24 @@ class Catalog:
 
     def _page(self, project: str, files: Iterable[IndexFile], *, owned: bool) -> Page:
         accepted = frozenset(self.interpreter.tags())
-        entries = [self._wheel(file, owned=owned) for file in files if file.wheel_tags & accepted]
+        wheels = [file for file in files if file.wheel_tags & accepted and file.version]
+        entries = [self._wheel(file, owned=owned) for file in wheels]
         if not owned:
-            entries += [self._source(file) for file in self._sources(files, accepted)]
+            entries += [self._source(file) for file in self._sources(files, wheels)]
         return Page(meta={"api-version": "1.1"}, name=project, files=entries)
 
-    def _sources(self, files: Iterable[IndexFile], accepted: Set[Tag]) -> list[IndexFile]:
-        """The sdists to offer as wheels: one a version."""
-        fitting = [file for file in files if file.version and file.allows_python(self.interpreter.full)]
-        wheels = {file.version for file in fitting if file.wheel_tags & accepted}
-        if wheels and not self.second_try:
+    def _sources(self, files: Iterable[IndexFile], wheels: Iterable[IndexFile]) -> list[IndexFile]:
+        """The sdists to offer as wheels: one a version, beside these wheels."""
+        usable = (file for file in wheels if file.allows_python(self.interpreter.full))
+        if not self.second_try and any(usable):  # one is enough: pages have thousands of files
             return []
+        there = {file.version for file in usable}
         best: dict[Version, IndexFile] = {}
         for suffix in _SDISTS:
-            for file in fitting:
-                if file.filename.endswith(suffix) and file.sha256 and file.version and file.version not in wheels:
+            for file in files:
+                if not (file.filename.endswith(suffix) and file.sha256 and file.allows_python(self.interpreter.full)):
+                    continue
+                if file.version and file.version not in there:
                     best.setdefault(file.version, file)
         return list(best.values())
 

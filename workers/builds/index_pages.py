@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -38,21 +39,16 @@ class IndexFile:
     @property
     def wheel_tags(self) -> frozenset[Tag]:
         """Empty for anything but a wheel."""
-        try:
-            return parse_wheel_filename(self.filename)[3]
-        except InvalidWheelFilename:
-            return frozenset()
+        return _tags("-".join(self.filename.rsplit("-", 3)[1:])) if self.filename.endswith(".whl") else frozenset()
 
     @property
     def version(self) -> Version | None:
         """The version in the file name; None when it is neither a wheel nor an sdist."""
         try:
-            return parse_wheel_filename(self.filename)[1]
-        except InvalidWheelFilename:
-            pass
-        try:
+            if self.filename.endswith(".whl"):
+                return parse_wheel_filename(self.filename)[1]
             return parse_sdist_filename(self.filename)[1]
-        except InvalidSdistFilename:
+        except (InvalidWheelFilename, InvalidSdistFilename):
             return None
 
     def allows_python(self, version: str) -> bool:
@@ -61,6 +57,15 @@ class IndexFile:
             return SpecifierSet(self.requires_python).contains(version, prereleases=True)
         except InvalidSpecifier:
             return True
+
+
+@lru_cache(maxsize=4096)
+def _tags(compressed: str) -> frozenset[Tag]:
+    """Of `cp311-abi3-manylinux_2_17_x86_64.whl`: a page has thousands of files, and a few dozen of these."""
+    try:
+        return parse_wheel_filename(f"x-0-{compressed}")[3]
+    except InvalidWheelFilename:
+        return frozenset()
 
 
 def parse_page(body: bytes, content_type: str, url: str) -> tuple[IndexFile, ...]:
@@ -79,7 +84,7 @@ def _json_files(page: object, url: str) -> Iterable[IndexFile]:
         metadata = entry.get("core-metadata", entry.get("dist-info-metadata", False))
         yield IndexFile(
             filename=entry["filename"],
-            url=urljoin(url, entry["url"]),
+            url=entry["url"] if entry["url"].startswith("https://") else urljoin(url, entry["url"]),
             sha256=entry.get("hashes", {}).get("sha256", ""),
             size=entry.get("size"),
             requires_python=entry.get("requires-python") or "",
