@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from envhub.protocol.accounts import Scope
 
 from hub.accounts.services import create_token, ensure_user
+from hub.core.commands import HubCommand
 from hub.core.errors import HubError
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """For automation."""
 
     help = "Print a new API token of USER (made if need be)."

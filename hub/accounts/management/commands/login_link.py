@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from hub.accounts.models import User
 from hub.accounts.services import create_login_link, first_login_link
 from hub.accounts.services.links import FIRST_ADMINISTRATOR
+from hub.core.commands import HubCommand
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Also the way back in for who has lost a password."""
 
     help = "Print a one-time login link of USER."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from hub.accounts.queries import find_owner
+from hub.core.commands import HubCommand
 from hub.core.errors import NotFound
 from hub.runs.services import create_worker_token
 
@@ -16,7 +17,7 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """A worker joins with it: `make worker HUB_URL=... TOKEN=...`."""
 
     help = "Print a new worker token."

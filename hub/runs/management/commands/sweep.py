@@ -5,14 +5,15 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from hub.core.commands import HubCommand
 from hub.runs.services import cancel_overdue, expire_leases
 from hub.runs.sweeper import Sweeper
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Loops until SIGTERM or SIGINT."""
 
     help = "Sweep expired leases and overdue cancellations."

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from hub.core.commands import HubCommand
 from hub.secrets.services import rotate_secrets
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Re-encrypts every secret under the newest key."""
 
     help = "Re-encrypt every secret under the first key of HUB_SECRETS_KEYS."

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from hub.core.commands import HubCommand
 from hub.storage.services import collect_garbage
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Safe at any time: what is in use is protected by the database, what is young is left alone."""
 
     help = "Delete unreferenced blobs that are older than a day."

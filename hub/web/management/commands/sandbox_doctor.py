@@ -8,17 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
+
+from hub.core.commands import HubCommand
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 COMMAND = [sys.executable, "-m", "workers.sandbox", "doctor"]
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """The exit status is the doctor's: 0 contained, 1 an escape, 125 no sandbox on this host."""
 
     help = "Runs hostile actions in sandboxes on this host; status 1 when one escapes."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--no-controls", action="store_true", help="only the attacks, no negative control")

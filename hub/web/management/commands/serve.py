@@ -16,11 +16,12 @@ from typing import IO, Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from envhub.packaging.private_file import write_private
 
 from hub.accounts.models import User
 from hub.accounts.services import create_login_link, ensure_user, system_owner
+from hub.core.commands import HubCommand
 from hub.runs.models import WorkerToken
 from hub.runs.services import create_worker_token
 from hub.runs.tokens import token_digest
@@ -34,7 +35,7 @@ PRIVATE_UMASK = 0o077
 WORKER_UMASK = 0o022  # its boxes have uids of their own, and read the environments that it makes
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Everything under HUB_DATA; `make run` calls this."""
 
     help = "Run the embedded hub: web server, sweeper and one worker."

@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from hub.core.commands import HubCommand
 from hub.core.errors import HubError
 from hub.web.tiny_model import ensure
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """`serve --tiny-model` starts this in the background; the demo waits for it."""
 
     help = "Make and register hub/tiny, a small language model for the first steps (about a minute; needs torch)."
