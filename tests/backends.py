@@ -5,6 +5,7 @@ TEST_BACKEND=embedded (default): SQLite and the filesystem broker. TEST_BACKEND=
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -39,6 +40,17 @@ def _prepare() -> None:
 
 
 _prepare()
+
+
+def pytest_collection() -> None:
+    """Imports all that is tested: seconds, in which there is no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:

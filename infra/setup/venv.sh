@@ -26,7 +26,7 @@ $uv pip install --quiet --no-deps -e ./sdk -e .
 scratch=$(mktemp -d)
 warm() { env -u PYTHONDONTWRITEBYTECODE HUB_DATA="$scratch" DJANGO_SETTINGS_MODULE=hub.config.settings .venv/bin/python -c "import $1" || true; }
 warm hub.config.asgi,workers.tasks.slot,workers.tasks.listener,envhub.cli.main &
-warm workers.training.tiny.__main__,workers.inference.torch_engine.__main__,workers.training.learner.__main__
+warm workers.training.tiny.__main__,workers.inference.torch_engine.serving,workers.training.learner.start
 wait
 rm -rf "$scratch"
 echo "$want" > "$stamp"
