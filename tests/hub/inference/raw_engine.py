@@ -29,5 +29,7 @@ async def raw_engine(script: Script) -> AsyncIterator[str]:
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
+    try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()  # and no more: from Python 3.12 on, leaving `async with server` waits for scripts that never end
