@@ -20,12 +20,11 @@ import redis
 
 from tests import backends
 
-FAULTS = "tests/e2e/test_faults.py"  # of these, what the endpoint does wrong meets neither database nor broker
+FAULTS = "tests/e2e/test_faults.py"  # of these, what an endpoint or a lost broker does wrong meets neither
 SHARED = [
     "tests/hub",
     f"{FAULTS}::test_killing_each_kind_of_process_once_costs_nothing",
     f"{FAULTS}::test_cancelling_keeps_what_is_stored",
-    f"{FAULTS}::test_runs_happen_while_redis_cannot_be_reached",
     "tests/test_settings.py",
 ]
 NEITHER = [  # of tests/hub, the long ones whose subject meets neither

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-RESTARTING = ("tests/e2e/test_faults.py", "tests/e2e/test_allow_list.py")
+RESTARTING = "tests/e2e/test_faults.py"
 ATTACKING = "tests/e2e/test_hostile.py"
 PRODUCTION = "tests/e2e/test_production.py"
 LONG = ("tests/e2e/", "tests/workers/training/", "tests/contract/", "tests/workers/", "tests/envhub/")  # longest first
@@ -21,7 +21,7 @@ LONG = ("tests/e2e/", "tests/workers/training/", "tests/contract/", "tests/worke
 def group_of(nodeid: str) -> str:
     """Tests with the same group run in the same process."""
     path = nodeid.partition("::")[0]
-    if path in RESTARTING:
+    if path == RESTARTING:
         return "a hub that is restarted"
     if path == ATTACKING:
         return "a hub that is attacked"

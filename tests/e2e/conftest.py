@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.operators_server import word_server
 from tests.e2e.services import service_settings
 from tests.e2e.stack import Stack, running_stack
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def permitted_host() -> Iterator[str]:
+    """host:port of the only server that the hub's operator lets boxes reach; "" where there can be none."""
+    with word_server() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, permitted_host: str) -> Iterator[Stack]:
     """A running hub with a worker."""
-    with service_settings() as settings, running_stack(tmp_path_factory.mktemp("hub"), settings) as running:
+    permitted = {"HUB_BOX_ALLOW_HOSTS": json.dumps([permitted_host] if permitted_host else [])}
+    with (
+        service_settings() as settings,
+        running_stack(tmp_path_factory.mktemp("hub"), {**settings, **permitted}) as running,
+    ):
         yield running

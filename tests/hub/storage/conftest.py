@@ -45,10 +45,7 @@ def s3_store(s3_url: str) -> S3Backend:
 def store(request: pytest.FixtureRequest, tmp_path: Path, live_server: Any) -> Backend:
     """One backend after the other; the hub's own, too, so that its signed URLs are served."""
     made: Backend
-    if request.param == "s3":
-        made = request.getfixturevalue("s3_store")
-    else:
-        made = FilesBackend(tmp_path, live_server.url)
+    made = request.getfixturevalue("s3_store") if request.param == "s3" else FilesBackend(tmp_path, live_server.url)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     for module in (queries, "hub.storage.services", "hub.storage.api"):
         monkeypatch.setattr(f"{module if isinstance(module, str) else module.__name__}.backend", lambda: made)
