@@ -28,7 +28,7 @@ class BrokerSettings(BaseModel):
 
 def make_app(broker: BrokerSettings, hint_fd: int) -> Celery:
     """A Celery app with the one task that the hub sends; each message becomes one byte on `hint_fd`."""
-    app = Celery("workers", broker=broker.url, set_as_current=False)
+    app = Celery("workers", broker=broker.url, set_as_current=False, fixups=())  # else it loads a Django that it sees
     app.conf.update(
         broker_transport_options=broker.options,
         broker_connection_retry_on_startup=True,
