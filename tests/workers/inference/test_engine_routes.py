@@ -100,6 +100,28 @@ async def test_bad_requests_are_refused(
         await client.chat.completions.create(**body)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"prompt": ""},
+        {"prompt": [4, 10**6]},
+        {"prompt": [-1]},
+    ],
+)
+async def test_a_prompt_that_cannot_be_used_is_refused_and_harms_nobody_else(
+    client: openai.AsyncOpenAI, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(openai.BadRequestError):
+        await client.completions.create(model="hub/tiny", max_tokens=2, timeout=5, **settings)
+    assert (await client.with_options(timeout=5).completions.create(model="hub/tiny", prompt="hi", max_tokens=2)).usage
+
+
+async def test_a_temperature_next_to_zero_is_greedy(client: openai.AsyncOpenAI) -> None:
+    patient = client.with_options(timeout=5)
+    texts = [(await complete(patient, temperature=t)).choices[0].message.content for t in (0.0, 1e-40, 1e-46)]
+    assert len(set(texts)) == 1
+
+
 def test_tool_calls_are_read_from_the_text() -> None:
     text = 'so: <tool_call>{"name": "calculate", "arguments": {"expression": "3*4"}}</tool_call>'
     rest, calls = chat.split_tool_calls(text)

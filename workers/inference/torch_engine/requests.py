@@ -11,6 +11,7 @@ from workers.inference.torch_engine.chat import BadRequest
 from workers.inference.torch_engine.sampling import SamplingParams
 
 Body = dict[str, Any]
+GREEDY_BELOW = 1e-5  # as vLLM does: logits over a smaller temperature are no numbers any more
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,9 @@ def sampling_params(body: Body, room: int) -> SamplingParams:
     limit = _whole(body, "max_completion_tokens", 0, 1, 1 << 30) or _whole(body, "max_tokens", room, 1, 1 << 30)
     logprobs = body.get("logprobs")
     top = logprobs if isinstance(logprobs, int) and not isinstance(logprobs, bool) else 0
+    temperature = _number(body, "temperature", 1.0, 0.0, 10.0)
     return SamplingParams(
-        temperature=_number(body, "temperature", 1.0, 0.0, 10.0),
+        temperature=temperature if temperature >= GREEDY_BELOW else 0.0,
         top_p=_number(body, "top_p", 1.0, 1e-6, 1.0),
         top_k=max(_whole(body, "top_k", 0, -1, 1 << 30), 0),
         min_p=_number(body, "min_p", 0.0, 0.0, 1.0),
@@ -78,6 +80,8 @@ def sampling_params(body: Body, room: int) -> SamplingParams:
 
 
 def _wanted(body: Body, ids: list[int], context: int, is_chat: bool) -> Wanted:
+    if not ids:
+        raise BadRequest("the prompt has no token")
     if len(ids) >= context:
         raise BadRequest(
             f"This model's maximum context length is {context} tokens. However, your prompt has {len(ids)} tokens."
@@ -102,14 +106,16 @@ def read_chat(body: Body, tokenizer: Any, context: int) -> Wanted:
     return _wanted(body, ids, context, is_chat=True)
 
 
-def read_completion(body: Body, encode: Callable[[str], list[int]], context: int) -> Wanted:
-    """A completion request with one prompt, as text or as token ids. Raises BadRequest."""
+def read_completion(body: Body, encode: Callable[[str], list[int]], context: int, vocabulary: int) -> Wanted:
+    """A completion request with one prompt, as text or as token ids below `vocabulary`. Raises BadRequest."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
         prompt = prompt[0]
     if isinstance(prompt, str):
         ids = encode(prompt)
     elif isinstance(prompt, list) and prompt and all(isinstance(token, int) for token in prompt):
+        if unknown := [token for token in prompt if not 0 <= token < vocabulary]:
+            raise BadRequest(f"the token id {unknown[0]} is none of this model's {vocabulary}")
         ids = prompt
     else:
         raise BadRequest("prompt must be one text or one list of token ids")

@@ -29,6 +29,11 @@ class Served:
     names: tuple[str, ...]
     context: int
 
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids the model knows."""
+        return int(self.scheduler.model.get_input_embeddings().num_embeddings)
+
     def serves(self, name: object) -> bool:
         """Whether a model or an adapter has that name."""
         return name in self.names or name in self.scheduler.adapters.loaded
@@ -98,7 +103,7 @@ class Routes:
             if request.path.endswith("/chat/completions"):
                 wanted = read_chat(body, self.served.tokenizer, self.served.context)
             else:
-                wanted = read_completion(body, self._encode, self.served.context)
+                wanted = read_completion(body, self._encode, self.served.context, self.served.vocabulary)
         except BadRequest as error:
             return problem(400, str(error))
         if wanted.stream:
