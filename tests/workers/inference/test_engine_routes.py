@@ -106,9 +106,12 @@ async def test_bad_requests_are_refused(
         {"prompt": ""},
         {"prompt": [4, 10**6]},
         {"prompt": [-1]},
+        {"prompt": "hi", "extra_body": {"stop": 5}},
+        {"prompt": "hi", "extra_body": {"stop": [5]}},
+        {"prompt": "hi", "stop": [""]},
     ],
 )
-async def test_a_prompt_that_cannot_be_used_is_refused_and_harms_nobody_else(
+async def test_a_prompt_or_stop_that_cannot_be_used_is_refused_and_harms_nobody_else(
     client: openai.AsyncOpenAI, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(openai.BadRequestError):

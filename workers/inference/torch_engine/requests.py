@@ -53,6 +53,14 @@ def _whole(body: Body, name: str, default: int, low: int, high: int) -> int:
     return value
 
 
+def _stops(body: Body) -> tuple[str, ...]:
+    given = body.get("stop") or []
+    stops = [given] if isinstance(given, str) else given
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
+        raise BadRequest("stop must be a text or a list of texts, none of them empty")
+    return tuple(stops)
+
+
 def sampling_params(body: Body, room: int) -> SamplingParams:
     """Sampling parameters of a request; `room` is how many tokens still fit. Raises BadRequest."""
     for name in ("presence_penalty", "frequency_penalty"):
@@ -60,8 +68,6 @@ def sampling_params(body: Body, room: int) -> SamplingParams:
             raise BadRequest(f"{name} is not supported by this engine")
     if body.get("logit_bias"):
         raise BadRequest("logit_bias is not supported by this engine")
-    stop = body.get("stop") or ()
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
     limit = _whole(body, "max_completion_tokens", 0, 1, 1 << 30) or _whole(body, "max_tokens", room, 1, 1 << 30)
     logprobs = body.get("logprobs")
     top = logprobs if isinstance(logprobs, int) and not isinstance(logprobs, bool) else 0
@@ -73,7 +79,7 @@ def sampling_params(body: Body, room: int) -> SamplingParams:
         min_p=_number(body, "min_p", 0.0, 0.0, 1.0),
         max_tokens=min(limit, room),
         seed=None if body.get("seed") is None else _whole(body, "seed", 0, -(1 << 62), 1 << 62),
-        stop=stops,
+        stop=_stops(body),
         ignore_eos=bool(body.get("ignore_eos", False)),
         top_logprobs=_whole(body, "top_logprobs", top, 0, 20),
     )
