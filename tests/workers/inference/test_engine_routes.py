@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,14 @@ async def test_a_temperature_next_to_zero_is_greedy(client: openai.AsyncOpenAI) 
     patient = client.with_options(timeout=5)
     texts = [(await complete(patient, temperature=t)).choices[0].message.content for t in (0.0, 1e-40, 1e-46)]
     assert len(set(texts)) == 1
+
+
+async def test_tokens_that_were_ruled_out_have_a_logprob_that_json_knows(client: openai.AsyncOpenAI) -> None:
+    answer = await client.chat.completions.with_raw_response.create(
+        model="hub/tiny", messages=HI, max_tokens=2, top_p=0.001, logprobs=True, top_logprobs=3
+    )
+    assert "Infinity" not in answer.text
+    assert len(json.loads(answer.text)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]) == 3
 
 
 def test_tool_calls_are_read_from_the_text() -> None:

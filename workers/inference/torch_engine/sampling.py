@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+RULED_OUT = -9999.0  # as vLLM writes the log-probability of such a token: JSON has no -Infinity
+
 
 @dataclass(frozen=True)
 class SamplingParams:
@@ -88,5 +90,5 @@ def _top(logprobs_BV: Tensor, params: Sequence[SamplingParams]) -> list[list[tup
     if wanted == 0:
         return [[] for _ in params]
     best = logprobs_BV.topk(min(wanted, logprobs_BV.shape[-1]))
-    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    pairs = zip(best.indices.tolist(), best.values.clamp(min=RULED_OUT).tolist(), strict=True)
     return [list(zip(i, v, strict=True))[: p.top_logprobs] for p, (i, v) in zip(params, pairs, strict=True)]
