@@ -12,10 +12,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
+from envhub.protocol.accounts import Scope
 from rest_framework.request import Request
 
 from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication
-from hub.core.errors import HubError, Invalid, NotAuthenticated
+from hub.accounts.models import ApiToken
+from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import files_below
 from hub.data.services import blob_of, resolve
@@ -29,10 +31,14 @@ AUTHENTICATION = (WorkerAuthentication(), TokenAuthentication(), BasicTokenAuthe
 
 
 def authenticate(request: HttpRequest) -> None:
-    """Any run, worker or API token of this hub. Raises NotAuthenticated."""
+    """Any run or worker token of this hub, or an API token that may read. Raises NotAuthenticated, NotAllowed."""
     wrapped = Request(request)
-    if not any(scheme.authenticate(wrapped) for scheme in AUTHENTICATION):
+    known = next(filter(None, (scheme.authenticate(wrapped) for scheme in AUTHENTICATION)), None)
+    if known is None:
         raise NotAuthenticated("send an API token of this hub", hint="HF_TOKEN=hub_...")
+    _, token = known
+    if isinstance(token, ApiToken) and Scope.READ not in token.scopes:
+        raise NotAllowed("this needs the scope read", code="scope_missing", hint="make a token that has it")
 
 
 def refuse(error: HubError) -> JsonResponse:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
 from hub.data.models import SnapshotFile
@@ -125,6 +126,12 @@ def test_an_unknown_data_set_is_named_with_the_command_that_adds_it(client: Any)
 
 def test_strangers_read_nothing(client: Any) -> None:
     assert client.get("/hf/api/datasets/openai/gsm8k").status_code == 401
+
+
+def test_a_token_that_may_not_read_reads_no_data_set(client: Any) -> None:
+    token = make_token(make_user(), Scope.INFERENCE)
+    answer = client.get("/hf/api/datasets/openai/gsm8k", headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, answer["X-Error-Code"]) == (403, "scope_missing")
 
 
 def test_a_repository_that_the_operator_does_not_allow_is_not_read_through(
