@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 from envhub.client import outbound
 from envhub.client.addresses import OutboundRefused
-from envhub.client.endpoints import endpoint_headers, endpoint_url
+from envhub.client.endpoints import endpoint_headers, endpoint_url, scrub
 from envhub.protocol.models import EndpointKind, OutboundPolicy, TargetVariant, VariantTest
 
 TIMEOUT_S = 20.0
@@ -63,11 +63,6 @@ def _post(http: httpx.Client, variant: TargetVariant, route: str, body: dict[str
         return f"{response.status_code}: redirects are not followed; give the final URL"
     if not response.is_success:
         text = bytes(answer).decode("utf-8", "replace").replace("\x00", "").strip()
-        return f"{response.status_code}: {_masked(text, variant)}"[:_SHOWN]
+        return f"{response.status_code}: {scrub(text, variant)}"[:_SHOWN]
     expected = b'"content"' if variant.kind is EndpointKind.ANTHROPIC else b'"choices"'
     return "" if expected in answer else "the answer is not a chat completion; is this the right base URL?"
-
-
-def _masked(text: str, variant: TargetVariant) -> str:
-    """An endpoint may repeat the key in its error."""
-    return text.replace(variant.api_key, "***") if variant.api_key else text

@@ -13,6 +13,7 @@ from envhub.errors import UsageError
 from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, TargetVariant
 
 ANTHROPIC_VERSION = "2023-06-01"
+SHORTEST_SECRET = 6  # characters: shorter ones are words, and no keys
 _ALIASES = {"url": "api_base_url", "key": "api_key_var", "type": "api_client_type", "headers": "extra_headers"}
 _KNOWN = {"endpoint_id", "model", *_ALIASES, *_ALIASES.values(), "timeout", "max_retries"}
 
@@ -35,6 +36,14 @@ def endpoint_headers(variant: TargetVariant) -> dict[str, str]:
     elif variant.api_key:
         headers["authorization"] = f"Bearer {variant.api_key}"
     return headers | {name.lower(): value for name, value in variant.headers.items()}
+
+
+def scrub(text: str, variant: TargetVariant) -> str:
+    """What an endpoint says, without the variant's key and headers: it may repeat them in an error."""
+    for secret in (variant.api_key, *variant.headers.values()):
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
 
 
 def read_endpoints(text: str, environ: Mapping[str, str], *, test: bool = True) -> tuple[ModelRequest, ...]:

@@ -73,6 +73,15 @@ def test_the_key_is_never_shown_in_the_message_of_a_failed_test(alice: User, end
     assert "authentication_error" not in str(caught.value.fields)
 
 
+def test_a_key_in_a_header_is_not_shown_either(alice: User, endpoint: PolicyEndpoint) -> None:
+    endpoint.always = Fault.NO_KEY
+    headers = {"X-Api-Key": "authentication_error"}
+    model = create_endpoint(alice, base_url=endpoint.base_url, api_key=None, headers=headers)
+    result = probe_model(user=alice, model=model)
+    model.refresh_from_db()
+    assert "authentication_error" not in result.variants[0].message + model.last_error
+
+
 def test_the_hub_itself_is_no_endpoint(alice: User) -> None:
     request = endpoint_request(base_url="http://localhost:8000/v1").model_copy(update={"test": True})
     with pytest.raises(Invalid, match="this hub itself"):

@@ -15,6 +15,7 @@ from io import BytesIO
 from typing import Any
 
 import aiohttp
+from envhub.client.endpoints import scrub
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import EndpointKind, EndpointTarget, TargetVariant
 
@@ -218,14 +219,6 @@ def error_text(raw: bytes, variant: TargetVariant) -> str:
     error = body.get("error", body.get("message", body.get("detail", body)))
     message = error.get("message", error) if isinstance(error, dict) else error
     return str(message)[:ERROR_TEXT]
-
-
-def scrub(text: str, variant: TargetVariant) -> str:
-    """The text without the variant's credentials."""
-    for secret in (variant.api_key, *variant.headers.values()):
-        if len(secret) >= 6:
-            text = text.replace(secret, "***")
-    return text
 
 
 def retry_after(response: aiohttp.ClientResponse) -> float | None:
