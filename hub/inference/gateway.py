@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import aiohttp
+from envhub.client.endpoints import scrub
 
 from hub.core.errors import HubError, Invalid, Unavailable
 from hub.core.http import as_hub_error
@@ -101,7 +102,7 @@ async def _complete(authorization: str, body: dict[str, Any], path: str) -> Answ
     if meter is not None:
         meter.read(content)
         await asyncio.shield(meter.write())
-    return Answer(response.status, JSON, content if response.status < 400 else _shaped(response.status, content))
+    return Answer(response.status, JSON, content if response.status < 400 else _shaped(route, response.status, content))
 
 
 async def _events(route: Route, response: aiohttp.ClientResponse, meter: Meter | None) -> AsyncGenerator[bytes, None]:
@@ -129,11 +130,14 @@ async def _events(route: Route, response: aiohttp.ClientResponse, meter: Meter |
         await asyncio.shield(counting)
 
 
-def _shaped(status: int, content: bytes) -> bytes:
-    """An upstream's refusal in OpenAI's shape: as it is, or what a proxy says in HTML instead."""
+def _shaped(route: Route, status: int, content: bytes) -> bytes:
+    """An upstream's refusal in OpenAI's shape: as it is but for our keys, or what a proxy says in HTML instead."""
+    text = content.decode(errors="replace")
+    for variant in route.variants:
+        text = scrub(text, variant)
     with suppress(ValueError, RecursionError):
-        told = json.loads(content)
+        told = json.loads(text)
         if isinstance(told, dict) and told.get("error"):
-            return content
-    text = content[:500].decode(errors="replace").strip()
-    return error_body(HubError(f"the endpoint answered with status {status}: {text}", code="endpoint_refused_call"))
+            return text.encode()
+    message = f"the endpoint answered with status {status}: {text[:500].strip()}"
+    return error_body(HubError(message, code="endpoint_refused_call"))

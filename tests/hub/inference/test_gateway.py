@@ -73,6 +73,14 @@ async def test_a_dead_endpoint_is_a_clear_503(endpoint: PolicyEndpoint) -> None:
     assert json.loads(answer.content)["error"]["code"] == "endpoint_failed"
 
 
+async def test_an_endpoints_refusal_reaches_the_caller_without_its_key(endpoint: PolicyEndpoint) -> None:
+    _, token = await sync_to_async(prepare)(endpoint, api_key="authentication_error")
+    endpoint.faults.append(Fault.NO_KEY)
+    answer = await call(token)
+    assert (answer.status_code, json.loads(answer.content)["error"]["message"]) == (401, "Incorrect API key provided")
+    assert b"authentication_error" not in answer.content
+
+
 async def test_a_bad_request_of_the_endpoint_reaches_the_caller(endpoint: PolicyEndpoint) -> None:
     _, token = await sync_to_async(prepare)(endpoint)
     endpoint.faults.append(Fault.CONTEXT_LENGTH)
