@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from envhub import __version__
 from envhub.cli.lazy_group import LazyGroup, Table
 from envhub.cli.session import Session
 from envhub.errors import EnvhubError, UsageError
+from envhub.protocol.toml_values import in_words, toml_path
 
 # command -> "module:function" in this package; a nested table is a group, its "" the group's help
 COMMANDS: Table = {
@@ -136,12 +138,20 @@ class HubGroup(LazyGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command. EnvhubError -> message and hint on standard error, exit 1 or 2."""
         try:
-            return super().invoke(ctx)
+            return self._invoke(ctx)
         except EnvhubError as error:
             (ctx.obj or Session()).fail(error)
             raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(130) from error
+
+    def _invoke(self, ctx: Any) -> Any:
+        """What was typed and fits no request is a wrong command line."""
+        try:
+            return super().invoke(ctx)
+        except ValidationError as error:
+            fields = {toml_path(item["loc"]): in_words(item) for item in error.errors()}
+            raise UsageError("wrong values", fields=fields) from error
 
 
 app = typer.Typer(

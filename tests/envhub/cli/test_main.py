@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -47,6 +48,19 @@ def test_an_unknown_command_and_a_missing_argument_exit_2(cli: Cli) -> None:
 )  # fmt: skip
 def test_an_unknown_command_is_told_with_the_one_that_was_meant(cli: Cli, words: list[str], meant: str) -> None:
     assert f"Did you mean `{meant}`?" in " ".join(cli(*words, code=2).stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [(["model", "add", "GPT-4o", "--base-url", "https://models.example/v1"], "name"),
+     (["model", "add", "gpt", "--base-url", "https://models.example/v1", "--timeout", "0"], "timeout_s"),
+     (["deploy", "create", "a/b", "--idle", "1"], "idle_seconds"),
+     (["token", "create", "ci", "--days", "4000"], "expires_in_days"),
+     (["user", "invite", "Bob"], "name")],
+)  # fmt: skip
+def test_a_value_that_no_request_takes_is_a_usage_error_that_names_it(cli: Cli, words: list[str], field: str) -> None:
+    assert f"  {field}: " in cli(*words, code=2).stderr
+    assert field in json.loads(cli(*words, "--json", code=2).stderr)["error"]["fields"]
 
 
 def test_an_unknown_command_that_resembles_none_leads_to_the_list(cli: Cli) -> None:
