@@ -146,12 +146,16 @@ class HubGroup(LazyGroup):
             raise typer.Exit(130) from error
 
     def _invoke(self, ctx: Any) -> Any:
-        """What was typed and fits no request is a wrong command line."""
+        """What was typed and fits no request is a wrong command line; a file that resists is named."""
         try:
             return super().invoke(ctx)
         except ValidationError as error:
             fields = {toml_path(item["loc"]): in_words(item) for item in error.errors()}
             raise UsageError("wrong values", fields=fields) from error
+        except OSError as error:
+            if error.filename is None:  # a pipe that nobody reads any more: click's own
+                raise
+            raise EnvhubError(f"{error.filename}: {error.strerror}", code="file_error") from error
 
 
 app = typer.Typer(

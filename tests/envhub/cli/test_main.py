@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from envhub.cli.main import COMMANDS
@@ -61,6 +62,11 @@ def test_an_unknown_command_is_told_with_the_one_that_was_meant(cli: Cli, words:
 def test_a_value_that_no_request_takes_is_a_usage_error_that_names_it(cli: Cli, words: list[str], field: str) -> None:
     assert f"  {field}: " in cli(*words, code=2).stderr
     assert field in json.loads(cli(*words, "--json", code=2).stderr)["error"]["fields"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_names_it(cli: Cli) -> None:
+    Path("taken").write_text("")
+    assert "error: taken/my-env: Not a directory" in cli("init", "my-env", "--path", "taken", code=1).stderr
 
 
 def test_an_unknown_command_that_resembles_none_leads_to_the_list(cli: Cli) -> None:
