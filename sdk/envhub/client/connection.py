@@ -12,7 +12,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from envhub import __version__
-from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, ServerError
+from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -41,11 +41,16 @@ class Retry:
 
 
 class Connection:
-    """Sends requests to one hub. `transport` replaces the network (tests drive Django in-process with it)."""
+    """Sends requests to one hub. `transport` replaces the network (tests drive Django in-process with it).
+
+    Raises UsageError for a token that no header can hold.
+    """
 
     def __init__(
         self, url: str, token: str | None, *, transport: httpx.BaseTransport | None = None, retry: Retry | None = None
     ) -> None:
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise UsageError("what was given is no token of a hub", hint="Copy it whole; `hub login` makes a new one.")
         self.url = url.rstrip("/")
         self.token = token
         self._retry = retry or Retry()
