@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -180,6 +182,8 @@ def root(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
 ) -> None:
-    """Prepare the session; tests bring their own."""
+    """Prepare the session; tests bring their own. What a terminal's encoding lacks becomes a question mark."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     if ctx.obj is None:
         ctx.obj = Session()

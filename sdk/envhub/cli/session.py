@@ -74,7 +74,7 @@ class Session:
     def show(self, value: object, human: Callable[[], Any]) -> None:
         """Print `value` as JSON, or what `human` prints."""
         if self.json:
-            sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=not _has_all(sys.stdout)) + "\n")
         else:
             human()
 
@@ -103,13 +103,18 @@ class Session:
         """Print an error with its hint (as JSON under --json) on standard error."""
         if self.json:
             body = {"code": error.code, "message": error.message, "hint": error.hint, "fields": error.fields}
-            sys.stderr.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+            sys.stderr.write(json.dumps({"error": body}, ensure_ascii=not _has_all(sys.stderr)) + "\n")
             return
         self.err.print(f"[bold red]error:[/bold red] {escape(printable(error.message))}")
         for name, text in error.fields.items():
             self.err.print(f"  {escape(name)}: {escape(printable(text))}")
         if error.hint:
             self.err.print(f"[bold]hint:[/bold] {escape(error.hint)}")
+
+
+def _has_all(stream: TextIO) -> bool:
+    """Whether every character can be written."""
+    return stream.encoding.lower().replace("-", "") == "utf8"
 
 
 def _console(stream: TextIO) -> Console:

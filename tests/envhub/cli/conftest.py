@@ -33,11 +33,12 @@ class Cli:
     config_file: Path
     environ: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, *arguments: str, stdin: str | None = None, code: int = 0) -> Result:
+    def __call__(self, *arguments: str, stdin: str | None = None, code: int = 0, charset: str = "utf-8") -> Result:
         """The result, after checking the exit code."""
         transport = httpx.WSGITransport(get_wsgi_application())
         session = Session(transport=transport, environ=self.environ, config_file=self.config_file)
-        result = CliRunner().invoke(app, list(arguments), obj=session, input=stdin, catch_exceptions=False)
+        runner = CliRunner(charset=charset)
+        result = runner.invoke(app, list(arguments), obj=session, input=stdin, catch_exceptions=False)
         assert result.exit_code == code, result.output
         return result
 

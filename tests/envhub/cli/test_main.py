@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from envhub.cli.main import COMMANDS
 from envhub.cli.session import cell, printable
+from envhub.protocol.packages import EnvironmentPatch
 
+from hub.registry.services import patch_environment
 from tests.envhub.cli.conftest import Cli
+from tests.factories.registry import create_environments
 
 PATHS = [
     *([name] for name, entry in COMMANDS.items() if isinstance(entry, str)),
@@ -84,6 +87,15 @@ def test_a_light_command_does_not_import_heavy_modules() -> None:
     code = f"import sys, envhub.cli.main, envhub.cli.login; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_terminal_that_lacks_a_character_is_shown_another_and_json_stays_whole(cli: Cli) -> None:
+    (environment,) = create_environments(cli.user.owner, 1)
+    patch = EnvironmentPatch(description="\N{GREEK SMALL LETTER PI} to \N{INFINITY}")
+    patch_environment(environment=environment, patch=patch)
+    assert "? to ?" in cli("env", "list", charset="ascii").stdout
+    shown = cli("env", "list", "--json", charset="ascii").stdout
+    assert json.loads(shown)[0]["description"] == patch.description
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
