@@ -75,13 +75,15 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{path} has no [[eval]] table", hint='Begin each evaluation with [[eval]] and env_id = "..."')
     ignored: set[str] = set()
-    shared = {**(defaults or {}), **_translate(raw, str(path), ignored)}
+    shared_names: dict[str, str] = {}
+    shared = {**(defaults or {}), **_translate(raw, str(path), ignored, shared_names)}
     configs, endpoints = [], []
     for number, table in enumerate(tables, 1):
         where = f"{path}, [[eval]] number {number}"
-        fields = merge(shared, _translate(table, where, ignored))
+        names = dict(shared_names)
+        fields = merge(shared, _translate(table, where, ignored, names))
         endpoints.append(Endpoint(*(fields.pop(key, None) for key in ENDPOINT_KEYS)))
-        configs.append(_config(fields, where))
+        configs.append(_config(fields, where, names))
     return EvalFile(tuple(configs), tuple(endpoints), tuple(sorted(ignored)))
 
 
@@ -100,19 +102,22 @@ def merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> JsonObject:
     return merged
 
 
-def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonObject:
+def _translate(table: Mapping[str, Any], where: str, ignored: set[str], names: dict[str, str]) -> JsonObject:
+    """Fields of EvaluationConfig; `names` learns under which key each was written."""
     found: JsonObject = {}
+    beside = {key: value for key, value in table.items() if key in _SAMPLING}
     for key, value in table.items():
+        names[_FIELDS.get(key, key)] = key
         if key in IGNORED:
             ignored.add(key)
             if key in ENDPOINT_KEYS:
                 found[key] = str(value)
         elif key in _SAMPLING:
-            found["sampling"] = {**found.get("sampling", {}), key: value}
+            found.setdefault("sampling", beside)
         elif key not in _FIELDS:
             raise UsageError(f"{where}: unknown key {key!r}", hint=nearest(key, {*_FIELDS, *_SAMPLING, "eval"}))
         elif _FIELDS[key] == "sampling" and isinstance(value, dict):
-            found["sampling"] = {**value, **found.get("sampling", {})}
+            found["sampling"] = {**value, **found.get("sampling", {}), **beside}
         elif _FIELDS[key] in found:
             raise UsageError(f"{where}: {key!r} is given twice under two names")
         else:
@@ -120,17 +125,22 @@ def _translate(table: Mapping[str, Any], where: str, ignored: set[str]) -> JsonO
     return found
 
 
-def _config(fields: Mapping[str, Any], where: str) -> EvaluationConfig:
+def _config(fields: Mapping[str, Any], where: str, names: Mapping[str, str]) -> EvaluationConfig:
     for name, key in (("environment", "env_id"), ("model", "model")):
         if not fields.get(name):
             raise UsageError(f"{where}: {key} is missing")
-    return validated(fields, f"{where}: wrong values")
+    return validated(fields, f"{where}: wrong values", names)
 
 
-def validated(fields: Mapping[str, Any], problem: str = "wrong values") -> EvaluationConfig:
-    """Raises UsageError with the wrong fields."""
+def validated(
+    fields: Mapping[str, Any], problem: str = "wrong values", names: Mapping[str, str] | None = None
+) -> EvaluationConfig:
+    """Raises UsageError with the wrong fields, by the `names` that they were given under."""
     try:
         return EvaluationConfig.model_validate(fields)
     except ValidationError as error:
-        problems = {toml_path(item["loc"]): in_words(item) for item in error.errors()}
+        problems = {}
+        for item in error.errors():
+            field, *rest = item["loc"] or ("",)
+            problems[toml_path(((names or {}).get(str(field), field), *rest))] = in_words(item)
         raise UsageError(problem, fields=problems) from error

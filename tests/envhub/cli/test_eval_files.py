@@ -57,6 +57,21 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path, key: str, near: str) -
         assert f"'{near}'" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ("env_id = 5", "env_id"),
+        ('id = "a"\nmax_concurrent = "many"', "max_concurrent"),
+        ('env_id = "a"\nsampling_args = 5\nmax_tokens = 10', "sampling_args"),
+    ],
+)
+def test_a_wrong_value_is_named_as_the_file_names_it(tmp_path: Path, lines: str, place: str) -> None:
+    for text in (f'model = "m"\n[[eval]]\n{lines}', f'{lines}\n[[eval]]\nmodel = "m"'):
+        with pytest.raises(UsageError) as caught:
+            read_eval_file(_write(tmp_path, text))
+        assert list(caught.value.fields) == [place]
+
+
 def test_verifiers_own_spellings_are_understood(tmp_path: Path) -> None:
     text = (
         'model = "m"\ntemperature = 0.5\nmax_concurrent = 8\nindependent_scoring = true\n'
