@@ -145,6 +145,20 @@ async def test_anthropics_client_is_answered_by_either_kind_of_endpoint(
     assert recorder.turns[0].usage.completion_tokens == message.usage.output_tokens
 
 
+@pytest.mark.parametrize("protocol", ["chat/completions", "completions", "messages", "responses"])
+async def test_what_a_run_asks_of_the_sampler_reaches_it_in_every_protocol(
+    stub: PolicyEndpoint, open_box: OpenBox, protocol: str
+) -> None:
+    asked = {"temperature": 0.7, "seed": 11, "top_p": 1.0}
+    async with quick_endpoint(stub.base_url) as endpoint:
+        interceptor = Interceptor(endpoint, shape=lambda key, call, body: {**body, **asked})
+        async with open_box(interceptor) as box:
+            interceptor.open("g.0")
+            status, _ = await box.post(f"/r/g.0/v1/{protocol}", HELLO | {"prompt": "hi", "input": "hi"})
+    sent = stub.requests[0].body
+    assert (status, {name: sent.get(name) for name in asked}) == (200, asked)
+
+
 async def test_a_chat_call_reaches_an_anthropic_endpoint(stub: PolicyEndpoint, open_box: OpenBox) -> None:
     async with (
         quick_endpoint(stub.base_url, kind=EndpointKind.ANTHROPIC) as endpoint,

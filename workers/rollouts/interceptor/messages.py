@@ -27,7 +27,8 @@ def request_to_chat(body: JsonObject) -> JsonObject:
         messages.append({"role": "system", "content": system})
     for message in body.get("messages") or ():
         messages.extend(message_to_chat(message))
-    chat: JsonObject = {"messages": messages, **{name: body[name] for name in SAME_FIELDS if name in body}}
+    kept = (*SAME_FIELDS, "seed")  # which Anthropic does not know: a deterministic run has put it there
+    chat: JsonObject = {"messages": messages, **{name: body[name] for name in kept if name in body}}
     if body.get("stop_sequences"):
         chat["stop"] = body["stop_sequences"]
     if body.get("tools"):
