@@ -87,11 +87,12 @@ class Evaluations:
                 yield Asked(source, split, examples, self.config.val.rollouts_per_example, sampling)
 
     async def _evaluate(self, label: str, asked: Sequence[Asked], step: int) -> EvaluationPoint:
-        began, records = time.monotonic(), list[RolloutRecord]()
-        for one in asked:
-            records += await self._ask(f"{label}-{step}", one)
+        began, records, means = time.monotonic(), list[RolloutRecord](), list[float]()
+        for one in asked:  # an example's number says which it is within one environment only
+            found = await self._ask(f"{label}-{step}", one)
+            records += found
+            means += means_by_example(found)
         scored = [record for record in records if record.reward is not None]
-        means = means_by_example(scored)
         return EvaluationPoint(
             label=label,
             step=step,

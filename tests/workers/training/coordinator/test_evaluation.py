@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from envhub.protocol.rollouts import Outcome, RolloutRecord, Turn, Usage
 from envhub.protocol.training_config import TrainingConfig
 
@@ -87,3 +88,30 @@ async def test_of_an_evaluations_rollouts_only_the_figures_stay_in_memory() -> N
     assert (point.rollouts, point.reward_mean, point.completion_tokens_mean) == (20, 0.5, 3)
     assert point.metrics == {"exact": 0.5}
     assert source.kept <= 1
+
+
+@dataclass
+class Certain(Asked):
+    """Gives every rollout of its four examples the same reward."""
+
+    reward: float = 0.0
+
+    def size(self, split: str) -> int:
+        return 4
+
+    async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
+        row = RolloutRecord(
+            example=request.example, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=self.reward
+        )
+        return [row]
+
+
+async def test_equal_numbers_are_different_examples_in_different_environments() -> None:
+    tables = [{"id": "alice/a"}, {"id": "alice/b"}]
+    config = TrainingConfig.model_validate({"model": "hub/tiny", "env": tables, "val": {"num_examples": 3}})
+    labels = [table.label for table in config.env]
+    sources = {labels[0]: Certain(reward=0.0), labels[1]: Certain(reward=1.0)}
+    held_out = {labels[0]: 2, labels[1]: 1}  # examples 2 and 3 of the one, 3 of the other
+    (point,) = await Evaluations(config, sources, {}, held_out).run(0)  # type: ignore[arg-type]
+    assert point.reward_mean == pytest.approx(1 / 3)
+    assert point.reward_std_error == pytest.approx(1 / 3)
