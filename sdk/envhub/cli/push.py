@@ -33,15 +33,18 @@ def push(
     """Push a package as a new version of its environment, and wait until it is ready."""
     session = current(ctx)
     directory = find_package(package)
-    before = (directory / "pyproject.toml").read_bytes()
+    pyproject = directory / "pyproject.toml"
+    before = pyproject.read_bytes()
     project = read_project(directory)
     project = bump_version(project, bump) if bump else project
+    pushed = pyproject.read_bytes()
     try:
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
             built = build_package(project, Path(folder))
             done = _upload(session, owner or session.me, built, directory, visibility)
     except EnvhubError:
-        (directory / "pyproject.toml").write_bytes(before)  # a bump without a version would skip a number
+        if pyproject.read_bytes() == pushed:  # nobody has written there meanwhile
+            pyproject.write_bytes(before)  # a bump without a version would skip a number
         raise
     view = _await_build(session, done) if wait else done.version
     seen_by = session.hub.environments.get(f"{view.owner}/{view.name}").visibility

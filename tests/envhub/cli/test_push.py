@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from envhub.errors import EnvhubError
 from envhub.protocol.packages import VersionState
 
 from hub.registry.models import Version
@@ -41,6 +43,21 @@ def test_bump_raises_the_version_and_a_failed_push_puts_it_back(cli: Cli) -> Non
     before = (directory / "pyproject.toml").read_text()
     cli("push", str(directory), "--bump", "major", "--owner", "nobody-here", "--no-wait", code=1)
     assert (directory / "pyproject.toml").read_text() == before
+
+
+@pytest.mark.parametrize("bump", [(), ("--bump", "patch")])
+def test_a_failed_push_keeps_what_was_written_meanwhile(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, bump: tuple[str, ...]
+) -> None:
+    path = write_package(Path("environments")) / "pyproject.toml"
+
+    def edit_and_fail(*_: object) -> None:
+        path.write_text(path.read_text() + "# written while the push went on\n")
+        raise EnvhubError("the hub is away")
+
+    monkeypatch.setattr("envhub.cli.push._upload", edit_and_fail)
+    cli("push", "tiny-env", *bump, code=1)
+    assert path.read_text().endswith("# written while the push went on\n")
 
 
 def test_waiting_reports_an_invalid_build_with_exit_1(cli: Cli) -> None:
