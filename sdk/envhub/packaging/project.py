@@ -81,10 +81,10 @@ def bump_version(project: Project, part: str) -> Project:
             "--bump needs a literal version in [project]", hint="The version is dynamic: change its source."
         )
     path = project.directory / "pyproject.toml"
-    document = tomlkit.parse(path.read_text())
+    document = tomlkit.parse(path.read_bytes())  # as bytes: text would lose the ends of lines
     version = next_version(project.version, part)
     document["project"]["version"] = version
-    path.write_text(tomlkit.dumps(document))
+    path.write_bytes(tomlkit.dumps(document).encode())
     return read_project(project.directory)
 
 

@@ -108,6 +108,14 @@ def test_versions_are_bumped(version: str, part: str, expected: str) -> None:
     assert next_version(version, part) == expected
 
 
+def test_a_bump_keeps_the_line_ends_of_pyproject(tmp_path: Path) -> None:
+    path = write_package(tmp_path) / "pyproject.toml"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    before = path.read_bytes()
+    bump_version(read_project(path.parent), "minor")
+    assert path.read_bytes() == before.replace(b'"0.1.0"', b'"0.2.0"')
+
+
 def test_a_bump_keeps_the_rest_of_pyproject(tmp_path: Path) -> None:
     directory = write_package(tmp_path)
     before = (directory / "pyproject.toml").read_text()
