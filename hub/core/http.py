@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.views import set_rollback
 
 from hub.core.errors import Conflict, HubError, Invalid, NotAllowed, NotFound, Unavailable
+from hub.core.storable import storable, storable_text
 
 logger = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=BaseModel)
@@ -73,7 +74,8 @@ def answer_page(rows: list[Row], next_url: str | None, view: Callable[[Row], Mod
 
 def error_answer(error: HubError) -> HttpResponse:
     """`error` as an ErrorBody with its status."""
-    detail = ErrorDetail(code=error.code, message=error.message, hint=error.hint, fields=error.fields)
+    message = storable_text(error.message)  # it may repeat what was sent
+    detail = ErrorDetail(code=error.code, message=message, hint=error.hint, fields=storable(error.fields))
     response = answer(ErrorBody(error=detail), status=error.status)
     if error.status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="hub"'
@@ -95,7 +97,7 @@ def as_hub_error(error: Exception) -> HubError | None:
     if isinstance(error, OperationalError | InterfaceError):  # gone, restarting, out of connections, locked
         logger.warning("the database does not answer: %s", error)
         return Unavailable("the database does not answer", code="database_unavailable", hint="try again in a moment")
-    if isinstance(error, DataError):  # a NUL in a text, a number beyond its column: sent by the caller
+    if isinstance(error, DataError | UnicodeEncodeError):  # a NUL, half a character, a number beyond its column: sent
         logger.warning("the database refused a value: %s", error)
         return Invalid("a value in the request cannot be stored", code="unstorable", hint="look for NUL characters")
     if isinstance(error, drf.APIException):

@@ -43,7 +43,8 @@ def test_an_unknown_field_is_named(client: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)  # a refused statement would end the transaction around the test
 def test_what_no_column_can_hold_is_never_a_bug(client: Client) -> None:
-    headers = bearer(make_token(make_user()))
+    user = make_user()
+    headers = bearer(make_token(user))
     client.raise_request_exception = False
     replies = [
         client.get("/api/v1/environments?search=a%00b"),
@@ -52,6 +53,19 @@ def test_what_no_column_can_hold_is_never_a_bug(client: Client) -> None:
         client.post("/api/v1/device/code", {"client_name": "a\0b"}, content_type="application/json"),
         client.post("/api/v1/tokens", '{"name": "a\\u0000b"}', content_type="application/json", headers=headers),
         client.post("/api/v1/tokens", "[" * 100_000, content_type="application/json", headers=headers),
+        client.post("/api/v1/tokens", '{"name": "a\\ud800"}', content_type="application/json", headers=headers),
+        client.post(
+            "/api/v1/evaluations",
+            '{"environment": "a\\ud800", "model": "a/b"}',
+            content_type="application/json",
+            headers=headers,
+        ),
+        client.put(
+            f"/api/v1/models/{user}/x",
+            '{"name": "x", "variants": [{"base_url": "http://e/\\ud800", "model": "m"}], "test": false}',
+            content_type="application/json",
+            headers=headers,
+        ),
     ]
     assert [reply.status_code for reply in replies if reply.status_code >= 500] == []
 
