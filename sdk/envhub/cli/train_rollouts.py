@@ -68,9 +68,8 @@ def token_rows(record: RolloutRecord) -> Iterator[tuple[object, ...]]:
         training = RolloutTokens.model_validate(record.extras.get(TOKENS_KEY) or {})
     except ValidationError:
         training = RolloutTokens()
-    turns = [turn for turn in record.turns if turn.route == "policy" and turn.tokens is not None]
-    for number, turn in enumerate(turns):
-        if turn.tokens is None:
+    for number, turn in enumerate(turn for turn in record.turns if turn.route == "policy"):
+        if turn.tokens is None:  # its place among the notes is kept
             continue
         notes = training.turns[number].model_dump() if number < len(training.turns) else {}
         for place, token in enumerate(turn.tokens.completion_ids):

@@ -11,7 +11,10 @@ import httpx
 import pytest
 from envhub.cli.main import app
 from envhub.cli.session import Session
+from envhub.cli.train_rollouts import token_rows
+from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
+from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
 from typer.testing import CliRunner, Result
 
 from tests.fakes.training_hub import TrainingHub
@@ -134,6 +137,24 @@ def test_a_rollout_is_shown_as_conversation_or_token_by_token(hub: Trainer) -> N
         pytest.approx(1.4918, rel=1e-4),
     )
     assert (second["text"], second["trained"], second["version"]) == ("c", "", 2)
+
+
+def test_a_call_without_an_answer_does_not_shift_what_training_made_of_the_others() -> None:
+    call = Turn(index=0, protocol="chat", model="m", request={}, response={})
+    tokens = TokenData(prompt_ids=(1,), completion_ids=(7, 8), logprobs=(-1.0, -2.0))
+    notes = RolloutTokens(turns=(TokenTraining(), TokenTraining(trained=(True, True), advantages=(0.5, 0.5))))
+    record = RolloutRecord(
+        example=0,
+        rollout=0,
+        example_hash="0" * 64,
+        outcome=Outcome.OK,
+        turns=(call.model_copy(update={"status": 503}), call.model_copy(update={"tokens": tokens})),
+        extras={TOKENS_KEY: notes.model_dump()},
+    )
+    assert [(turn, token, trained, advantage) for turn, token, _, trained, advantage, *_ in token_rows(record)] == [
+        (1, 7, "yes", 0.5),
+        (1, 8, "yes", 0.5),
+    ]
 
 
 @pytest.mark.parametrize(
