@@ -36,7 +36,8 @@ def scale_of(values: Iterable[float], *, from_zero: bool = False, unit_range: bo
         low, high = (0.0, high + around) if from_zero and high >= 0 else (low - around, high + around)
     step = round_step((high - low) / 2)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    ticks = tuple(round(step * place, 12) for place in range(last, first - 1, -1))
+    digits = 2 - math.floor(math.log10(step))  # those of the step itself: 3 * 0.1 is 0.3
+    ticks = tuple(round(step * place, digits) for place in range(last, first - 1, -1))
     return Scale(ticks[-1], ticks[0], ticks)
 
 

@@ -17,12 +17,21 @@ from hub.training.scales import scale_of, short
         ([0.0], {"from_zero": True}, (1.0, 0.5, 0.0)),
         ([], {}, (1.0, 0.0, -1.0)),
         ([float("nan"), 2.0], {"from_zero": True}, (2.0, 1.0, 0.0)),
+        ([3e-14], {"from_zero": True}, (4e-14, 2e-14, 0.0)),
+        ([1e-13, 3e-13], {}, (3e-13, 2e-13, 1e-13)),
+        ([0.1, 0.3], {}, (0.3, 0.2, 0.1)),
     ],
 )
 def test_an_axis_has_round_ends_around_its_values(
     values: list[float], options: dict[str, bool], ticks: tuple[float, ...]
 ) -> None:
     assert scale_of(values, **options).ticks == ticks
+
+
+def test_values_that_differ_in_their_last_digits_have_places_of_their_own() -> None:
+    scale = scale_of([1e-7, 1.0000001e-7])
+    assert scale.low <= 1e-7 < 1.0000001e-7 <= scale.high
+    assert scale.y(1e-7) > scale.y(1.0000001e-7)
 
 
 @pytest.mark.parametrize(
