@@ -61,6 +61,8 @@ def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
     Push.objects.filter(owner=owner, created_at__lt=timezone.now() - KEEP_OPEN).delete()
     same = _published(owner, request.name, request.version)
     unchanged = same is not None and (same.wheel_id, same.sdist_id) == (request.wheel.sha256, request.sdist.sha256)
+    if same is not None and unchanged:
+        _show_to(same.environment, request.visibility)
     files = {(file.sha256, file.size) for file in (request.wheel, request.sdist)}
     push = Push.objects.create(
         owner=owner,
@@ -98,7 +100,7 @@ def _publish(push: Push, request: PushRequest, package: Package, wheel: Blob, sd
     """The unique constraint decides between concurrent pushes: whoever loses is compared with the winner."""
     existing = _published(push.owner, push.name, package.version)
     if existing is not None:
-        return _same_or_conflict(existing, package)
+        return _same_or_conflict(existing, request, package)
     metadata = store_bytes(package.metadata.raw)
     try:
         with transaction.atomic():
@@ -110,7 +112,7 @@ def _publish(push: Push, request: PushRequest, package: Package, wheel: Blob, sd
         existing = _published(push.owner, push.name, package.version)
         if existing is None:
             raise
-        return _same_or_conflict(existing, package)
+        return _same_or_conflict(existing, request, package)
     return Completed(version, created=True, build=build)
 
 
@@ -118,10 +120,16 @@ def _ensure_environment(push: Push, request: PushRequest) -> Environment:
     visibility = Visibility(request.visibility or Visibility.PUBLIC).value
     defaults = {"visibility": visibility, "search_text": search_text(push.owner, push.name, "", [])}
     environment, created = Environment.objects.get_or_create(owner=push.owner, name=push.name, defaults=defaults)
-    if not created and request.visibility is not None and environment.visibility != visibility:
-        Environment.objects.filter(pk=environment.pk).update(visibility=visibility)
-        environment.visibility = visibility
+    if not created:
+        _show_to(environment, request.visibility)
     return environment
+
+
+def _show_to(environment: Environment, wanted: Visibility | None) -> None:
+    """What a push says of an environment that is there, also one whose content is there already."""
+    if wanted is not None and environment.visibility != wanted.value:
+        Environment.objects.filter(pk=environment.pk).update(visibility=wanted.value)
+        environment.visibility = wanted.value
 
 
 def _create_version(
@@ -161,8 +169,9 @@ def _published(owner: Owner, name: str, version: str) -> Version | None:
     return rows.filter(environment__owner=owner, environment__name=canonicalize_name(name), canonical=canonical).first()
 
 
-def _same_or_conflict(existing: Version, package: Package) -> Completed:
+def _same_or_conflict(existing: Version, request: PushRequest, package: Package) -> Completed:
     if existing.content_digest == package.content_digest:
+        _show_to(existing.environment, request.visibility)
         return Completed(existing, created=False, build=None)
     raise Conflict(
         f"version {existing.version} already exists with other content",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,6 +153,18 @@ def test_a_new_environment_is_public_and_a_push_can_make_it_private(user: User) 
     push_pair(user, build_pair(version="0.2.0"), visibility=Visibility.PRIVATE)
     assert not Environment.objects.get().is_public
     push_version(user, version="0.3.0")
+    assert not Environment.objects.get().is_public
+
+
+@pytest.mark.parametrize("packed_anew", [False, True])
+def test_content_that_is_there_already_is_made_private_by_a_push_that_says_so(user: User, packed_anew: bool) -> None:
+    pair = build_pair()
+    push_pair(user, pair)
+    if packed_anew:
+        pair = replace(pair, sdist=gzip.compress(gzip.decompress(pair.sdist), compresslevel=1))
+    done = push_pair(user, pair, visibility=Visibility.PRIVATE)
+    assert (done.created, Environment.objects.get().is_public) == (False, False)
+    push_pair(user, pair)
     assert not Environment.objects.get().is_public
 
 
