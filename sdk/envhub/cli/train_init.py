@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -69,9 +70,8 @@ def render(values: dict[str, object]) -> str:
 
 
 def plain_number(value: float) -> str:
-    """A TOML float: 1e-4 rather than 0.0001."""
-    text = f"{value:g}"
-    return re.sub(r"e([+-])0*", r"e\1", text) if "e" in text else f"{value:.0e}".replace("e-0", "e-")
+    """A TOML float, to its last digit: 1e-4 rather than 0.0001."""
+    return f"{Decimal(repr(value)):e}"
 
 
 def _confirmed() -> bool:

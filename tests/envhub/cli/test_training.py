@@ -116,6 +116,15 @@ def test_init_writes_a_file_that_is_accepted_and_submits_it(hub: Trainer) -> Non
     assert hub.hub.requests[0].toml == text
 
 
+@pytest.mark.parametrize(
+    ("given", "written"), [("0.00025", "2.5e-4"), ("0.0015", "1.5e-3"), ("1e-4", "1e-4"), ("3.5e-5", "3.5e-5")]
+)
+def test_init_writes_the_learning_rate_that_it_was_given(hub: Trainer, given: str, written: str) -> None:
+    asked = ("--env", "reverse-text", "--model", "hub/tiny", "--learning-rate", given)
+    hub("train", "init", *asked, "--no-submit")
+    assert f"learning_rate = {written}\n" in Path("configs/train/reverse-text.toml").read_text()
+
+
 def test_init_overwrites_nothing_and_needs_a_model(hub: Trainer) -> None:
     hub("train", "init", "--env", "reverse-text", "--path", "train.toml", "--model", "m", code=2)
     assert "which model?" in hub("train", "init", "--env", "reverse-text", code=2).stderr
