@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -17,6 +18,7 @@ from envhub.protocol.base import ErrorBody, ErrorDetail
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | None]
+CHUNK = 1024 * 1024
 RETRIED_STATUS = {429, 502, 503, 504}
 IDEMPOTENT = {"GET", "HEAD", "PUT", "DELETE"}
 HINTS = {
@@ -125,6 +127,19 @@ class Connection:
                 yield response
         except httpx.TransportError as error:
             raise connection_failed(self.url, error) from error
+
+    def save(self, url: str, target: Path) -> Path:
+        """GET bytes into the file `target`, which changes only when all of them have come; into a pipe as they come."""
+        into_file = target.is_file() or not target.exists()
+        partial = target.with_name(f".{target.name}.partial") if into_file else target
+        try:
+            with self.stream(url) as response, partial.open("wb") as sink:
+                for piece in response.iter_bytes(CHUNK):
+                    sink.write(piece)
+            return partial.replace(target) if into_file else target
+        finally:
+            if into_file:
+                partial.unlink(missing_ok=True)
 
     def put_bytes(self, url: str, chunks: Callable[[], Iterator[bytes]], headers: Mapping[str, str]) -> None:
         """PUT a body to a presigned address (no token); `chunks` starts it over for each attempt."""

@@ -117,7 +117,4 @@ class Evaluations:
         filters = {"min_reward": min_reward, "max_reward": max_reward}
         query = "".join(f"&{key}={value}" for key, value in filters.items() if value is not None)
         path = f"/evaluations/{evaluation_id}/export?format={format}{query}"
-        with self._hub.stream(path) as response, target.open("wb") as sink:
-            for piece in response.iter_bytes(1024 * 1024):
-                sink.write(piece)
-        return target
+        return self._hub.save(path, target)

@@ -86,7 +86,4 @@ class Training:
     def export(self, training_id: str, target: Path, *, format: str = "jsonl") -> Path:
         """Write metrics (jsonl, tensorboard) or rollouts (parquet) into the file `target`."""
         path = f"/training/{training_id}/export?format={format}"
-        with self._hub.stream(path) as response, target.open("wb") as sink:
-            for piece in response.iter_bytes(1024 * 1024):
-                sink.write(piece)
-        return target
+        return self._hub.save(path, target)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -48,6 +48,27 @@ class Server:
 def _error(status: int, code: str = "some_code") -> httpx.Response:
     body = {"error": {"code": code, "message": "what", "hint": "do this", "fields": {"a.b": "bad"}}}
     return httpx.Response(status, json=body)
+
+
+class Breaking(httpx.SyncByteStream):
+    """Half an answer."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b"half"
+        raise httpx.ReadError("the hub went away")
+
+
+@pytest.mark.parametrize("kind", ["evaluations", "training"])
+def test_an_export_that_breaks_off_leaves_the_file_of_before(tmp_path: Path, kind: str) -> None:
+    server = Server(httpx.Response(200, stream=Breaking()), httpx.Response(200, content=b"new"))
+    client, target = server.client(), tmp_path / "all.jsonl"
+    export = client.evaluations.export if kind == "evaluations" else client.training.export
+    target.write_bytes(b"whole")
+    with pytest.raises(ConnectionFailed):
+        export("some-id", target, format="jsonl")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("all.jsonl", b"whole")]
+    export("some-id", target, format="jsonl")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("all.jsonl", b"new")]
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
