@@ -49,8 +49,9 @@ class Models:
         visibility: Visibility | None = None,
         progress: Progress | None = None,
     ) -> ModelView:
-        """Upload a model directory and register it."""
-        paths = sorted(path for path in directory.rglob("*") if path.is_file())
+        """Upload a model directory and register it; hidden files (.git, .cache, .env) are left out."""
+        found = (path for path in directory.rglob("*") if path.is_file())
+        paths = sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(directory).parts))
         blobs = {str(path.relative_to(directory)): LocalBlob.of(path) for path in paths}
         self._blobs.ensure(blobs.values(), progress, owner=reference.partition("/")[0])
         files = {name: blob.sha256 for name, blob in blobs.items()}

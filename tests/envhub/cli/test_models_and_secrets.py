@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hub.catalog.models import ModelFile
 from tests.envhub.cli.conftest import Cli
 
 
@@ -58,3 +59,15 @@ def test_a_model_directory_is_uploaded(cli: Cli) -> None:
     Path("model/tokenizer.json").write_text("{}")
     view = cli.json("model", "import-dir", "tiny-copy", "model")
     assert (view["name"], view["source"], view["engine"]) == ("tiny-copy", "local", "torch")
+
+
+def test_of_a_cloned_model_only_what_belongs_to_it_is_uploaded(cli: Cli) -> None:
+    names = ["config.json", "model.safetensors", "sub/tokenizer.json", ".gitattributes", ".git/config", ".env"]
+    for name in names:
+        path = Path("model") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    Path("model/linked.json").symlink_to(Path("model/config.json").resolve())  # as Hugging Face's cache has them
+    cli("model", "import-dir", "cloned", "model")
+    uploaded = ModelFile.objects.filter(model__name="cloned").values_list("path", flat=True)
+    assert sorted(uploaded) == ["config.json", "linked.json", "model.safetensors", "sub/tokenizer.json"]
