@@ -46,6 +46,7 @@ def has_group_rewards(rubric: Any) -> bool:
 
 def guard(rubric: Any) -> None:
     """Wrap a rubric (and its parts) so that exceptions in reward functions are noted. Safe to call again."""
+    _tell_apart(rubric)
     for leaf in leaves(rubric):
         if getattr(leaf, GUARDED, False):
             continue
@@ -56,6 +57,35 @@ def guard(rubric: Any) -> None:
                 setattr(leaf, method, _guarded_call(original, single))
         if hasattr(leaf, "score_group"):
             leaf.score_group = _unfilled(leaf.score_group)
+
+
+def _tell_apart(rubric: Any) -> None:
+    """Number functions of one name: the library keeps scores by name, and adds up or forgets those of namesakes."""
+    taken: set[str] = set()
+    for leaf in leaves(rubric):
+        functions = list(getattr(leaf, "funcs", None) or ())
+        named = [_numbered(function, taken) for function in functions]
+        if named != functions:
+            leaf.funcs = named
+
+
+def _numbered(function: Any, taken: set[str]) -> Any:
+    own = name = getattr(function, "__name__", "reward")
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{own}_{number}"
+    taken.add(name)
+    return function if name == own else _renamed(function, name)
+
+
+def _renamed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    renamed.__name__ = name
+    return renamed
 
 
 def _unfilled(original: Callable[..., Any]) -> Callable[..., Any]:

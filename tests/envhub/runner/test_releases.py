@@ -51,6 +51,16 @@ async def test_one_broken_rollout_of_a_group_leaves_the_others_scored(release: s
     assert sorted(record.outcome.value for record in records) == ["failed", "ok", "ok"]
 
 
+@pytest.mark.parametrize("release", LEGACY)
+async def test_rewards_of_one_name_are_metrics_of_their_own(release: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("v0_words", env_args={"mode": "namesakes"}), Hello)
+        (record,) = await runner.rollouts(group(endpoint.base_url, n=1, deadline_s=30))
+    own = {name: record.metrics[name] for name, weight in record.weights.items() if weight}
+    assert own == {"exact": 1.0, "<lambda>": 1.0, "<lambda>_2": 0.25, "exact_2": 1.0}
+    assert record.reward == sum(record.weights[name] * value for name, value in own.items()) == 3.0
+
+
 async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
     """Run a group of two against a server that only notes the rollout in the URL; what it saw."""
     seen: list[str] = []

@@ -38,6 +38,10 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
 
     functions = [exact, length] if mode not in ("group", "bad-group", "group-one-breaks") else [exact, best]
     rubric = vf.Rubric(funcs=functions, weights=[1.0, 0.5])
+    if mode == "namesakes":
+        numbers = [lambda completion: 1.0, lambda completion: 0.25]
+        parts = [vf.Rubric(funcs=[exact, *numbers], weights=[1.0, 0.5, 2.0]), vf.Rubric(funcs=[exact])]
+        rubric = vf.RubricGroup(rubrics=parts)
     if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang"):
         return Breaking(dataset=dataset, rubric=rubric, mode=mode)
     return vf.SingleTurnEnv(dataset=dataset, rubric=rubric, system_prompt="Be brief.")
