@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
@@ -45,7 +46,8 @@ def show(request: HttpRequest, template: str, context: Mapping[str, Any], *, sta
     """The page, or its fragment."""
     fragment = fragment_of(request)
     layout = f"layouts/{fragment}.html" if fragment else "base.html"
-    response = render(request, template, {**context, "layout": layout}, status=status)
+    text = render_to_string(template, {**context, "layout": layout}, request)
+    response = HttpResponse(text.encode(errors="replace"), status=status)  # a package's text may hold half a character
     patch_vary_headers(response, ("HX-Request", "HX-Target"))
     return response
 

@@ -18,6 +18,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from envhub.packaging.segments import SCHEMA, read_row_groups, to_records
 
 from hub.core.errors import Invalid
+from hub.core.http import as_json
 from hub.evals.models import Evaluation, RolloutIndex, Segment
 from hub.evals.queries import filter_rollouts
 from hub.storage.downloads import stream_pieces
@@ -61,7 +62,7 @@ def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat) -> Iterato
         return
     for table in tables:
         for record in to_records(table):
-            yield record.model_dump_json().encode() + b"\n"
+            yield as_json(record).encode() + b"\n"
 
 
 def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
