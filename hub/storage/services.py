@@ -97,11 +97,14 @@ def _take(sha256: str, size: int | None, *, inbox: UUID, holder: UUID) -> Blob |
     try:
         _check_size(stored, size)
         check_room(holder=holder, size=stored)
+        known = Blob.objects.filter(pk=sha256).exists()
         if store.take_upload(sha256, inbox) is None:
             return None
         with transaction.atomic():
             blob = _keep(sha256, stored, holder)
             pending.delete()
+        if known and store.stat(sha256) is None:  # they were garbage, as in store_bytes
+            store.take_upload(sha256, inbox)
     except (Invalid, TooLarge):
         store.drop_upload(sha256, inbox)
         pending.delete()

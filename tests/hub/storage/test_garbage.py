@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db.models import ProtectedError
@@ -65,6 +66,22 @@ def test_garbage_that_is_collected_while_the_hub_stores_it_again_has_its_bytes(
 
     monkeypatch.setattr(services, "_keep", collected_before)
     assert store.stat(services.store_bytes(b"metadata").sha256) is not None
+
+
+def test_garbage_that_is_collected_while_it_is_confirmed_again_has_its_bytes(
+    store: FilesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blob, holder = services.store_bytes(b"metadata"), uuid4()
+    keep = services._keep
+
+    def collected_before(*args: Any) -> Blob:
+        collect_garbage(now=timezone.now() + timedelta(minutes=1), older_than=timedelta(0))
+        return keep(*args)
+
+    monkeypatch.setattr(services, "_keep", collected_before)
+    store.receive(blob.sha256, holder, io.BytesIO(b"metadata"))
+    monkeypatch.setattr(store, "drop_old_uploads", lambda before: None)  # what comes now is young
+    assert store.stat(services.confirm_blob(blob.sha256, holder=holder).sha256) is not None
 
 
 def test_a_young_blob_is_kept(store: FilesBackend) -> None:
