@@ -28,6 +28,8 @@ def login(
     if not where.startswith(("http://", "https://")):
         raise UsageError(f"{where!r} is not an address", hint="Write http://host:port or https://host.")
     secret = sys.stdin.readline().strip() if token == "-" else token
+    if secret == "":
+        raise UsageError("the token is empty", hint="Without --token the login is approved in a browser.")
     with HubClient(where, secret, session.transport) as hub:
         granted = secret or _device_login(session, hub, open_browser=browser)
     with HubClient(where, granted, session.transport) as hub:

@@ -45,6 +45,13 @@ def test_a_bad_login_is_not_stored(cli: Cli) -> None:
     assert not cli.config_file.exists()
 
 
+@pytest.mark.parametrize("token", ["-", ""])
+def test_an_empty_token_does_not_wait_for_a_browser(cli: Cli, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setattr("envhub.cli.login._device_login", lambda *_, **__: pytest.fail("a script would wait here"))
+    result = cli("login", "http://127.0.0.1:8000", "--token", token, stdin="\n", code=2)
+    assert "the token is empty" in result.stderr
+
+
 def test_a_stored_token_is_not_sent_to_another_hub(cli: Cli) -> None:
     token = make_token(cli.user)
     cli.environ.clear()
