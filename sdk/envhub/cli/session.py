@@ -22,6 +22,7 @@ from rich.table import Table
 
 from envhub.cli.configuration import Configuration, config_path, read_configuration
 from envhub.client import HubClient
+from envhub.client.connection import Retry
 from envhub.errors import EnvhubError
 
 PIPE_WIDTH = 1000
@@ -35,6 +36,7 @@ class Session:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config_file: Path = field(default_factory=config_path)
     json: bool = False
+    _told: set[str] = field(default_factory=set)
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -44,7 +46,14 @@ class Session:
     @cached_property
     def hub(self) -> HubClient:
         """The client, made at first use."""
-        return HubClient(self.configuration.url, self.configuration.token, self.transport)
+        retry = Retry(notice=self._waiting)
+        return HubClient(self.configuration.url, self.configuration.token, self.transport, retry)
+
+    def _waiting(self, problem: str) -> None:
+        """Said once: who looks at a terminal would otherwise see nothing for seconds."""
+        if problem not in self._told:
+            self._told.add(problem)
+            self.note(f"{problem}; trying again")
 
     @cached_property
     def me(self) -> str:

@@ -13,7 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from envhub import __version__
-from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, ServerError, UsageError
+from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, EnvhubError, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -29,15 +29,20 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how patiently to try again: waits are base * 2**n seconds, at most `longest`."""
+    """How often and how patiently to try again: waits are base * 2**n seconds, at most `longest`.
+
+    `notice` is told why, before each wait.
+    """
 
     attempts: int = 5
     base: float = 0.5
     longest: float = 8.0
     sleep: Callable[[float], None] = time.sleep
+    notice: Callable[[str], None] = lambda problem: None
 
-    def wait(self, attempt: int, retry_after: str = "") -> None:
+    def wait(self, attempt: int, problem: str, retry_after: str = "") -> None:
         """Sleep before the attempt after `attempt` (0-based); the server's Retry-After wins up to a minute."""
+        self.notice(problem)
         seconds = min(self.base * 2**attempt, self.longest)
         self.sleep(min(float(retry_after), 60.0) if retry_after.isdigit() else seconds)
 
@@ -145,17 +150,20 @@ class Connection:
         """PUT a body to a presigned address (no token); `chunks` starts it over for each attempt."""
         for attempt in range(self._retry.attempts):
             last = attempt + 1 == self._retry.attempts
+            problem: EnvhubError
             try:
                 response = self._http.put(url, content=chunks(), headers=dict(headers), timeout=600.0)
             except httpx.TransportError as error:
+                problem = connection_failed(url, error)
                 if last:
-                    raise connection_failed(url, error) from error
+                    raise problem from error
             else:
                 if not response.is_error:
                     return
+                problem = api_error(response)
                 if last or response.status_code not in RETRIED_STATUS:
-                    raise api_error(response)
-            self._retry.wait(attempt)
+                    raise problem
+            self._retry.wait(attempt, problem.message)
 
     def post_form(self, path: str, form: Mapping[str, str]) -> httpx.Response:
         """POST a form and return whatever is answered (RFC 8628 errors are 400s that the caller reads)."""
@@ -171,13 +179,14 @@ class Connection:
                 response = self._http.send(request)
             except httpx.TransportError as error:
                 never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                problem = connection_failed(self.url, error)
                 if last or not (retry_sent or never_sent):
-                    raise connection_failed(self.url, error) from error
-                self._retry.wait(attempt)
+                    raise problem from error
+                self._retry.wait(attempt, problem.message)
                 continue
             if last or not retry_sent or response.status_code not in RETRIED_STATUS:
                 return response
-            self._retry.wait(attempt, response.headers.get("retry-after", ""))
+            self._retry.wait(attempt, api_error(response).message, response.headers.get("retry-after", ""))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _parse(self, response: httpx.Response, answer: type[Model]) -> Model:

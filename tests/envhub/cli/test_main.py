@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 from envhub.cli.main import COMMANDS
-from envhub.cli.session import cell, printable
+from envhub.cli.session import Session, cell, printable
 from envhub.protocol.packages import EnvironmentPatch
 
 from hub.registry.services import patch_environment
@@ -114,3 +115,16 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("tokyo")
 def test_a_moment_is_shown_on_the_readers_clock() -> None:
     assert cell(datetime(2026, 1, 1, 20, 0, tzinfo=UTC)) == "2026-01-02 05:00"
+
+
+def test_a_hub_that_is_away_is_told_once_while_it_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    answers: list[httpx.Response | Exception] = [httpx.ConnectError("refused"), httpx.ConnectError("refused")]
+    answers.append(httpx.Response(200, json={"user": "alice", "owners": ["alice"], "scopes": []}))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if isinstance(next_one := answers.pop(0), Exception):
+            raise next_one
+        return next_one
+
+    assert Session(transport=httpx.MockTransport(answer), environ={"HUB_URL": "http://hub.test"}).me == "alice"
+    assert capsys.readouterr().err == "cannot reach http://hub.test: refused; trying again\n"

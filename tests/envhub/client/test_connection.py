@@ -32,6 +32,8 @@ class Server:
         self.answers = list(answers)
         self.requests: list[httpx.Request] = []
         self.waits: list[float] = []
+        self.told: list[str] = []
+        self.retry = Retry(sleep=self.waits.append, notice=self.told.append)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         request.read()
@@ -42,7 +44,7 @@ class Server:
         return answer
 
     def client(self, token: str | None = "hub_secret") -> HubClient:
-        return HubClient("http://hub.test", token, httpx.MockTransport(self), Retry(sleep=self.waits.append))
+        return HubClient("http://hub.test", token, httpx.MockTransport(self), self.retry)
 
 
 def _error(status: int, code: str = "some_code") -> httpx.Response:
@@ -76,6 +78,7 @@ def test_reads_are_repeated_with_growing_waits(status: int) -> None:
     server = Server(_error(status), _error(status), httpx.Response(200, json=ME))
     assert server.client().accounts.me().user == "alice"
     assert server.waits == [0.5, 1.0]
+    assert server.told == ["what", "what"]
 
 
 def test_the_servers_own_wait_is_kept_to() -> None:
