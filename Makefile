@@ -54,6 +54,9 @@ bench-train: setup ## the learner against a padded one and TRL's (half an hour; 
 bench-step: setup ## a whole training step against TRL's
 	@$(PY) -m tests.bench.bench_train_step
 
-lock: ## renew requirements.lock
-	@.venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --extra train --group dev --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q -o requirements.lock
+LOCK = .venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q
+lock: ## renew requirements.lock, and the images' from it
+	@$(LOCK) --extra train --group dev -o requirements.lock
+	@$(LOCK) -c requirements.lock -o infra/docker/hub.lock
+	@$(LOCK) -c requirements.lock --extra train -o infra/docker/worker.lock

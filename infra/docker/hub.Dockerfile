@@ -7,15 +7,15 @@ ENV PYTHONUNBUFFERED=1 \
     HUB_DATA=/data
 
 WORKDIR /app
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY infra/docker/hub.lock ./
+RUN pip install --no-cache-dir --require-hashes -r hub.lock
 COPY pyproject.toml README.md LICENSE manage.py ./
 COPY sdk ./sdk
 COPY hub ./hub
 COPY frontend ./frontend
 RUN pip install --no-cache-dir --no-deps ./sdk \
     && python -m compileall -q hub \
-    && useradd --system --uid 10001 --create-home hub \
+    && useradd --uid 10001 --create-home hub \
     && install -d -o hub -g hub /data
 
 USER 10001

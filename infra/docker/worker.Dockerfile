@@ -11,14 +11,16 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /app
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY infra/docker/worker.lock ./
+RUN pip install --no-cache-dir --require-hashes -r worker.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY sdk ./sdk
 COPY workers ./workers
 COPY infra/torch-constraints.txt ./infra/torch-constraints.txt
-ARG TORCH_INDEX=
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} -c infra/torch-constraints.txt torch \
+# How uv finds torch. Without the first, PyPI's wheel brings gigabytes of CUDA; a mirror: "--index-url https://...".
+ARG TORCH_OPTIONS="--torch-backend=cpu"
+# hadolint ignore=SC2086
+RUN uv pip install --system --no-cache --compile-bytecode $TORCH_OPTIONS -c infra/torch-constraints.txt torch \
     && pip install --no-cache-dir --no-deps ./sdk \
     && python -m compileall -q workers
 
