@@ -68,6 +68,8 @@ def create_user(*, username: str, password: str | None = None, is_superuser: boo
         user.save(force_insert=True)
         owner = Owner.objects.create(slug=username, kind=OwnerKind.USER, user=user)
         Membership.objects.create(owner=owner, user=user, role=Role.ADMIN)
+        if is_superuser:
+            system_owner()  # an administrator fills it: where `serve` is not used, nothing else makes it
     return user
 
 

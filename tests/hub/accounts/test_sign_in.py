@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hub.accounts.models import LoginLink, User
+from hub.accounts.queries import get_owner
 from hub.accounts.services import create_login_link, first_login_link
 from tests.factories.accounts import bearer, make_user
 
@@ -106,6 +107,11 @@ def test_the_first_start_offers_a_link_that_makes_the_administrator(client: Clie
     client.get(link.removeprefix(BASE))
     assert User.objects.get(pk=client.session["_auth_user_id"]).is_superuser
     assert first_login_link() is None
+
+
+def test_the_first_administrator_finds_the_owner_of_hub_tiny() -> None:
+    call_command("login_link", "admin", stdout=StringIO())
+    assert get_owner(User.objects.get(username="admin"), "hub")
 
 
 def test_the_command_prints_a_working_link(client: Client) -> None:
