@@ -5,10 +5,11 @@ The hub never imports the worker, so this starts the worker's own command in a p
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from hub.core.commands import HubCommand
 
@@ -25,6 +26,8 @@ class Command(HubCommand):
         parser.add_argument("--no-controls", action="store_true", help="only the attacks, no negative control")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if find_spec("workers") is None:  # the hub's image
+            raise CommandError("the worker's code is not here: on its host, run `python -m workers.sandbox doctor`")
         command = [*COMMAND, "--no-controls"] if options["no_controls"] else COMMAND
         status = subprocess.run(command, cwd=REPOSITORY, check=False).returncode
         if status:
