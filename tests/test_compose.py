@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
+from django.core.management import get_commands
 
 from hub.config.environment import HubEnvironment
 from workers.settings import WorkerEnvironment
@@ -33,8 +34,40 @@ def test_every_dependency_is_a_service_and_every_volume_is_declared() -> None:
 
 def test_every_variable_is_explained_in_the_example() -> None:
     example = (ROOT / "infra/example.env").read_text()
-    named = set(re.findall(r"(?<!\$)\$\{([A-Z0-9_]+)", TEXT)) - {"HUB_PORT"}
+    named = set(re.findall(r"(?<!\$)\$\{([A-Z0-9_]+)", TEXT))
     assert named <= set(re.findall(r"^([A-Z0-9_]+)=", example, re.MULTILINE))
+
+
+def test_the_hub_gets_every_setting_of_the_env_file_and_the_worker_none_of_its_secrets() -> None:
+    services = COMPOSE["services"]
+    assert {services[name]["env_file"] for name in ("migrate", "hub", "sweeper")} == {".env"}
+    assert services["worker"]["env_file"] == [{"path": "worker.env", "required": False}]
+
+
+def test_every_command_that_operators_are_told_exists() -> None:
+    told = "".join(path.read_text() for path in (ROOT / "infra").glob("*.md"))
+    named = set(re.findall(r"manage\.py (\w+)", told))
+    assert named
+    assert named <= set(get_commands())
+
+
+def test_the_proxy_s_names_and_ports_are_those_of_the_example() -> None:
+    proxy = (ROOT / "infra/nginx.conf").read_text()
+    for name in re.findall(r"([A-Z0-9_]+)=\S", proxy):
+        assert re.search(rf"^{name}=", (ROOT / "infra/example.env").read_text(), re.MULTILINE)
+    assert re.findall(r"proxy_pass http://(\S+);", proxy) == re.findall(r"_PORT=(127\S+)", proxy)
+
+
+def pins(lock: str) -> set[str]:
+    return set(re.findall(r"^([a-z0-9.-]+==\S+)", (ROOT / lock).read_text(), re.MULTILINE))
+
+
+def test_the_images_hold_what_was_tested_without_the_tools_of_the_tests() -> None:
+    hub, worker, everything = (
+        pins(lock) for lock in ("infra/docker/hub.lock", "infra/docker/worker.lock", "requirements.lock")
+    )
+    assert hub < worker < everything
+    assert not {pin.split("==")[0] for pin in worker} & {"pytest", "playwright", "moto", "mypy"}
 
 
 def test_every_setting_exists() -> None:
