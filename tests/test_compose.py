@@ -83,6 +83,13 @@ def test_the_hub_accepts_the_address_by_which_the_worker_calls_it() -> None:
     assert host in json.loads(COMPOSE["services"]["hub"]["environment"]["HUB_ALLOWED_HOSTS"])
 
 
+def test_the_worker_s_orphans_are_reaped_and_it_may_end_its_runs_before_it_is_killed() -> None:
+    worker = COMPOSE["services"]["worker"]
+    assert worker["init"] is True
+    assert worker["stop_grace_period"] == "1m"
+    assert WorkerEnvironment.model_fields["stop_grace_s"].default < 60
+
+
 def test_the_database_is_migrated_once_before_anything_uses_it() -> None:
     services = COMPOSE["services"]
     assert [name for name, service in services.items() if "migrate" in str(service.get("command"))] == ["migrate"]

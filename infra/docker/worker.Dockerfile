@@ -1,5 +1,5 @@
-# A CPU worker: builds and evaluations in bubblewrap boxes. Needs `--security-opt seccomp=unconfined
-# --security-opt systempaths=unconfined --cap-add SYS_ADMIN` for the boxes (see infra/README.md); GPU hosts run `make worker`.
+# A CPU worker: builds and evaluations in bubblewrap boxes. Needs `--init --security-opt seccomp=unconfined
+# --security-opt systempaths=unconfined --cap-add SYS_ADMIN` for the boxes, as in infra/compose.yaml; GPU hosts run `make worker`.
 FROM python:3.11-slim-bookworm
 
 ENV PYTHONUNBUFFERED=1 \
