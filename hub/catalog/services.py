@@ -32,6 +32,7 @@ def register_endpoint(*, user: User, owner: Owner, request: ModelRequest) -> Mod
     """Save (or replace) a model by its endpoints; `request.test` calls each first. Raises NotAllowed, Invalid."""
     require_role(user, owner, Role.MEMBER)
     _check_urls(request.variants)
+    _check_headers(request.variants)
     existing = Model.objects.filter(owner=owner, name=request.name).first()
     variants = [_with_kept_key(existing, variant) for variant in request.variants]
     if request.test:
@@ -139,6 +140,17 @@ def _check_urls(variants: Sequence[EndpointVariant]) -> None:
         except OutboundRefused as error:
             field = f"variants.{index}.base_url"
             raise Invalid(error.message, code=error.code, hint=error.hint, fields={field: error.message}) from error
+
+
+def _check_headers(variants: Sequence[EndpointVariant]) -> None:
+    """What cannot be sent would be quoted in the message of a failed call."""
+    for index, variant in enumerate(variants):
+        headers = {f"headers.{name}": text for name, text in variant.headers.items()}
+        for field, text in {"api_key": variant.api_key or "", **headers}.items():
+            if not (text.isascii() and text.isprintable() and text == text.strip()):
+                message = f"{field} has characters that no header can hold"
+                hint = "copy it again, without the end of the line"
+                raise Invalid(message, code="bad_header", hint=hint, fields={f"variants.{index}.{field}": message})
 
 
 def _with_kept_key(existing: Model | None, variant: EndpointVariant) -> TargetVariant:
