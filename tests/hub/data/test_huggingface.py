@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from django.conf import settings
 from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
+from hub.data import upstream as read_through
 from hub.data.models import SnapshotFile
 from hub.data.services import add, resolve
 from hub.storage.models import EVERYBODY
@@ -22,6 +25,7 @@ from hub.storage.queries import backend
 from tests.factories.accounts import make_token, make_user
 from tests.factories.storage import make_blob
 from tests.fakes.huggingface import COMMIT, HuggingFace
+from workers.rollouts.boxes import model_variables
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROWS = [{"question": "1+1?", "answer": "#### 2"}, {"question": "2+2?", "answer": "#### 4"}]
@@ -55,9 +59,9 @@ def upstream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HuggingF
         yield fake
 
 
-def load(endpoint: str, name: str, cache: Path) -> subprocess.CompletedProcess[str]:
+def load(endpoint: str, name: str, cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """`load_dataset(name, "main")` in a fresh process with an empty cache."""
-    kept = {key: value for key, value in os.environ.items() if key in {"PATH", "LANG"}}
+    kept = {key: value for key, value in os.environ.items() if key in {"PATH", "LANG"}} | variables
     environment = kept | {
         "HF_ENDPOINT": endpoint,
         "HF_TOKEN": os.environ.get("TEST_HUB_TOKEN", ""),
@@ -101,6 +105,22 @@ def test_a_data_set_is_read_through_once_and_then_served_offline(
     assert second.stdout == first.stdout, second.stderr[-2000:]
     assert upstream.fetched == fetched
     assert SnapshotFile.objects.filter(snapshot__revision=COMMIT, blob__isnull=False).exists()
+
+
+def test_a_box_waits_for_a_file_that_the_hub_reads_through_for_long(
+    upstream: HuggingFace, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = read_through.fetched
+
+    def slow(*place: str) -> AbstractContextManager[tuple[Path, str]]:
+        if place[-1] == "main/test.jsonl":
+            time.sleep(11)  # the library's own patience is ten seconds
+        return fetched(*place)
+
+    monkeypatch.setattr(read_through, "fetched", slow)
+    done = load(endpoint, "openai/gsm8k", tmp_path / "cache", **model_variables("http://box"))
+    assert "#### 4" in done.stdout, done.stderr[-2000:]
+    assert upstream.fetched.count("test.jsonl") == 1
 
 
 def test_a_data_set_added_by_hand_is_served(folder: Path, endpoint: str, tmp_path: Path) -> None:
