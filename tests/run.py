@@ -20,21 +20,16 @@ import redis
 
 from tests import backends
 
-FAULTS = "tests/e2e/test_faults.py"  # of these, what an endpoint or a lost broker does wrong meets neither
-SHARED = [
-    "tests/hub",
-    f"{FAULTS}::test_killing_each_kind_of_process_once_costs_nothing",
-    f"{FAULTS}::test_cancelling_keeps_what_is_stored",
-    "tests/test_settings.py",
-]
+SHARED = ["tests/hub", "tests/test_settings.py"]
 NEITHER = [  # of tests/hub, the long ones whose subject meets neither
     "tests/hub/storage/test_backends.py",
     "tests/hub/storage/test_streaming.py",
+    "tests/hub/registry/test_index_install.py",
     "tests/hub/evals/test_decoding.py",
     "tests/hub/evals/test_statistics.py",
     "tests/hub/test_markdown.py",
 ]
-PRODUCTION = "tests/e2e/test_production.py"  # needs Postgres and Redis whatever the backend of the rest
+PRODUCTION = "tests/e2e/test_production.py"  # Postgres, Redis and S3 end to end: kills, installs
 PARALLEL = ["-n", "4", "--no-loadscope-reorder", "-p", "tests.scheduling", "--durations", "25"]
 QUICK = "not vllm and not matrix"
 VLLM = ["-p", "no:randomly", "--durations", "10", "-m", "vllm and not matrix"]  # in order: engines are shared

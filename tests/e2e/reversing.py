@@ -13,6 +13,7 @@ from envhub.protocol.packages import VersionState
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import RunState
 
+from infra.demo.processes import Role
 from tests.e2e.stack import ROOT, USER, Stack, wait_until
 from tests.fakes.policy_endpoint import Body, PolicyEndpoint
 
@@ -93,3 +94,19 @@ def never_scored_zero(stack: Stack, evaluation_id: str, is_right: Callable[[floa
     """What the infrastructure broke has no reward."""
     for row in stack.rollouts(evaluation_id):
         assert row.reward is None if row.outcome is Outcome.FAILED else is_right(row.reward or 0.0), row
+
+
+def cancel_and_resume(stack: Stack, environment: str, folder: Path) -> None:
+    """A cancelled evaluation keeps what is stored, leaves no box, and can be finished."""
+    evaluation = start(stack, environment, stack.register(slow_endpoint(1.0)))
+    stored = await_stored(stack, evaluation.id)
+    run_id = evaluation.run_id or ""
+    with stack.client() as hub:
+        hub.runs.cancel(run_id)
+        wait_until(lambda: hub.runs.get(run_id).state.is_final, 20, stack.log_tail, 0.05)
+        assert hub.runs.get(run_id).state is RunState.CANCELLED
+        assert hub.evaluations.get(evaluation.id).summary.scored >= stored
+    wait_until(lambda: not stack.pids(Role.RUNNER), 20, lambda: "the box outlived its run")
+    never_scored_zero(stack, evaluation.id)
+    stack.cli("eval", "resume", evaluation.id)
+    check_complete(stack, stack.finished(evaluation.id), folder)

@@ -117,18 +117,7 @@ def test_failures_of_single_calls_are_no_zeros(stack: Stack, environment: str) -
 
 
 def test_cancelling_keeps_what_is_stored(stack: Stack, environment: str, tmp_path: Path) -> None:
-    model = stack.register(reversing.slow_endpoint(1.0))
-    evaluation = reversing.start(stack, environment, model)
-    stored = reversing.await_stored(stack, evaluation.id)
-    with stack.client() as hub:
-        hub.runs.cancel(evaluation.run_id or "")
-        wait_until(lambda: hub.runs.get(evaluation.run_id or "").state.is_final, 20, stack.log_tail, 0.05)
-        assert hub.runs.get(evaluation.run_id or "").state is RunState.CANCELLED
-        assert hub.evaluations.get(evaluation.id).summary.scored >= stored
-    wait_until(lambda: not stack.pids(Role.RUNNER), 20, lambda: "the box outlived its run")
-    reversing.never_scored_zero(stack, evaluation.id)
-    stack.cli("eval", "resume", evaluation.id)
-    reversing.check_complete(stack, stack.finished(evaluation.id), tmp_path)
+    reversing.cancel_and_resume(stack, environment, tmp_path)
 
 
 def test_runs_happen_while_the_brokers_directory_is_gone(stack: Stack, environment: str, tmp_path: Path) -> None:

@@ -66,6 +66,10 @@ def test_a_killed_hub_and_a_killed_worker_cost_no_rollout(
     assert parquet.read_table(path).num_rows == reversing.TOTAL
 
 
+def test_cancelling_keeps_what_is_stored(production: Production, environment: str, tmp_path: Path) -> None:
+    reversing.cancel_and_resume(production, environment, tmp_path)
+
+
 def test_pip_installs_from_the_index_over_presigned_downloads(
     production: Production, environment: str, tmp_path: Path
 ) -> None:
