@@ -1,4 +1,4 @@
-"""A pytest plugin: which tests share a process when several run (`-n 3`), and which run first.
+"""A pytest plugin: which tests share a process when several run (`-n 4`), and which run first.
 
 A file stays together, so that what its fixtures start is started once. End-to-end files also share their hub, which
 takes long to fill; those that restart it have another, those that attack it a third. What waits for processes goes
