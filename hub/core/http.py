@@ -109,7 +109,9 @@ def as_hub_error(error: Exception) -> HubError | None:
         return Unavailable("the database does not answer", code="database_unavailable", hint="try again in a moment")
     if isinstance(error, DataError | UnicodeEncodeError):  # a NUL, half a character, a number beyond its column: sent
         logger.warning("the database refused a value: %s", error)
-        return Invalid("a value in the request cannot be stored", code="unstorable", hint="look for NUL characters")
+        return Invalid(
+            "a value in the request cannot be stored", code="unstorable", hint="look for NUL and half characters"
+        )
     if isinstance(error, drf.APIException):
         mapped = HubError(_drf_message(error), code=_DRF_CODES.get(error.status_code))
         mapped.status = error.status_code

@@ -72,14 +72,14 @@ class Catalog:
 
     def _sources(self, files: Iterable[IndexFile], wheels: Iterable[IndexFile]) -> list[IndexFile]:
         """The sdists to offer as wheels: one a version, beside these wheels."""
-        usable = (file for file in wheels if file.allows_python(self.interpreter.full))
-        if not self.second_try and any(usable):  # one is enough: pages have thousands of files
-            return []
-        there = {file.version for file in usable}
+        python = self.interpreter.full
+        if not self.second_try and any(file.allows_python(python) for file in wheels):
+            return []  # one is enough: pages have thousands of files
+        there = {file.version for file in wheels if file.allows_python(python)}
         best: dict[Version, IndexFile] = {}
         for suffix in _SDISTS:
             for file in files:
-                if not (file.filename.endswith(suffix) and file.sha256 and file.allows_python(self.interpreter.full)):
+                if not (file.filename.endswith(suffix) and file.sha256 and file.allows_python(python)):
                     continue
                 if file.version and file.version not in there:
                     best.setdefault(file.version, file)

@@ -30,9 +30,9 @@ def login(
     secret = sys.stdin.readline().strip() if token == "-" else token
     if secret == "":
         raise UsageError("the token is empty", hint="Without --token the login is approved in a browser.")
-    with HubClient(where, secret, session.transport) as hub:
+    with session.connect(where, secret) as hub:
         granted = secret or _device_login(session, hub, open_browser=browser)
-    with HubClient(where, granted, session.transport) as hub:
+    with session.connect(where, granted) as hub:
         me = hub.accounts.me()
     save_login(session.config_file, where, granted)
     if session.environ.get("HUB_TOKEN"):

@@ -46,8 +46,11 @@ class Session:
     @cached_property
     def hub(self) -> HubClient:
         """The client, made at first use."""
-        retry = Retry(notice=self._waiting)
-        return HubClient(self.configuration.url, self.configuration.token, self.transport, retry)
+        return self.connect(self.configuration.url, self.configuration.token)
+
+    def connect(self, url: str, token: str | None) -> HubClient:
+        """A client that says on standard error what it waits for."""
+        return HubClient(url, token, self.transport, Retry(notice=self._waiting))
 
     def _waiting(self, problem: str) -> None:
         """Said once: who looks at a terminal would otherwise see nothing for seconds."""

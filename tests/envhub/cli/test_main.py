@@ -126,5 +126,6 @@ def test_a_hub_that_is_away_is_told_once_while_it_is_tried_again(capsys: pytest.
             raise next_one
         return next_one
 
-    assert Session(transport=httpx.MockTransport(answer), environ={"HUB_URL": "http://hub.test"}).me == "alice"
+    with Session(transport=httpx.MockTransport(answer)).connect("http://hub.test", None) as hub:
+        assert hub.accounts.me().user == "alice"
     assert capsys.readouterr().err == "cannot reach http://hub.test: refused; trying again\n"
