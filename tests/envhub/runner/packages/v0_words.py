@@ -40,7 +40,7 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
     rubric = vf.Rubric(funcs=functions, weights=[1.0, 0.5])
     if mode == "namesakes":
         numbers = [lambda completion: 1.0, lambda completion: 0.25]
-        parts = [vf.Rubric(funcs=[exact, *numbers], weights=[1.0, 0.5, 2.0]), vf.Rubric(funcs=[exact])]
+        parts = [vf.Rubric(funcs=[exact, *numbers], weights=[1.0, 0.5, 2.0]), vf.Rubric(funcs=[exact, length, length])]
         rubric = vf.RubricGroup(rubrics=parts)
     if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang"):
         return Breaking(dataset=dataset, rubric=rubric, mode=mode)
