@@ -44,6 +44,7 @@ class SnapshotFile(models.Model):
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="files")
     path = models.CharField(max_length=500)
     size = models.BigIntegerField()
+    oid = models.CharField(max_length=64, blank=True)  # upstream's: SHA-256 or git's id; empty: added by hand
     blob = models.ForeignKey(Blob, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -51,3 +52,8 @@ class SnapshotFile(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+    @property
+    def etag(self) -> str:
+        """Names the content: the same before and after its bytes are fetched."""
+        return self.oid or self.blob_id or ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from envhub.protocol.accounts import Scope
 from rest_framework.request import Request
@@ -18,15 +18,17 @@ from rest_framework.request import Request
 from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication
 from hub.accounts.models import ApiToken
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
+from hub.data.arrivals import Arrival, find_or_fetch
 from hub.data.models import Snapshot, SnapshotFile
-from hub.data.queries import files_below
-from hub.data.services import blob_of, resolve
+from hub.data.queries import file_of, files_below
+from hub.data.services import resolve
 from hub.runs.authentication import WorkerAuthentication
+from hub.storage.downloads import stream_part
 from hub.storage.queries import presign_get
 
 KINDS = {"datasets": "dataset", "models": "model"}
 MOST_PATHS = 1000
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 AUTHENTICATION = (WorkerAuthentication(), TokenAuthentication(), BasicTokenAuthentication())
 
 
@@ -54,7 +56,7 @@ def guarded(view: View) -> View:
 
     @csrf_exempt
     @wraps(view)
-    def run(request: HttpRequest, **arguments: str) -> HttpResponse:
+    def run(request: HttpRequest, **arguments: str) -> HttpResponseBase:
         try:
             authenticate(request)
             return view(request, **arguments)
@@ -66,7 +68,7 @@ def guarded(view: View) -> View:
 
 def entry(file: SnapshotFile) -> dict[str, Any]:
     """One file of a listing."""
-    return {"type": "file", "oid": file.blob_id or "0" * 40, "size": file.size, "path": file.path}
+    return {"type": "file", "oid": file.etag, "size": file.size, "path": file.path}
 
 
 @guarded
@@ -119,7 +121,7 @@ def listing(rows: Iterable[SnapshotFile], folder: str, *, deep: bool) -> list[di
 
 def raise_entry_not_found(snapshot: Snapshot, path: str) -> None:
     """Raise the protocol's error for a missing path."""
-    blob_of(snapshot=snapshot, path=path)
+    file_of(snapshot, path)
 
 
 @guarded
@@ -150,12 +152,16 @@ def read_paths(request: HttpRequest) -> list[str]:
 
 
 @guarded
-def file(request: HttpRequest, repository: str, revision: str, path: str, plural: str = "models") -> HttpResponse:
-    """GET or HEAD /[datasets/]{repository}/resolve/{revision}/{path}."""
+def file(request: HttpRequest, repository: str, revision: str, path: str, plural: str = "models") -> HttpResponseBase:
+    """GET or HEAD /[datasets/]{repository}/resolve/{revision}/{path}; what is not kept yet streams through."""
     snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
-    blob = blob_of(snapshot=snapshot, path=path)
-    headers = {"ETag": f'"{blob.sha256}"', "X-Repo-Commit": snapshot.revision, "Accept-Ranges": "bytes"}
+    found = file_of(snapshot, path)
+    headers = {"ETag": f'"{found.etag}"', "X-Repo-Commit": snapshot.revision, "Accept-Ranges": "bytes"}
     if request.method == "HEAD":
-        return HttpResponse(headers={**headers, "Content-Length": str(blob.size)})
-    url = presign_get(blob.sha256, filename=path.rpartition("/")[2])
-    return HttpResponseRedirect(url, headers=headers)
+        return HttpResponse(headers={**headers, "Content-Length": str(found.size)})
+    content = found.blob or find_or_fetch(snapshot, found)
+    name = path.rpartition("/")[2]
+    if isinstance(content, Arrival):
+        content.begun()
+        return stream_part(request, content.pieces, size=found.size, filename=name, headers=headers)
+    return HttpResponseRedirect(presign_get(content.sha256, filename=name), headers=headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Count, QuerySet, Sum
 
+from hub.core.errors import NotFound
 from hub.data.models import Snapshot, SnapshotFile
 
 
@@ -31,6 +32,14 @@ def listed() -> QuerySet[Snapshot]:
     """All pinned snapshots with their number of files and bytes, by name."""
     rows = Snapshot.objects.filter(pinned=True)
     return rows.annotate(file_count=Count("files"), total=Sum("files__size")).order_by("kind", "repository")
+
+
+def file_of(snapshot: Snapshot, path: str) -> SnapshotFile:
+    """One file, with its blob if there is one. Raises NotFound (code entry_not_found)."""
+    file = SnapshotFile.objects.select_related("blob").filter(snapshot=snapshot, path=path).first()
+    if file is None:
+        raise NotFound(f"{snapshot.repository} has no file {path[:200]}", code="entry_not_found")
+    return file
 
 
 def files_below(snapshot: Snapshot, folder: str) -> QuerySet[SnapshotFile]:

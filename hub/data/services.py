@@ -13,10 +13,11 @@ from envhub.protocol.data import DataRequest
 
 from hub.core.errors import Invalid, NotFound
 from hub.data import upstream
+from hub.data.arrivals import Arrival, find_or_fetch
 from hub.data.models import Snapshot, SnapshotFile
-from hub.data.queries import find, pinned
+from hub.data.queries import file_of, find, pinned
 from hub.storage.models import Blob
-from hub.storage.services import confirm_blob, store_file
+from hub.storage.services import confirm_blob
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?")
 REVISION = re.compile(r"[\w./-]{1,100}")
@@ -82,7 +83,8 @@ def _keep(*, kind: str, listing: upstream.Listing, pin: bool) -> Snapshot:
             )
             if known is None:
                 SnapshotFile.objects.bulk_create(
-                    SnapshotFile(snapshot=snapshot, path=path, size=size) for path, size in listing.files
+                    SnapshotFile(snapshot=snapshot, path=file.path, size=file.size, oid=file.oid)
+                    for file in listing.files
                 )
             return _pin(snapshot) if pin else snapshot
     except IntegrityError:  # another request was faster
@@ -99,15 +101,12 @@ def _pin(snapshot: Snapshot) -> Snapshot:
 
 
 def blob_of(*, snapshot: Snapshot, path: str) -> Blob:
-    """The bytes of a file, fetched at first use. Raises NotFound (code entry_not_found), Unavailable."""
-    file = SnapshotFile.objects.select_related("blob").filter(snapshot=snapshot, path=path).first()
-    if file is None:
-        raise NotFound(f"{snapshot.repository} has no file {path[:200]}", code="entry_not_found")
-    if file.blob is None:
-        with upstream.fetched(snapshot.kind, snapshot.repository, snapshot.revision, path) as (where, _):
-            file.blob = store_file(where)
-        file.size = file.blob.size
-        file.save(update_fields=["blob", "size"])
+    """The bytes of a file, whole. Raises NotFound (code entry_not_found), Unavailable, TooLarge."""
+    file = file_of(snapshot, path)
+    if file.blob is None and isinstance(found := find_or_fetch(snapshot, file), Arrival):
+        found.stored()
+        file = file_of(snapshot, path)
+    assert file.blob is not None
     return file.blob
 
 

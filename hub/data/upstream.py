@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,8 +14,8 @@ from django.conf import settings
 from hub.core.errors import NotFound, TooLarge, Unavailable
 
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+LONGEST_OID = 64
 LARGEST_FILE = 64 * 1024**3
-CHUNK = 1024 * 1024
 
 
 def allows(repository: str) -> bool:
@@ -37,12 +33,21 @@ def _client() -> httpx.Client:
 
 
 @dataclass(frozen=True)
+class ListedFile:
+    """A file upstream. `oid` is the SHA-256 of a large file (LFS), git's id of a small one."""
+
+    path: str
+    size: int
+    oid: str
+
+
+@dataclass(frozen=True)
 class Listing:
     """A revision upstream. `repository` is its whole name, also when a bare or an old one was asked for."""
 
     repository: str
     commit: str
-    files: tuple[tuple[str, int], ...]
+    files: tuple[ListedFile, ...]
 
 
 def read_listing(kind: str, repository: str, revision: str) -> Listing:
@@ -52,8 +57,13 @@ def read_listing(kind: str, repository: str, revision: str) -> Listing:
         info = _json(http, f"/api/{plural}/{repository}/revision/{quote(revision, safe='')}")
         commit = str(info["sha"])
         entries = list(_tree(http, f"/api/{plural}/{info['id']}/tree/{commit}?recursive=true&expand=false"))
-    files = tuple((str(e["path"]), int(e["size"])) for e in entries if e["type"] == "file")
+    files = tuple(_listed(entry) for entry in entries if entry["type"] == "file")
     return Listing(repository=str(info["id"]), commit=commit, files=files)
+
+
+def _listed(entry: Any) -> ListedFile:
+    large = entry.get("lfs") or {}
+    return ListedFile(str(entry["path"]), int(entry["size"]), str(large.get("oid") or entry["oid"])[:LONGEST_OID])
 
 
 def _tree(http: httpx.Client, url: str) -> Iterator[Any]:
@@ -84,23 +94,18 @@ def _check(response: httpx.Response) -> None:
         raise Unavailable(f"the Hugging Face endpoint says {response.status_code}", hint="try again later")
 
 
-@contextmanager
-def fetched(kind: str, repository: str, commit: str, path: str) -> Iterator[tuple[Path, str]]:
-    """(temporary file, sha256) with a file's bytes. Raises NotFound, Unavailable, TooLarge."""
-    prefix = "datasets/" if kind == "dataset" else ""
+def fetch(kind: str, repository: str, commit: str, path: str) -> Iterator[bytes]:
+    """A file's bytes, as they come. Raises NotFound, Unavailable, TooLarge."""
+    prefix, size = "datasets/" if kind == "dataset" else "", 0
     url = f"/{prefix}{repository}/resolve/{commit}/{quote(path)}"
-    digest, size = hashlib.sha256(), 0
-    with tempfile.NamedTemporaryFile(prefix="hub-data-") as target, _client() as http:
+    with _client() as http:
         try:
             with http.stream("GET", url) as response:
                 _check(response)
-                for chunk in response.iter_bytes(CHUNK):
-                    size += len(chunk)
+                for piece in response.iter_bytes():
+                    size += len(piece)
                     if size > LARGEST_FILE:
                         raise TooLarge(f"{path} has more than {LARGEST_FILE} bytes")
-                    digest.update(chunk)
-                    target.write(chunk)
+                    yield piece
         except httpx.HTTPError as error:
             raise Unavailable(f"fetching {path} failed: {error!r}", hint="try again later") from error
-        target.flush()
-        yield Path(target.name), digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
@@ -87,6 +87,33 @@ def stream_pieces(
     headers = {"Content-Disposition": attachment(filename), "X-Content-Type-Options": "nosniff"}
     content = _in_thread(pieces) if isinstance(request, ASGIRequest) else pieces
     return StreamingHttpResponse(content, content_type=content_type, headers=headers)
+
+
+def stream_part(
+    request: HttpRequest,
+    pieces: Callable[[int, int], Iterator[bytes]],
+    *,
+    size: int,
+    filename: str,
+    headers: Mapping[str, str],
+) -> HttpResponseBase:
+    """The range that the request asks for of `size` bytes that are still being made, from `pieces(start, stop)`."""
+    try:
+        wanted = read_range(request.headers.get("Range", ""), size)
+    except ValueError:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    start, stop = wanted or (0, size)
+    own = {
+        "Content-Disposition": attachment(filename),
+        "Content-Type": "application/octet-stream",
+        "Content-Length": str(stop - start),
+        "X-Content-Type-Options": "nosniff",
+    }
+    if wanted:
+        own["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    content = pieces(start, stop)
+    stream = _in_thread(content) if isinstance(request, ASGIRequest) else content
+    return StreamingHttpResponse(stream, status=206 if wanted else 200, headers={**headers, **own})
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

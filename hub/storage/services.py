@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 from uuid import UUID
 
 from django.db import transaction
@@ -36,6 +37,7 @@ __all__ = [
     "share_blobs",
     "store_bytes",
     "store_file",
+    "store_stream",
 ]
 
 MAX_BLOB = 16 * 1024**3  # checkpoints are the largest
@@ -144,12 +146,14 @@ def store_file(path: Path) -> Blob:
     """Keep the content of a local file, read twice: once for its hash, once to store it."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        known = Blob.objects.filter(pk=sha256).first()
-        if known is not None:
-            return known
         file.seek(0)
-        size = backend().write(sha256, file)
-    return _keep(sha256, size, None)
+        return store_stream(sha256, file)
+
+
+def store_stream(sha256: str, stream: BinaryIO) -> Blob:
+    """Keep all of a stream whose hash is known. Raises Invalid when the bytes have another one."""
+    known = Blob.objects.filter(pk=sha256).first()
+    return known or _keep(sha256, backend().write(sha256, stream), None)
 
 
 def _keep(sha256: str, size: int, holder: UUID | None) -> Blob:

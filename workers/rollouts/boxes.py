@@ -66,7 +66,7 @@ def model_variables(gateway_url: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": f"{gateway_url}/judge",
         "ANTHROPIC_API_KEY": "box",
         "HF_ENDPOINT": f"{gateway_url}/hf",
-        "HF_HUB_ETAG_TIMEOUT": "120",  # the hub reads a new file through before it answers the HEAD; the default is 10
+        "HF_HUB_ETAG_TIMEOUT": "120",  # of a new repository the hub asks for the list first; the default is 10
         "HF_HUB_DISABLE_XET": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # they would fill the log

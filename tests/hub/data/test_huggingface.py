@@ -6,26 +6,27 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 from django.conf import settings
 from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
-from hub.data import upstream as read_through
+from hub.config.asgi import application
 from hub.data.models import SnapshotFile
-from hub.data.services import add, resolve
+from hub.data.services import add, blob_of, resolve
 from hub.storage.models import EVERYBODY
 from hub.storage.queries import backend
 from tests.factories.accounts import make_token, make_user
 from tests.factories.storage import make_blob
 from tests.fakes.huggingface import COMMIT, HuggingFace
-from workers.rollouts.boxes import model_variables
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROWS = [{"question": "1+1?", "answer": "#### 2"}, {"question": "2+2?", "answer": "#### 4"}]
@@ -78,13 +79,26 @@ def load(endpoint: str, name: str, cache: Path, **variables: str) -> subprocess.
 
 
 @pytest.fixture
-def endpoint(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def served() -> Iterator[str]:
+    """The hub's own server, which streams as Django's for tests does not."""
+    server = uvicorn.Server(uvicorn.Config(application, port=0, lifespan="off", log_level="critical"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def endpoint(served: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The hub's HF_ENDPOINT, with a user's token in place."""
     monkeypatch.setenv("TEST_HUB_TOKEN", make_token(make_user()))
-    hub = settings.HUB.model_copy(update={"base_url": type(settings.HUB.base_url)(live_server.url)})
+    hub = settings.HUB.model_copy(update={"base_url": type(settings.HUB.base_url)(served)})
     monkeypatch.setattr(settings, "HUB", hub)
-    backend.cache_clear()  # it signs URLs of the live server from now on
-    yield f"{live_server.url}/hf"
+    backend.cache_clear()  # it signs URLs of this server from now on
+    yield f"{served}/hf"
     backend.cache_clear()
 
 
@@ -107,20 +121,91 @@ def test_a_data_set_is_read_through_once_and_then_served_offline(
     assert SnapshotFile.objects.filter(snapshot__revision=COMMIT, blob__isnull=False).exists()
 
 
-def test_a_box_waits_for_a_file_that_the_hub_reads_through_for_long(
-    upstream: HuggingFace, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def ask(method: str, endpoint: str, name: str = "main/test.jsonl", **headers: str) -> httpx.Request:
+    url = f"{endpoint}/datasets/openai/gsm8k/resolve/main/{name}"
+    return httpx.Request(method, url, headers={"Authorization": f"Bearer {os.environ['TEST_HUB_TOKEN']}", **headers})
+
+
+def test_to_ask_what_a_file_is_fetches_none(upstream: HuggingFace, endpoint: str) -> None:
+    with httpx.Client() as http:
+        head = http.send(ask("HEAD", endpoint))
+        assert upstream.fetched == []
+        assert http.send(ask("GET", endpoint)).status_code == 200
+        blob_of(snapshot=resolve(kind="dataset", repository="gsm8k", revision="main"), path="main/test.jsonl")
+        kept = http.send(ask("GET", endpoint))
+    assert kept.status_code == 302
+    assert kept.headers["etag"] == head.headers["etag"]
+    assert SnapshotFile.objects.get(path="main/test.jsonl").size == int(head.headers["content-length"])
+
+
+def test_a_large_file_is_read_while_it_arrives_and_fetched_once_for_all(
+    upstream: HuggingFace, endpoint: str, folder: Path
 ) -> None:
-    fetched = read_through.fetched
+    upstream.slow = {"test.jsonl"}
+    whole = (folder / "main/test.jsonl").read_bytes()
+    half = len(whole) // 2
+    with httpx.Client() as one, httpx.Client() as two, httpx.Client() as gone:
+        first = one.send(ask("GET", endpoint), stream=True)
+        received = first.iter_raw()
+        begun = next(received)
+        assert whole.startswith(begun)
+        later = two.send(ask("GET", endpoint, Range=f"bytes={len(begun) - 3}-"), stream=True)
+        gone.send(ask("GET", endpoint), stream=True).close()
+        upstream.go_on.set()
+        assert begun + b"".join(received) == whole
+        assert (later.status_code, later.read()) == (206, whole[len(begun) - 3 :])
+        assert later.headers["content-range"] == f"bytes {len(begun) - 3}-{len(whole) - 1}/{len(whole)}"
+    assert 0 < len(begun) <= half
+    assert upstream.fetched == ["test.jsonl"]
+    assert blob_of(snapshot=resolve(kind="dataset", repository="gsm8k", revision="main"), path="main/test.jsonl")
+    assert upstream.fetched == ["test.jsonl"]
 
-    def slow(*place: str) -> AbstractContextManager[tuple[Path, str]]:
-        if place[-1] == "main/test.jsonl":
-            time.sleep(11)  # the library's own patience is ten seconds
-        return fetched(*place)
 
-    monkeypatch.setattr(read_through, "fetched", slow)
-    done = load(endpoint, "openai/gsm8k", tmp_path / "cache", **model_variables("http://box"))
-    assert "#### 4" in done.stdout, done.stderr[-2000:]
-    assert upstream.fetched.count("test.jsonl") == 1
+def test_a_fetch_goes_on_when_its_reader_leaves(upstream: HuggingFace, endpoint: str, folder: Path) -> None:
+    upstream.slow = {"test.jsonl"}
+    with httpx.Client() as http:
+        http.send(ask("GET", endpoint), stream=True).close()
+    upstream.go_on.set()
+    snapshot = resolve(kind="dataset", repository="gsm8k", revision="main")
+    assert blob_of(snapshot=snapshot, path="main/test.jsonl").size == (folder / "main/test.jsonl").stat().st_size
+    assert upstream.fetched == ["test.jsonl"]
+
+
+def test_a_file_that_is_shorter_than_listed_is_neither_kept_nor_given(
+    upstream: HuggingFace, endpoint: str, folder: Path
+) -> None:
+    with httpx.Client() as http:
+        http.send(ask("HEAD", endpoint))  # lists the repository
+        (folder / "main/test.jsonl").write_bytes(b"x")
+        answer = http.send(ask("GET", endpoint))
+    assert answer.status_code == 503
+    assert "other bytes of main/test.jsonl than it lists" in answer.json()["error"]
+    assert SnapshotFile.objects.get(path="main/test.jsonl").blob is None
+
+
+def test_the_end_of_a_file_that_is_not_the_listed_one_is_held_back(
+    upstream: HuggingFace, endpoint: str, folder: Path
+) -> None:
+    path = folder / "main/test.jsonl"
+    upstream.slow = {"test.jsonl"}
+    with httpx.Client() as http:
+        http.send(ask("HEAD", endpoint))
+        path.write_bytes(path.read_bytes().swapcase())
+        received = http.send(ask("GET", endpoint), stream=True).iter_raw()
+        assert next(received)
+        upstream.go_on.set()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(received)
+    assert SnapshotFile.objects.get(path="main/test.jsonl").blob is None
+
+
+def test_what_the_endpoint_refuses_is_said_before_any_byte(upstream: HuggingFace, endpoint: str) -> None:
+    with httpx.Client() as http:
+        http.send(ask("HEAD", endpoint))
+        upstream.repositories.clear()
+        answer = http.send(ask("GET", endpoint))
+    assert answer.status_code == 404
+    assert "the Hugging Face endpoint says 404" in answer.json()["error"]
 
 
 def test_a_data_set_added_by_hand_is_served(folder: Path, endpoint: str, tmp_path: Path) -> None:
