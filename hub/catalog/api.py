@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import Caller, get_owner
 from hub.catalog.capacity import capacity_now
-from hub.catalog.queries import get_model, visible_models
+from hub.catalog.queries import get_model, seen_from_inside, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint, register_local
 from hub.catalog.wire import model_view
 from hub.core.errors import Invalid
@@ -31,7 +31,9 @@ def models_list(request: Request) -> HttpResponse:
     if owner := request.GET.get("owner"):
         rows = rows.filter(owner__slug=owner)
     capacity = capacity_now(timezone.now())
-    return answer_page(*newest_first(rows, request), lambda row: model_view(row, capacity))
+    found, following = newest_first(rows, request)
+    inside = seen_from_inside(request.user, found)
+    return answer_page(found, following, lambda row: model_view(row, capacity, inside=row.owner_id in inside))
 
 
 @extend_schema(methods=["GET"], responses=ModelView)
@@ -81,4 +83,6 @@ def model_files(request: Request, owner: str, name: str) -> HttpResponse:
 
 
 def _view(user: Caller, reference: str) -> ModelView:
-    return model_view(get_model(user, reference), capacity_now(timezone.now()))
+    model = get_model(user, reference)
+    inside = seen_from_inside(user, [model])
+    return model_view(model, capacity_now(timezone.now()), inside=model.owner_id in inside)

@@ -54,7 +54,7 @@ def _listing(request: HttpRequest) -> dict[str, Any]:
     capacity = capacity_now(timezone.now())
     return {
         "section": "models",
-        "models": [(row, model_view(row, capacity), row.owner_id in mine) for row in rows],
+        "models": [(row, model_view(row, capacity, inside=row.owner_id in mine), row.owner_id in mine) for row in rows],
         "next": following,
         "owners": owners,
         "kinds": [kind.value for kind in EndpointKind],

@@ -21,8 +21,11 @@ from hub.catalog.targets import outbound_policy, target_variant
 from hub.storage.queries import presign_get
 
 
-def model_view(row: Model, capacity: Capacity) -> ModelView:
-    """A model without its secrets; expects `owner`, `base` and `variants` to be loaded."""
+def model_view(row: Model, capacity: Capacity, *, inside: bool) -> ModelView:
+    """A model without its secrets; expects `owner`, `base` and `variants` to be loaded.
+
+    Only `inside`, to its owner's members, it shows where its endpoints are and what their last failure said.
+    """
     local = row.source == ModelSource.LOCAL.value
     missing = capacity.missing(row) if local else ""
     return ModelView(
@@ -30,11 +33,11 @@ def model_view(row: Model, capacity: Capacity) -> ModelView:
         owner=row.owner.slug,
         name=row.name,
         source=ModelSource(row.source),
-        variants=tuple(_variant_view(variant) for variant in row.variants.all()),
+        variants=tuple(_variant_view(variant, inside=inside) for variant in row.variants.all()),
         engine=row.engine or None,
         visibility=Visibility(row.visibility),
         created_at=row.created_at,
-        last_error=row.last_error,
+        last_error=row.last_error if inside or not row.last_error else "its last test failed",
         base=f"{row.base.owner.slug}/{row.base.name}" if row.base else "",
         trainable=row.trainable and capacity.trains(row) if local else False,
         servable=capacity.serves(row) if local else None,
@@ -43,10 +46,10 @@ def model_view(row: Model, capacity: Capacity) -> ModelView:
     )
 
 
-def _variant_view(row: Variant) -> VariantView:
+def _variant_view(row: Variant, *, inside: bool) -> VariantView:
     return VariantView(
         kind=EndpointKind(row.kind),
-        base_url=row.base_url,
+        base_url=row.base_url if inside else "",
         model=row.remote_model,
         has_key=bool(row.encrypted_key),
         timeout_s=row.timeout_s,

@@ -58,7 +58,7 @@ def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBas
     base = base_of(row, adapter)
     context = {
         "section": "models",
-        "model": model_view(row, capacity_now(timezone.now())),
+        "model": model_view(row, capacity_now(timezone.now()), inside=False),  # no endpoint is shown here
         "reference": reference,
         "adapter": adapter_view(adapter) if adapter else None,
         "training": training,

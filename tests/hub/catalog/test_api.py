@@ -56,6 +56,21 @@ def test_the_key_never_comes_back(alice: User) -> None:
     assert b"sk-secret" not in _call("GET", "/alice/stub", alice).content
 
 
+def test_others_see_neither_where_a_public_model_is_nor_what_its_endpoint_said(alice: User) -> None:
+    model = create_endpoint(alice, public=True)
+    model.last_error = "http://inside.example:9000: 402: the account of Alice is empty"
+    model.save()
+    address = ModelView.model_validate_json(_call("GET", "/alice/stub", alice).content).variants[0].base_url
+    assert address
+    for path in ("", "/alice/stub"):
+        seen = _call("GET", path, make_user(f"other-{len(path)}")).content
+        assert b"stub" in seen
+        assert b"its last test failed" in seen
+        assert address.encode() not in seen
+        assert b"inside.example" not in seen
+        assert b"inside.example" in _call("GET", path, alice).content
+
+
 def test_saving_with_a_test_says_which_variant_failed(alice: User, endpoint: PolicyEndpoint) -> None:
     endpoint.always = Fault.NO_KEY
     request = endpoint_request(base_url=endpoint.base_url).model_copy(update={"test": True})

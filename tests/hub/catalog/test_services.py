@@ -106,7 +106,7 @@ def test_keys_and_headers_lie_encrypted_and_come_back_in_the_target_only(alice: 
     model = create_endpoint(alice, headers={"X-Key": "sk-header"})
     stored = json.dumps(list(Variant.objects.values()), default=str)
     assert "sk-" not in stored
-    assert "sk-" not in model_view(get_model(alice, "alice/stub"), NOBODY).model_dump_json()
+    assert "sk-" not in model_view(get_model(alice, "alice/stub"), NOBODY, inside=True).model_dump_json()
     (variant,) = target_for(model).variants
     assert (variant.api_key, variant.headers) == ("sk-secret", {"X-Key": "sk-header"})
 
@@ -202,5 +202,5 @@ def test_a_file_that_was_not_uploaded_is_refused(alice: User) -> None:
 def test_a_model_may_change_from_endpoint_to_directory(alice: User) -> None:
     create_endpoint(alice, "m", public=True)
     register_local(owner=alice.owner, name="m", engine="torch", files={"a": make_blob(b"{}").sha256})
-    view = model_view(get_model(alice, "alice/m"), NOBODY)
+    view = model_view(get_model(alice, "alice/m"), NOBODY, inside=True)
     assert (view.source, view.variants, view.visibility) == (ModelSource.LOCAL, (), Visibility.PUBLIC)
