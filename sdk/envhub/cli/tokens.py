@@ -33,7 +33,7 @@ def create(
     session = current(ctx)
     request = TokenRequest(name=name, scopes=tuple(scope or DEFAULT_SCOPES), expires_in_days=days)
     made = session.hub.accounts.create_token(request)
-    session.show(made, lambda: session.out.print(made.token))
+    session.show(made, lambda: session.out.print(made.token, markup=False, soft_wrap=True))
 
 
 def revoke(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class Blobs:
         digest = hashlib.sha256()
         try:
             with partial.open("wb") as sink:
-                for piece in self._pieces(url):
+                for piece in self._hub.pieces(url):
                     digest.update(piece)
                     sink.write(piece)
                     if progress:
@@ -84,14 +84,10 @@ class Blobs:
 
     def read(self, url: str, sha256: str | None = None) -> bytes:
         """The bytes at `url`, checked against `sha256` when given."""
-        data = b"".join(self._pieces(url))
+        data = b"".join(self._hub.pieces(url))
         if sha256 is not None:
             _check(url, hashlib.sha256(data).hexdigest(), sha256)
         return data
-
-    def _pieces(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        with self._hub.stream(url, headers=headers) as response:
-            yield from response.iter_bytes(CHUNK)
 
 
 def _check(url: str, found: str, expected: str) -> None:

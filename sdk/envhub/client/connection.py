@@ -133,18 +133,50 @@ class Connection:
         except httpx.TransportError as error:
             raise connection_failed(self.url, error) from error
 
+    def pieces(self, url: str) -> Iterator[bytes]:
+        """GET the bytes of something that does not change; where the connection breaks, they go on from there."""
+        done = attempt = 0
+        while True:
+            headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={done}-"} if done else {})}
+            try:
+                with self.stream(url, headers=headers) as response:
+                    known = 0 if response.status_code == httpx.codes.PARTIAL_CONTENT else done
+                    for piece in response.iter_bytes():  # what came must not be lost in a half-full buffer
+                        fresh, known = piece[known:], max(0, known - len(piece))
+                        if fresh:
+                            done, attempt = done + len(fresh), 0
+                            yield fresh
+                return
+            except (ConnectionFailed, ServerError) as error:
+                attempt += 1
+                if attempt == self._retry.attempts:
+                    raise
+                self._retry.wait(attempt - 1, error.message)
+
     def save(self, url: str, target: Path) -> Path:
         """GET bytes into the file `target`, which changes only when all of them have come; into a pipe as they come."""
-        into_file = target.is_file() or not target.exists()
-        partial = target.with_name(f".{target.name}.partial") if into_file else target
+        if target.exists() and not target.is_file():
+            self._write(url, target)
+            return target
+        partial = target.with_name(f".{target.name}.partial")
         try:
-            with self.stream(url) as response, partial.open("wb") as sink:
-                for piece in response.iter_bytes(CHUNK):
-                    sink.write(piece)
-            return partial.replace(target) if into_file else target
+            for attempt in range(self._retry.attempts):
+                try:
+                    self._write(url, partial)
+                except (ConnectionFailed, ServerError) as error:
+                    if attempt + 1 == self._retry.attempts:
+                        raise
+                    self._retry.wait(attempt, error.message)
+                else:
+                    return partial.replace(target)
+            raise AssertionError("unreachable: the last attempt returns or raises")
         finally:
-            if into_file:
-                partial.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
+
+    def _write(self, url: str, path: Path) -> None:
+        with self.stream(url) as response, path.open("wb") as sink:
+            for piece in response.iter_bytes(CHUNK):
+                sink.write(piece)
 
     def put_bytes(self, url: str, chunks: Callable[[], Iterator[bytes]], headers: Mapping[str, str]) -> None:
         """PUT a body to a presigned address (no token); `chunks` starts it over for each attempt."""

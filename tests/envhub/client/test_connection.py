@@ -62,7 +62,8 @@ class Breaking(httpx.SyncByteStream):
 
 @pytest.mark.parametrize("kind", ["evaluations", "training"])
 def test_an_export_that_breaks_off_leaves_the_file_of_before(tmp_path: Path, kind: str) -> None:
-    server = Server(httpx.Response(200, stream=Breaking()), httpx.Response(200, content=b"new"))
+    breaking = [httpx.Response(200, stream=Breaking()) for _ in range(5)]
+    server = Server(*breaking, httpx.Response(200, content=b"new"))
     client, target = server.client(), tmp_path / "all.jsonl"
     export = client.evaluations.export if kind == "evaluations" else client.training.export
     target.write_bytes(b"whole")
@@ -71,6 +72,13 @@ def test_an_export_that_breaks_off_leaves_the_file_of_before(tmp_path: Path, kin
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("all.jsonl", b"whole")]
     export("some-id", target, format="jsonl")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("all.jsonl", b"new")]
+
+
+def test_a_download_that_breaks_off_is_begun_again(tmp_path: Path) -> None:
+    server = Server(httpx.Response(200, stream=Breaking()), _error(503), httpx.Response(200, content=b"whole"))
+    server.client().evaluations.export("some-id", tmp_path / "all.jsonl", format="jsonl")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("all.jsonl", b"whole")]
+    assert len(server.told) == 2
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -158,6 +166,18 @@ def test_a_download_follows_a_redirect_without_the_token_and_checks_the_hash(tmp
     assert (tmp_path / "file").read_bytes() == data
     assert server.requests[0].headers["authorization"] == "Bearer hub_secret"
     assert "authorization" not in server.requests[1].headers
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_large_download_goes_on_where_it_broke_off(tmp_path: Path, ranges: bool) -> None:
+    rest = httpx.Response(206, content=b" and whole") if ranges else httpx.Response(200, content=b"half and whole")
+    server = Server(httpx.Response(200, stream=Breaking()), httpx.ConnectError("refused"), rest)
+    seen: list[int] = []
+    sha256 = hashlib.sha256(b"half and whole").hexdigest()
+    server.client().blobs.download("https://storage.test/blob", tmp_path / "file", sha256, seen.append)
+    assert (tmp_path / "file").read_bytes() == b"half and whole"
+    assert [request.headers.get("range") for request in server.requests] == [None, "bytes=4-", "bytes=4-"]
+    assert sum(seen) == len(b"half and whole")
 
 
 def test_a_download_with_another_hash_leaves_nothing(tmp_path: Path) -> None:
