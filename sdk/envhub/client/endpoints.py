@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import ValidationError
 
@@ -18,12 +19,18 @@ _ALIASES = {"url": "api_base_url", "key": "api_key_var", "type": "api_client_typ
 _KNOWN = {"endpoint_id", "model", *_ALIASES, *_ALIASES.values(), "timeout", "max_retries"}
 
 
-def endpoint_url(variant: TargetVariant | EndpointVariant, route: str) -> str:
-    """The URL of a route such as "chat/completions" or "messages". Anthropic's base URL may end in /v1 or not."""
-    base = variant.base_url.rstrip("/")
-    if variant.kind is EndpointKind.ANTHROPIC:
-        base = base.removesuffix("/v1") + "/v1"
-    return f"{base}/{route}"
+def endpoint_url(variant: TargetVariant | EndpointVariant, route: str, *, at_root: bool = False) -> str:
+    """The URL of a route such as "chat/completions", or of one beside /v1 such as "tokenize".
+
+    Anthropic's base URL may end in /v1 or not. A query of the base URL (`?api-version=`) stays behind the path.
+    """
+    base = urlsplit(variant.base_url)
+    path = base.path.rstrip("/")
+    if at_root or variant.kind is EndpointKind.ANTHROPIC:
+        path = path.removesuffix("/v1")
+    if variant.kind is EndpointKind.ANTHROPIC and not at_root:
+        path += "/v1"
+    return urlunsplit((base.scheme, base.netloc, f"{path}/{route}", base.query, ""))
 
 
 def endpoint_headers(variant: TargetVariant) -> dict[str, str]:

@@ -73,3 +73,9 @@ def test_an_openai_variant_sends_its_key_as_a_bearer_token() -> None:
     variant = TargetVariant(kind=EndpointKind.OPENAI, base_url="https://a.example/v1/", model="m", api_key="k")
     assert endpoint_url(variant, "chat/completions") == "https://a.example/v1/chat/completions"
     assert endpoint_headers(variant) == {"authorization": "Bearer k"}
+
+
+def test_a_query_of_the_base_url_stays_behind_the_path() -> None:
+    variant = TargetVariant(kind=EndpointKind.OPENAI, base_url="https://a.example/openai/v1/?api-version=1", model="m")
+    assert endpoint_url(variant, "chat/completions") == "https://a.example/openai/v1/chat/completions?api-version=1"
+    assert endpoint_url(variant, "tokenize", at_root=True) == "https://a.example/openai/tokenize?api-version=1"

@@ -69,6 +69,11 @@ def test_the_next_call_meets_a_spent_budget(budget: Budget, reached: str) -> Non
     assert spent(caps.times(2), (10, 5), (18, 4), (18, 4)).calls == 3
 
 
+def test_an_answer_is_a_turn_also_where_the_endpoint_counts_no_tokens() -> None:
+    with pytest.raises(BudgetSpent, match="has used its 2 turns"):
+        spent(Caps(budget=Budget(turns=2)), (0, 0), (0, 0), (0, 0))
+
+
 @pytest.mark.parametrize("path", ["chat/completions", "messages"])
 async def test_a_spent_budget_looks_like_a_full_context(stub: PolicyEndpoint, open_box: OpenBox, path: str) -> None:
     caps = Caps(budget=Budget(turns=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -82,7 +82,7 @@ def read_chat(body: Any) -> Answer:
         body=body,
         tokens=token_data(body.get("prompt_token_ids") or choice.get("prompt_token_ids"), choice, logprobs, body),
         token_texts=token_texts([entry.get("token") for entry in content if isinstance(entry, dict)]),
-        usage=read_usage(body, "prompt_tokens", "completion_tokens"),
+        usage=read_usage(body, ("prompt_tokens",), "completion_tokens"),
         finish_reason=choice.get("finish_reason"),
     )
 
@@ -98,7 +98,7 @@ def read_completion(body: Any) -> Answer:
         body=body,
         tokens=token_data(choice.get("prompt_token_ids") or body.get("prompt_token_ids"), choice, logprobs, body),
         token_texts=token_texts(spelled.get("tokens") or []),
-        usage=read_usage(body, "prompt_tokens", "completion_tokens"),
+        usage=read_usage(body, ("prompt_tokens",), "completion_tokens"),
         finish_reason=choice.get("finish_reason"),
     )
 
@@ -107,8 +107,12 @@ def read_message(body: Any) -> Answer:
     """An Anthropic message. Raises Garbage."""
     if not isinstance(body, dict) or not isinstance(body.get("content"), list):
         raise Garbage("a message without content")
-    usage = read_usage(body, "input_tokens", "output_tokens")
-    return Answer(body=body, usage=usage, finish_reason=body.get("stop_reason"))
+    return Answer(body=body, usage=read_message_usage(body), finish_reason=body.get("stop_reason"))
+
+
+def read_message_usage(body: JsonObject) -> Usage:
+    """An Anthropic message's token counts: those of the prompt that the cache read or wrote are counted apart."""
+    return read_usage(body, ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), "output_tokens")
 
 
 def read_tokenized(body: Any) -> Answer:
@@ -147,13 +151,18 @@ def is_ids(value: Any) -> bool:
     return isinstance(value, list) and all(type(item) is int for item in value)
 
 
-def read_usage(body: Mapping[str, Any], prompt: str, completion: str) -> Usage:
-    """Token counts; zero where the endpoint gives none."""
+def read_usage(body: Mapping[str, Any], prompt: Iterable[str], completion: str) -> Usage:
+    """Token counts, the prompt's as the sum of its fields; zero where the endpoint gives none."""
     usage = body.get("usage")
     if not isinstance(usage, dict):
         return Usage()
-    counts = [value if type(value := usage.get(name)) is int and value >= 0 else 0 for name in (prompt, completion)]
-    return Usage(prompt_tokens=counts[0], completion_tokens=counts[1])
+    return Usage(
+        prompt_tokens=sum(_count(usage.get(field)) for field in prompt), completion_tokens=_count(usage.get(completion))
+    )
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0
 
 
 def without_added(body: JsonObject) -> JsonObject:

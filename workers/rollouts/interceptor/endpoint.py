@@ -15,12 +15,12 @@ from io import BytesIO
 from typing import Any
 
 import aiohttp
-from envhub.client.endpoints import scrub
+from envhub.client.endpoints import endpoint_headers, endpoint_url, scrub
 from envhub.protocol.base import JsonObject
-from envhub.protocol.models import EndpointKind, EndpointTarget, TargetVariant
+from envhub.protocol.models import EndpointTarget, TargetVariant
 
 from workers.rollouts.interceptor.answers import Answer, Garbage, Route, UpstreamFailed
-from workers.rollouts.interceptor.wires import WIRES, Wire, address
+from workers.rollouts.interceptor.wires import WIRES, Wire
 
 POLICY_FAULTS = frozenset({400, 413, 422})
 REFUSED = frozenset({401, 402, 403, 404, 405})  # this variant will not do better the next time
@@ -141,13 +141,13 @@ class Endpoint:
 
     async def _post(self, variant: TargetVariant, wire: Wire, request: JsonObject) -> Answer:
         """One HTTP call. Raises Trouble."""
-        url = address(variant.base_url, wire, variant.kind)
+        url = endpoint_url(variant, wire.route, at_root=wire.at_root)
         timeout = aiohttp.ClientTimeout(total=variant.timeout_s, connect=min(30.0, variant.timeout_s))
         try:
             async with self._http.post(
                 url,
                 data=BytesIO(json.dumps(request).encode()),
-                headers=headers_of(variant),
+                headers={"content-type": "application/json", **endpoint_headers(variant)},
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
@@ -187,18 +187,6 @@ def interpret(variant: TargetVariant, wire: Wire, response: aiohttp.ClientRespon
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         kind = "an answer that is no valid JSON" if not isinstance(error, Garbage) else f"a strange answer ({error})"
         raise Trouble(f"the endpoint gave {kind}: {scrub(raw[:200].decode(errors='replace'), variant)}") from error
-
-
-def headers_of(variant: TargetVariant) -> dict[str, str]:
-    """Credentials and the operator's headers: nothing of what the box sent."""
-    headers = {"Content-Type": "application/json", **variant.headers}
-    if variant.kind is EndpointKind.ANTHROPIC:
-        headers = {"anthropic-version": "2023-06-01", **headers}
-        if variant.api_key:
-            headers["x-api-key"] = variant.api_key
-    elif variant.api_key:
-        headers["Authorization"] = f"Bearer {variant.api_key}"
-    return headers
 
 
 def error_object(raw: bytes, variant: TargetVariant) -> JsonObject:

@@ -8,6 +8,8 @@ from typing import Any
 
 from envhub.protocol.base import JsonObject
 
+from workers.rollouts.interceptor.answers import read_message_usage
+
 STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -16,7 +18,8 @@ FINISH_REASONS = {
     "stop_sequence": "stop",
     "refusal": "content_filter",
 }
-SAME_FIELDS = ("model", "temperature", "top_p", "max_tokens")
+SAME_FIELDS = ("model", "temperature", "top_p", "top_k", "max_tokens")  # top_k: vLLM's chat route knows it, too
+ALL = (0, -1)  # vLLM's values of top_k that limit nothing; Anthropic refuses them
 DEFAULT_MAX_TOKENS = 4096  # Anthropic demands a number
 
 
@@ -48,11 +51,13 @@ def request_to_chat(body: JsonObject) -> JsonObject:
         chat["tool_choice"] = {"type": "function", "function": {"name": choice["name"]}}
     elif choice.get("type") in {"auto", "any", "none"}:
         chat["tool_choice"] = "required" if choice["type"] == "any" else choice["type"]
+    if choice.get("disable_parallel_tool_use"):
+        chat["parallel_tool_calls"] = False
     return chat
 
 
 def message_to_chat(message: JsonObject) -> Iterable[JsonObject]:
-    """One message; tool results become messages of their own, before the user's words."""
+    """One message; tool results become messages of their own, before the user's words and the results' images."""
     content = message.get("content")
     if isinstance(content, str) or content is None:
         yield {"role": message["role"], "content": content or ""}
@@ -63,11 +68,12 @@ def message_to_chat(message: JsonObject) -> Iterable[JsonObject]:
         kind = block.get("type")
         if kind == "tool_result":
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text_of(block.get("content"))}
+            parts.extend(image_part(inner) for inner in images_of(block.get("content")))
         elif kind == "tool_use":
             function = {"name": block["name"], "arguments": json.dumps(block.get("input") or {})}
             calls.append({"id": block["id"], "type": "function", "function": function})
         elif kind == "image":
-            parts.append({"type": "image_url", "image_url": {"url": image_url(block.get("source") or {})}})
+            parts.append(image_part(block))
         elif kind == "text":
             parts.append({"type": "text", "text": block.get("text", "")})
     if not parts and not calls:
@@ -78,6 +84,17 @@ def message_to_chat(message: JsonObject) -> Iterable[JsonObject]:
     if calls:
         out |= {"tool_calls": calls, "content": out["content"] or None}
     yield out
+
+
+def images_of(content: Any) -> list[JsonObject]:
+    """The images in a tool result, which a chat's tool message cannot hold."""
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") == "image"]
+
+
+def image_part(block: JsonObject) -> JsonObject:
+    """An Anthropic image block as a part of a chat message."""
+    return {"type": "image_url", "image_url": {"url": image_url(block.get("source") or {})}}
 
 
 def answer_from_chat(body: JsonObject) -> JsonObject:
@@ -112,6 +129,8 @@ def request_from_chat(body: JsonObject) -> JsonObject:
     """A chat request as a Messages request, for Anthropic endpoints."""
     system = [text_of(m.get("content")) for m in body["messages"] if m["role"] in {"system", "developer"}]
     request: JsonObject = {name: body[name] for name in SAME_FIELDS if body.get(name) is not None}
+    if request.get("top_k") in ALL:
+        del request["top_k"]
     request["max_tokens"] = body.get("max_completion_tokens") or body.get("max_tokens") or DEFAULT_MAX_TOKENS
     request["messages"] = merged(m for m in body["messages"] if m["role"] not in {"system", "developer"})
     if system:
@@ -132,6 +151,10 @@ def request_from_chat(body: JsonObject) -> JsonObject:
             request["tool_choice"] = {"type": "tool", "name": choice["function"]["name"]}
         elif choice in {"auto", "none", "required"}:
             request["tool_choice"] = {"type": "any" if choice == "required" else choice}
+        if body.get("parallel_tool_calls") is False and choice != "none":
+            request["tool_choice"] = (
+                {"type": "auto"} | request.get("tool_choice", {}) | {"disable_parallel_tool_use": True}
+            )
     return request
 
 
@@ -187,8 +210,7 @@ def answer_to_chat(body: JsonObject) -> JsonObject:
         message["reasoning_content"] = thinking
     if calls:
         message["tool_calls"] = calls
-    usage = body.get("usage") or {}
-    prompt, completion = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    usage = read_message_usage(body)
     return {
         "id": body.get("id"),
         "object": "chat.completion",
@@ -202,7 +224,11 @@ def answer_to_chat(body: JsonObject) -> JsonObject:
                 "finish_reason": FINISH_REASONS.get(body.get("stop_reason") or "end_turn", "stop"),
             }
         ],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion},
+        "usage": {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        },
     }
 
 

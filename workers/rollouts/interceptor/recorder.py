@@ -105,10 +105,10 @@ class Meter:
         if self.bytes >= self.caps.bytes:
             raise LimitReached(f"{self.what} has used its {self.caps.bytes} bytes of recorded calls")
 
-    def spend(self, usage: Usage, size: int) -> None:
-        """Count what a call used."""
+    def spend(self, usage: Usage, size: int, *, answered: bool = True) -> None:
+        """Count what a call used; an answer is a turn, also where the endpoint counts no tokens."""
+        self.turns += answered
         if context := usage.prompt_tokens + usage.completion_tokens:
-            self.turns += 1
             self.tokens += context
             self.input_tokens += max(0, usage.prompt_tokens - self._context)
             self.output_tokens += usage.completion_tokens
@@ -238,11 +238,11 @@ class Recorder:
         for turn in judge.turns:
             place = {"index": len(self.turns), "started_s": later + turn.started_s}
             self.turns.append(turn.model_copy(update=place))
-        self._meter.spend(Usage(), judge.size)
+        self._meter.spend(Usage(), judge.size, answered=False)
 
     def _add(self, turn: Turn, size: int) -> None:
         self.turns.append(turn)
-        self._meter.spend(turn.usage, size)
+        self._meter.spend(turn.usage, size, answered=not turn.error)
 
 
 def total_usage(turns: list[Turn]) -> Usage:

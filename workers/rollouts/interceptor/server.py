@@ -181,7 +181,7 @@ class Interceptor:
                 size += estimated_size(answer)
                 recorder.record(protocol, upstream.model, body, answer, shown=shown, began=began, size=size)
             if not is_judge:
-                self._run.spend(answer.usage, 0)
+                self._run.spend(answer.usage, 0, answered=answer.ok)
         if not asked_for_tokens(asked, protocol):
             shown = without_added(shown)
         if not answer.ok:

@@ -1,4 +1,4 @@
-"""How a call looks on the wire of one kind of endpoint: path, request body, and how its answer is read back."""
+"""How a call looks on the wire of one kind of endpoint: route, request body, and how its answer is read back."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from workers.rollouts.interceptor.answers import (
 class Wire:
     """One way to ask. `token_fields` are the settings that make the endpoint return ids and logprobs, most first."""
 
-    path: str
+    route: str
     request: Callable[[JsonObject], JsonObject]
     read: Callable[[Any], Answer]
     token_fields: tuple[JsonObject, ...] = ({},)
-    at_root: bool = False  # the path lies beside /v1, not below it
+    at_root: bool = False  # the route lies beside /v1, not below it
 
 
 def same(body: JsonObject) -> JsonObject:
@@ -52,22 +52,12 @@ def read_chat_as_message(body: Any) -> Answer:
 CHAT_TOKENS: tuple[JsonObject, ...] = ({"logprobs": True, "return_token_ids": True}, {"logprobs": True}, {})
 COMPLETION_TOKENS: tuple[JsonObject, ...] = ({"logprobs": 1, "return_token_ids": True}, {"logprobs": 1}, {})
 WIRES: dict[tuple[Route, EndpointKind], Wire] = {
-    (Route.CHAT, EndpointKind.OPENAI): Wire("/chat/completions", same, read_chat, CHAT_TOKENS),
+    (Route.CHAT, EndpointKind.OPENAI): Wire("chat/completions", same, read_chat, CHAT_TOKENS),
     (Route.MESSAGES, EndpointKind.OPENAI): Wire(
-        "/chat/completions", messages.request_to_chat, read_chat_as_message, CHAT_TOKENS
+        "chat/completions", messages.request_to_chat, read_chat_as_message, CHAT_TOKENS
     ),
-    (Route.COMPLETIONS, EndpointKind.OPENAI): Wire("/completions", same, read_completion, COMPLETION_TOKENS),
-    (Route.TOKENIZE, EndpointKind.OPENAI): Wire("/tokenize", same, read_tokenized, at_root=True),
-    (Route.CHAT, EndpointKind.ANTHROPIC): Wire("/messages", messages.request_from_chat, read_message_as_chat),
-    (Route.MESSAGES, EndpointKind.ANTHROPIC): Wire("/messages", same, read_message),
+    (Route.COMPLETIONS, EndpointKind.OPENAI): Wire("completions", same, read_completion, COMPLETION_TOKENS),
+    (Route.TOKENIZE, EndpointKind.OPENAI): Wire("tokenize", same, read_tokenized, at_root=True),
+    (Route.CHAT, EndpointKind.ANTHROPIC): Wire("messages", messages.request_from_chat, read_message_as_chat),
+    (Route.MESSAGES, EndpointKind.ANTHROPIC): Wire("messages", same, read_message),
 }
-
-
-def address(base_url: str, wire: Wire, kind: EndpointKind) -> str:
-    """The URL of a wire below a variant's base URL. Anthropic's base URL is written with and without /v1."""
-    base = base_url.rstrip("/")
-    if wire.at_root:
-        return base.removesuffix("/v1") + wire.path
-    if kind is EndpointKind.ANTHROPIC and not base.endswith("/v1"):
-        base += "/v1"
-    return base + wire.path
