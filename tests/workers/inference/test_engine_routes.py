@@ -144,3 +144,30 @@ def test_tool_calls_are_read_from_the_text() -> None:
 def test_a_malformed_tool_call_stays_text() -> None:
     text = "<tool_call>{not json}</tool_call>"
     assert chat.split_tool_calls(text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"response_format": {"type": "json_object"}}, "response_format is not supported"),
+        (
+            {"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f"}}]},
+            "cannot force a call",
+        ),
+        ({"extra_body": {"repetition_penalty": 1.2}}, "repetition_penalty is not supported"),
+        ({"extra_body": {"min_tokens": 4}}, "min_tokens is not supported"),
+        ({"stream": True, "extra_body": {"stream_options": 5}}, "stream_options must be an object"),
+        ({"extra_body": {"messages": [{"role": "assistant", "tool_calls": ["f"]}]}}, "tool_calls must be a list"),
+        ({"extra_body": {"messages": [{"role": "assistant", "tool_calls": [{}]}]}}, "must have a function"),
+    ],
+)
+async def test_what_the_engine_cannot_do_is_refused(
+    client: openai.AsyncOpenAI, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=message):
+        await complete(client, **settings)
+
+
+async def test_settings_that_change_nothing_are_taken(client: openai.AsyncOpenAI) -> None:
+    neutral = {"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "response_format": {"type": "text"}}
+    assert (await complete(client, tool_choice="auto", presence_penalty=0, extra_body=neutral)).choices

@@ -37,15 +37,19 @@ def _normalise_message(message: Message) -> Message:
     if role not in {"system", "developer", "user", "assistant", "tool"}:
         raise BadRequest(f"unknown role {role!r}")
     clean: Message = {"role": "system" if role == "developer" else role, "content": flatten(message.get("content"))}
-    if message.get("tool_calls"):
-        clean["tool_calls"] = [_normalise_call(call) for call in message["tool_calls"]]
+    if calls := message.get("tool_calls"):
+        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+            raise BadRequest("tool_calls must be a list of objects")
+        clean["tool_calls"] = [_normalise_call(call) for call in calls]
     if role == "tool":
         clean["tool_call_id"] = message.get("tool_call_id", "")
     return clean
 
 
 def _normalise_call(call: Message) -> Message:
-    function = call.get("function") or {}
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise BadRequest("a tool call must have a function")
     arguments = function.get("arguments") or "{}"
     if isinstance(arguments, str):
         try:

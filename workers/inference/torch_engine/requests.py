@@ -11,6 +11,24 @@ from workers.inference.torch_engine.chat import BadRequest
 from workers.inference.torch_engine.sampling import SamplingParams
 
 Body = dict[str, Any]
+UNSUPPORTED: dict[str, tuple[object, ...]] = {  # what would change the answer, by the values with which it does not
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "logit_bias": ({},),
+    "min_tokens": (0,),
+    "stop_token_ids": ([],),
+    "bad_words": ([],),
+    "allowed_token_ids": ([],),
+    "structured_outputs": ({},),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "response_format": ({"type": "text"},),
+    "echo": (False,),
+    "suffix": ("",),
+}
 GREEDY_BELOW = 1e-5  # as vLLM does: logits over a smaller temperature are no numbers any more
 
 
@@ -63,11 +81,11 @@ def _stops(body: Body) -> tuple[str, ...]:
 
 def sampling_params(body: Body, room: int) -> SamplingParams:
     """Sampling parameters of a request; `room` is how many tokens still fit. Raises BadRequest."""
-    for name in ("presence_penalty", "frequency_penalty"):
-        if body.get(name):
+    for name, neutral in UNSUPPORTED.items():
+        if body.get(name) is not None and body[name] not in neutral:
             raise BadRequest(f"{name} is not supported by this engine")
-    if body.get("logit_bias"):
-        raise BadRequest("logit_bias is not supported by this engine")
+    if body.get("tool_choice") not in (None, "auto", "none"):
+        raise BadRequest("of tool_choice, this engine supports auto and none: it cannot force a call")
     limit = _whole(body, "max_completion_tokens", 0, 1, 1 << 30) or _whole(body, "max_tokens", room, 1, 1 << 30)
     logprobs = body.get("logprobs")
     top = logprobs if isinstance(logprobs, int) and not isinstance(logprobs, bool) else 0

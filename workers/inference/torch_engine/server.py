@@ -100,6 +100,9 @@ class Routes:
             body = await self._body(request)
             if not self.served.serves(body.get("model")):
                 return problem(404, f"The model `{body.get('model')}` does not exist.", "NotFoundError")
+            options = body.get("stream_options") or {}
+            if not isinstance(options, dict):
+                raise BadRequest("stream_options must be an object")
             if request.path.endswith("/chat/completions"):
                 wanted = read_chat(body, self.served.tokenizer, self.served.context)
             else:
@@ -107,7 +110,7 @@ class Routes:
         except BadRequest as error:
             return problem(400, str(error))
         if wanted.stream:
-            return await self._stream(request, wanted, body.get("stream_options") or {})
+            return await self._stream(request, wanted, options)
         choices = self._choices(wanted)
         async for _ in self._tokens(wanted, choices):
             pass
