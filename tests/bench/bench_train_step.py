@@ -1,8 +1,9 @@
 """A whole training step (sampling, environment in its box, reward, learning) against TRL 1.16's on the same work.
 
-    python -m tests.bench.bench_train_step [--pairs 3] [--steps 22] [--letters 31] [--layers 4] [--trl PYTHON]
+    python -m tests.bench.bench_train_step [--pairs 3] [--steps 22] [--letters 31] [--layers 4] [--hidden 128]
+        [--trl PYTHON]
 A fresh Qwen3 (hidden 128, 4 layers) learns reverse-text, every weight, 64 rollouts of at most 32 tokens a step, in
-groups of 8: the shape of the study's TRL baseline. Ours is the run that a worker does: hub
+groups of 8: the shape of the study's TRL baseline; the options give others. Ours is the run that a worker does: hub
 (a fake one), coordinator, torch engine, learner, verifiers in a bubblewrap box, every model call over HTTP. TRL's has
 no environment: its reward is a function in its own process. Both have the whole machine; seconds by the clock.
 """
@@ -27,13 +28,23 @@ from tests.workers.training.runs.trainings import Trainings, installed, tiny_mod
 
 WARM_UP = 2  # steps that are not counted
 BATCH = 64
+HEAD = 32  # features of an attention head
 LEAST = 1.5
 THREADS = os.cpu_count() or 1
 
 
-def fresh_model(layers: int, folder: Path) -> Path:
-    """hub/tiny's architecture and tokenizer with so many layers and fresh weights."""
-    config = AutoConfig.from_pretrained(tiny_model(), num_hidden_layers=layers, layer_types=["full_attention"] * layers)
+def fresh_model(layers: int, hidden: int, folder: Path) -> Path:
+    """hub/tiny's architecture and tokenizer in the baseline's shape and with fresh weights."""
+    shape = {
+        "num_hidden_layers": layers,
+        "layer_types": ["full_attention"] * layers,
+        "hidden_size": hidden,
+        "intermediate_size": 3 * hidden,
+        "num_attention_heads": hidden // HEAD,
+        "num_key_value_heads": hidden // HEAD // 2,
+        "head_dim": HEAD,
+    }
+    config = AutoConfig.from_pretrained(tiny_model(), **shape)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config)
     model.generation_config = GenerationConfig.from_pretrained(tiny_model())
@@ -77,12 +88,13 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=22)
     parser.add_argument("--letters", type=int, default=31)
     parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--trl", type=Path, help="interpreter of an environment with TRL 1.16")
     options = parser.parse_args()
     pairs = []
     with tempfile.TemporaryDirectory(prefix="bench-step-") as folder:
         trl = options.trl or make_trl(Path(folder) / "trl")
-        model = fresh_model(options.layers, Path(folder) / "model")
+        model = fresh_model(options.layers, options.hidden, Path(folder) / "model")
         arguments = (
             "--steps",
             str(options.steps),
