@@ -18,10 +18,11 @@ LARGE = {".jsonl", ".parquet", ".safetensors"}  # as if kept by LFS
 
 
 class HuggingFace:
-    """Serves data sets; counts the files that were fetched, and may be slow with some."""
+    """Serves data sets and models; counts the files that were fetched, and may be slow with some."""
 
-    def __init__(self, repositories: dict[str, Path]) -> None:
+    def __init__(self, repositories: dict[str, Path], models: dict[str, Path] | None = None) -> None:
         self.repositories = repositories
+        self.models = models or {}
         self.fetched: list[str] = []
         self.slow: set[str] = set()  # names of files of which the second half waits for `go_on`
         self.go_on = threading.Event()
@@ -49,15 +50,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        for name, folder in self.fake.repositories.items():
-            if path in {f"/api/datasets/{name}", f"/api/datasets/{name}/revision/main"} or path == (
-                f"/api/datasets/{name}/revision/{COMMIT}"
-            ):
-                return self.answer({"id": name, "sha": COMMIT, "siblings": [], "private": False})
-            if path.startswith(f"/api/datasets/{name}/tree/"):
-                return self.answer([entry(file, folder) for file in files_of(folder)])
-            if path.startswith(f"/datasets/{name}/resolve/"):
-                return self.file(folder / path.split("/resolve/")[1].partition("/")[2])
+        for plural, prefix, repositories in (
+            ("datasets", "/datasets", self.fake.repositories),
+            ("models", "", self.fake.models),
+        ):
+            for name, folder in repositories.items():
+                api = f"/api/{plural}/{name}"
+                if path in {api, f"{api}/revision/main", f"{api}/revision/{COMMIT}"}:
+                    return self.answer({"id": name, "sha": COMMIT, "siblings": [], "private": False})
+                if path.startswith(f"{api}/tree/"):
+                    return self.answer([entry(file, folder) for file in files_of(folder)])
+                if path.startswith(f"{prefix}/{name}/resolve/"):
+                    return self.file(folder / path.split("/resolve/")[1].partition("/")[2])
         return self.answer({"error": "Repository not found"}, 404)
 
     do_HEAD = do_GET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from contextlib import suppress
@@ -21,7 +22,7 @@ from workers.training.learner.run_dir import RunDir
 from workers.training.supervise.directory import WEIGHTS
 
 WANTED = (".safetensors", ".json", ".jinja", ".model", ".txt")
-CHUNK = 1024 * 1024
+ATTEMPTS, PAUSE_S = 5, 0.5
 
 
 async def bring_model(job: Job, payload: TrainPayload, run_dir: RunDir) -> Path | None:
@@ -92,13 +93,25 @@ def is_wanted(name: str) -> bool:
 
 
 async def save(http: httpx.AsyncClient, url: str, path: Path) -> None:
-    """Stream a file. Raises httpx.HTTPError."""
+    """Stream a file; where the connection breaks, it goes on from there. Raises httpx.HTTPError."""
+    done = 0
     path.parent.mkdir(parents=True, exist_ok=True)
-    async with http.stream("GET", url) as response:
-        response.raise_for_status()
-        with path.open("wb") as file:
-            async for chunk in response.aiter_bytes(CHUNK):
-                file.write(chunk)
+    with path.open("wb") as file:
+        for attempt in range(ATTEMPTS):
+            try:
+                headers = {"Range": f"bytes={done}-"} if done else {}
+                async with http.stream("GET", url, headers=headers) as response:
+                    response.raise_for_status()
+                    if response.status_code != httpx.codes.PARTIAL_CONTENT:
+                        done = file.seek(0)
+                    async for chunk in response.aiter_bytes():
+                        done += file.write(chunk)
+            except httpx.TransportError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                await asyncio.sleep(PAUSE_S * 2**attempt)
+            else:
+                return
 
 
 async def stored(job: Job, files: StoredFiles, directory: Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from envhub.protocol.training import PolicyTarget
 
+from workers.training.supervise import model_files
 from workers.training.supervise.model_files import from_hugging_face
 
 FILES = {name: f"{name} ".encode() * 1000 for name in ("config.json", "one.safetensors", "two.safetensors")}
@@ -26,6 +27,8 @@ class Cache:
 
     url: str = ""
     asked: list[str] = field(default_factory=list)
+    breaks: int = 0  # so often the connection ends in the middle of a file
+    ranges: bool = True
 
     @property
     def run(self) -> Any:
@@ -36,13 +39,21 @@ class Cache:
         return web.json_response({"siblings": [{"rfilename": name} for name in FILES]})
 
     async def file(self, request: web.Request) -> web.StreamResponse:
-        content = FILES[request.match_info["name"]]
-        self.asked.append(request.match_info["name"])
-        response = web.StreamResponse(headers={"Content-Length": str(len(content))})
+        name = request.match_info["name"]
+        content, begin = FILES[name], request.http_range.start or 0
+        self.asked.append(name)
+        status = 206 if begin and self.ranges else 200
+        content = content[begin:] if status == 206 else content
+        response = web.StreamResponse(status=status, headers={"Content-Length": str(len(content))})
         await response.prepare(request)
         for start in range(0, len(content), 2000):
             await response.write(content[start : start + 2000])
             await asyncio.sleep(0.01)
+            if self.breaks and start > 4000:
+                self.breaks -= 1
+                assert request.transport is not None
+                request.transport.close()
+                return response
         return response
 
     async def fetch(self, models: Path) -> Path:
@@ -79,3 +90,14 @@ async def test_a_model_that_is_taken_up_again_counts_as_used(cache: Cache, tmp_p
     os.utime(directory, (0, 0))
     await cache.fetch(tmp_path)
     assert directory.stat().st_mtime > 1e9
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_a_file_whose_connection_breaks_goes_on(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranges: bool
+) -> None:
+    monkeypatch.setattr(model_files, "PAUSE_S", 0.01)
+    cache.breaks, cache.ranges = 2, ranges
+    directory = await cache.fetch(tmp_path)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == FILES
+    assert len(cache.asked) == len(FILES) + 2
