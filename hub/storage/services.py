@@ -40,7 +40,6 @@ __all__ = [
     "store_stream",
 ]
 
-MAX_BLOB = 16 * 1024**3  # checkpoints are the largest
 UPLOAD_SECONDS = 3600
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -67,8 +66,11 @@ def _check(sha256: str, size: int) -> None:
         raise Invalid("a blob is named by 64 hexadecimal digits", fields={"sha256": sha256[:80]})
     if size < 0:
         raise Invalid("a size cannot be negative", fields={"size": str(size)})
-    if size > MAX_BLOB:
-        raise TooLarge(f"a blob may have {MAX_BLOB} bytes, not {size}")
+    if size > (largest := backend().largest_upload):
+        raise TooLarge(
+            f"a file may have {largest} bytes here, not {size}",
+            hint="split it; of a model: model.save_pretrained(DIR, max_shard_size='4GB')",
+        )
 
 
 def confirm_blob(sha256: str, size: int | None = None, *, holder: UUID, brought_by: UUID | None = None) -> Blob:

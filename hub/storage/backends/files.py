@@ -28,6 +28,8 @@ PARTIAL = ".upload-"  # prefix of what is being written
 class FilesBackend:
     """Implements `interface.Backend` on a directory of this host."""
 
+    largest_upload = 16 * 1024**3
+
     def __init__(self, root: Path, base_url: str) -> None:
         self.root = root.absolute()
         self.base_url = base_url.rstrip("/")

@@ -23,6 +23,10 @@ class Stored(NamedTuple):
 class Backend(Protocol):
     """All methods raise Unavailable when the store cannot be reached; sizes in bytes, times in seconds."""
 
+    @property
+    def largest_upload(self) -> int:
+        """How many bytes one presigned request may bring."""
+
     def stat(self, sha256: str) -> Stored | None:
         """What is there, or None."""
 

@@ -26,7 +26,7 @@ from hub.storage.disposition import attachment
 S3Client: TypeAlias = Any  # boto3's clients are made at run time
 CHUNK = 1024 * 1024
 GB = 1024**3
-ONE_COPY = TransferConfig(multipart_threshold=5 * GB, multipart_chunksize=GB)  # S3 copies up to 5 GB in one call
+ONE_CALL = TransferConfig(multipart_threshold=5 * GB, multipart_chunksize=GB)  # S3 takes and copies 5 GB at once
 _ABSENT = {"404", "NoSuchKey", "NotFound"}
 
 
@@ -51,6 +51,8 @@ def make_client(*, region: str, endpoint_url: str) -> S3Client:
 
 class S3Backend:
     """Implements `interface.Backend` on one bucket; keys are `blobs/ab/<sha256>`, inboxes `uploads/<holder>/`."""
+
+    largest_upload = 5 * GB
 
     def __init__(self, *, bucket: str, region: str, endpoint_url: str, public_endpoint_url: str) -> None:
         self.bucket = bucket
@@ -101,7 +103,7 @@ class S3Backend:
             if actual != sha256:
                 raise Invalid("the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": actual})
             source = {"Bucket": self.bucket, "Key": key}
-            self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_COPY)
+            self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_CALL)
         return int(head["ContentLength"])
 
     def drop_upload(self, sha256: str, holder: UUID) -> None:
@@ -141,15 +143,17 @@ class S3Backend:
             size = spool.tell()
             spool.seek(0)
             with _answering():
-                self.client.put_object(
-                    Bucket=self.bucket,
-                    Key=self.key(sha256),
-                    Body=spool,
-                    ContentLength=size,
-                    ContentType="application/octet-stream",
-                    ChecksumSHA256=checksum(sha256),
-                )
+                self._put(sha256, spool, size)
         return size
+
+    def _put(self, sha256: str, spool: BinaryIO, size: int) -> None:
+        place = {"Bucket": self.bucket, "Key": self.key(sha256)}
+        kind = {"ContentType": "application/octet-stream"}
+        if size > ONE_CALL.multipart_threshold:
+            self.client.upload_fileobj(spool, **place, ExtraArgs=kind, Config=ONE_CALL)
+        else:
+            bound = {"ContentLength": size, "ChecksumSHA256": checksum(sha256)}
+            self.client.put_object(**place, **kind, **bound, Body=spool)
 
     def open(self, sha256: str) -> BinaryIO:
         """See interface."""

@@ -10,8 +10,10 @@ import uuid
 
 import httpx
 import pytest
+from boto3.s3.transfer import TransferConfig
 
-from hub.core.errors import Invalid, NotFound, Unavailable
+from hub.core.errors import Invalid, NotFound, TooLarge, Unavailable
+from hub.storage.backends import s3
 from hub.storage.backends.interface import Backend
 from hub.storage.backends.s3 import S3Backend
 from hub.storage.services import confirm_blob, prepare_uploads, presign_get
@@ -36,6 +38,23 @@ def test_written_bytes_are_read_back(store: Backend) -> None:
     assert store.write(sha256, io.BytesIO(data)) == len(data)
     with store.open(sha256) as stream:
         assert stream.read() == data
+
+
+def test_more_than_one_request_may_bring_is_written_in_parts(
+    s3_store: S3Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = TransferConfig(multipart_threshold=6 * 1024**2, multipart_chunksize=5 * 1024**2)
+    monkeypatch.setattr(s3, "ONE_CALL", small)
+    sha256, data = fresh(11 * 1024**2)
+    assert s3_store.write(sha256, io.BytesIO(data)) == len(data)
+    with s3_store.open(sha256) as stream:
+        assert stream.read() == data
+
+
+def test_an_upload_that_one_request_cannot_bring_is_refused(store: Backend) -> None:
+    with pytest.raises(TooLarge, match=f"may have {store.largest_upload} bytes here") as caught:
+        prepare_uploads([("0" * 64, store.largest_upload + 1)], holder=HOLDER)
+    assert "max_shard_size" in caught.value.hint
 
 
 def test_bytes_with_another_hash_are_not_kept(store: Backend) -> None:

@@ -1,7 +1,7 @@
 """The learner's whole state on disk, so that it is a function of (checkpoint, journal), for any number of processes.
 
 checkpoints/step-000010/: masters.safetensors (trained weights, fp32), moments.safetensors (AdamW),
-rng.safetensors, state.json.
+rng.safetensors, state.json. Of large models the first two are several files, moments-00001-of-00004.safetensors.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import save_torch_state_dict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from workers.training.learner.config import CheckpointConfig
 from workers.training.learner.errors import BadCheckpoint
-from workers.training.learner.folders import is_whole, write_folder
+from workers.training.learner.folders import SHARD_BYTES, is_whole, write_folder
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import whole
 from workers.training.learner.step import Learner
@@ -44,8 +45,10 @@ def save_checkpoint(learner: Learner, run: RunDir) -> None:
     state = {"step": learner.step, "not_finite": learner.not_finite, "updates": steps}
 
     def fill(folder: Path) -> None:
-        save_file(masters, folder / "masters.safetensors")
-        save_file(moments, folder / "moments.safetensors")
+        for name, tensors in (("masters", masters), ("moments", moments)):
+            save_torch_state_dict(
+                tensors, folder, filename_pattern=name + "{suffix}.safetensors", max_shard_size=SHARD_BYTES
+            )
         save_file({"rng": torch.get_rng_state()}, folder / "rng.safetensors")
         (folder / "state.json").write_text(json.dumps(state))
 
@@ -77,7 +80,7 @@ def restore_checkpoint(learner: Learner, run: RunDir, *, replayable_from: int) -
 
 
 def _load(learner: Learner, folder: Path) -> None:
-    masters, moments = load_file(folder / "masters.safetensors"), load_file(folder / "moments.safetensors")
+    masters, moments = read_tensors(folder, "masters"), read_tensors(folder, "moments")
     state = json.loads((folder / "state.json").read_text())
     if masters.keys() != learner.masters.named.keys():
         raise BadCheckpoint(f"{folder.name} was made for other weights", hint="the run's mode or model was changed")
@@ -91,6 +94,11 @@ def _load(learner: Learner, folder: Path) -> None:
     learner.masters.spread()
     learner.step, learner.not_finite = state["step"], state["not_finite"]
     torch.set_rng_state(load_file(folder / "rng.safetensors")["rng"])
+
+
+def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
+    """The `masters` or `moments` of a checkpoint, from however many files."""
+    return {key: tensor for path in folder.glob(f"{name}*.safetensors") for key, tensor in load_file(path).items()}
 
 
 def _set(target: Any, value: Tensor) -> None:

@@ -14,6 +14,7 @@ from workers.training.learner.reports import PublishedFile, WeightsManifest, rea
 
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
+SHARD_BYTES = 4 * 10**9  # of a safetensors file: object storage takes 5 GiB at once
 
 
 def describe(path: Path) -> PublishedFile:

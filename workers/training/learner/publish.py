@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from workers.training.learner.adapter_files import save_adapter
-from workers.training.learner.folders import MANIFEST, write_folder
+from workers.training.learner.folders import MANIFEST, SHARD_BYTES, write_folder
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import whole
 from workers.training.learner.step import Learner
@@ -44,7 +44,7 @@ def publish(learner: Learner, run: RunDir) -> None:
     if learner.world.rank == 0:
 
         def fill(folder: Path) -> None:
-            policy.model.save_pretrained(folder, state_dict=weights)
+            policy.model.save_pretrained(folder, state_dict=weights, max_shard_size=SHARD_BYTES)
             _copy_tokenizer(run.base, folder)
 
         write_folder(run.version(version), version, "full", fill)

@@ -135,6 +135,7 @@ def overlaid(base: Path, weights: Path, directory: Path) -> Path:
     for path in base.iterdir():
         if path.is_file() and not path.name.endswith((".safetensors", ".index.json")):
             (directory / path.name).symlink_to(path)
-    for path in weights.glob("*.safetensors"):
-        (directory / path.name).symlink_to(path.absolute())
+    for pattern in ("*.safetensors", "*.safetensors.index.json"):
+        for path in weights.glob(pattern):
+            (directory / path.name).symlink_to(path.absolute())
     return directory

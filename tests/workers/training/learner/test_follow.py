@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.training.learner.making import make_run
+from workers.training.learner import checkpoint, publish
 from workers.training.learner import step as module
 from workers.training.learner.budget import Budgets
 from workers.training.learner.checkpoint import checkpoint_steps
@@ -22,6 +23,7 @@ from workers.training.learner.reports import LearnerState, LearnerStep, read_fil
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
+from workers.training.supervise.model_files import overlaid
 
 pytestmark = pytest.mark.torch
 STEPS = 5
@@ -70,6 +72,31 @@ def test_interrupted_at_a_step_and_resumed_it_ends_bitwise_the_same(tmp_path: Pa
     assert all(
         (run.version(STEPS) / name).read_bytes() == (straight.version(STEPS) / name).read_bytes() for name in names
     )
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_large_model_is_kept_in_several_files_and_goes_on_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tied: bool
+) -> None:
+    settings = config(mode="full")
+    straight = follow(make_run(tmp_path / "a", settings, steps=STEPS, tied=tied), settings)
+    for part in (checkpoint, publish):
+        monkeypatch.setattr(part, "SHARD_BYTES", 20_000)
+    folder = make_run(tmp_path / "b", settings, steps=STEPS, tied=tied)
+    for until in (3, STEPS):
+        run = follow(folder, config(mode="full", max_steps=until))
+    for name in ("masters", "moments"):
+        assert len(list(run.checkpoint(STEPS).glob(f"{name}-*.safetensors"))) > 1
+        whole = load_file(straight.checkpoint(STEPS) / f"{name}.safetensors")
+        parts = checkpoint.read_tensors(run.checkpoint(STEPS), name)
+        assert whole.keys() == parts.keys()
+        assert all(torch.equal(whole[key], parts[key]) for key in whole)
+    assert (run.version(STEPS) / "model.safetensors.index.json").exists()
+    warm = overlaid(run.base, run.version(STEPS), tmp_path / "warm")
+    again = load_policy(warm, settings, torch.device("cpu"), dtype=torch.float32)
+    trained = load_policy(straight.version(STEPS), settings, torch.device("cpu"), dtype=torch.float32)
+    theirs = trained.model.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in again.model.state_dict().items())
 
 
 def test_each_step_is_reported_once_though_it_is_replayed(straight: RunDir) -> None:
