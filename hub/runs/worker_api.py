@@ -78,12 +78,14 @@ def worker_claimable(request: Request, worker_id: UUID) -> HttpResponse:
     worker = get_worker(require_worker(request).pk, worker_id)
     now = timezone.now()
     note_worker(worker=worker, now=now)
-    queues = request.query_params.getlist("queue") or worker.queues
-    runs = offered_runs(
-        claimable_runs(worker, queues, now=now), free=_sizes(request, "free"), busy=_sizes(request, "busy")
-    )
-    needs = {str(run.pk): need_of(run) for run in runs if run.gpus}
-    return answer(ClaimableReply(run_ids=tuple(str(run.pk) for run in runs), gpus=needs))
+    asked = request.query_params.getlist("queue")
+    queues = [queue for queue in worker.queues if not asked or queue in asked]
+    free, busy = _sizes(request, "free"), _sizes(request, "busy")
+    waiting = claimable_runs(worker, queues, now=now)
+    offered = {queue: offered_runs(waiting.filter(queue=queue), free=free, busy=busy) for queue in queues}
+    needs = {str(run.pk): need_of(run) for runs in offered.values() for run in runs if run.gpus}
+    run_ids = {queue: tuple(str(run.pk) for run in runs) for queue, runs in offered.items()}
+    return answer(ClaimableReply(run_ids=run_ids, gpus=needs))
 
 
 def _sizes(request: Request, name: str) -> list[int]:

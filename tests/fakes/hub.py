@@ -146,7 +146,8 @@ class FakeHub:
         queued = [run for run in self.runs.values() if run.state == "queued" and run.queue in queues]
         waiting = [run for run in queued if run.gpus.fits(free)]
         needs = {run.id: run.gpus for run in waiting if run.gpus.count}
-        reply = ClaimableReply(run_ids=tuple(run.id for run in waiting), gpus=needs)
+        run_ids = {queue: tuple(run.id for run in waiting if run.queue == queue) for queue in queues}
+        reply = ClaimableReply(run_ids=run_ids, gpus=needs)
         return web.json_response(reply.model_dump(mode="json"))
 
     async def _claim(self, request: web.Request) -> web.Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
 
 from envhub import errors
 
@@ -32,15 +33,17 @@ class ServeRuns:
         """When the oldest one began, seconds since the epoch."""
         return min(self._since.values(), default=None)
 
-    async def poll(self, worker_id: str) -> bool:
-        """Claim what waits; False when there is no room and nobody was asked. Raises envhub.errors."""
-        if len(self._running) >= self._settings.serve_runs:
-            return False
-        for run_id in (await self._hub.claimable(worker_id, (QUEUE,))).run_ids:
-            if run_id not in self._running and len(self._running) < self._settings.serve_runs:
+    @property
+    def has_room(self) -> bool:
+        """Whether one more could run."""
+        return len(self._running) < self._settings.serve_runs
+
+    def take(self, run_ids: Iterable[str], worker_id: str) -> None:
+        """Claim and run those that are new, as far as there is room."""
+        for run_id in run_ids:
+            if run_id not in self._running and self.has_room:
                 self._since[run_id] = time.time()
                 self._running[run_id] = asyncio.create_task(self._serve(run_id, worker_id))
-        return True
 
     async def stop(self) -> None:
         """Give all of them back to the queue."""

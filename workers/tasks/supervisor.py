@@ -106,23 +106,24 @@ class Supervisor:
     async def _poll(self, worker_id: str) -> None:
         """Give waiting runs to idle slots. Asks also when none is idle: that is how the hub knows that we live."""
         taken = {slot.run_id for slot in self._slots}
-        asked = await self._serve_runs.poll(worker_id)
+        wanted = [queue for queue in self._queues if self._idle_slot(queue) is not None]
+        if self._serve_runs.has_room:
+            wanted.append(SERVE_QUEUE)
+        free, busy = self._gpus.free, self._gpus.busy
+        reply = await self._hub.claimable(
+            worker_id,
+            tuple(wanted) or self._queues,
+            free=[gpu.free_mb for gpu in free],
+            busy=[gpu.memory_mb for gpu in busy],
+        )
+        self._serve_runs.take(reply.run_ids.get(SERVE_QUEUE, ()), worker_id)
         for queue in self._queues:
-            if self._idle_slot(queue) is None:
-                continue
-            asked = True
-            free, busy = self._gpus.free, self._gpus.busy
-            reply = await self._hub.claimable(
-                worker_id, (queue,), free=[gpu.free_mb for gpu in free], busy=[gpu.memory_mb for gpu in busy]
-            )
-            for run_id in (run for run in reply.run_ids if run not in taken):
+            for run_id in (run for run in reply.run_ids.get(queue, ()) if run not in taken):
                 slot = self._idle_slot(queue)  # looked for anew: one may have died while the hub answered
                 gpus = None if slot is None else self._gpus.take(reply.gpus.get(run_id, GpuNeed()))
                 if slot is None or gpus is None:
                     break  # an older run is never passed over: the hub will offer it again
                 await slot.give(Order(run_id=run_id, worker_id=worker_id, gpus=gpus))
-        if not asked:
-            await self._hub.claimable(worker_id, self._queues)
 
     def _idle_slot(self, queue: str) -> Slot | None:
         return next((slot for slot in self._slots if slot.queue == queue and slot.idle), None)

@@ -154,9 +154,9 @@ class JoinReply(Response):
 
 
 class ClaimableReply(Response):
-    """Runs that wait on the worker's queues and fit its free GPUs, oldest first."""
+    """Runs that wait and fit the worker's free GPUs, oldest first."""
 
-    run_ids: tuple[str, ...]
+    run_ids: dict[str, tuple[str, ...]]  # by queue
     gpus: dict[str, GpuNeed] = Field(default_factory=dict)  # of those runs that need any
 
 

@@ -91,10 +91,10 @@ def test_a_worker_asks_with_its_gpus_and_is_told_the_need(client: Client) -> Non
     run = gpu_run(1, 20_000)
     headers = {"Authorization": f"Bearer {secret}"}
     asking = f"/api/v1/workers/{worker.pk}/claimable?queue=gpu"
-    assert client.get(asking, headers=headers).json()["run_ids"] == []
-    assert client.get(f"{asking}&free=12000&busy=24000", headers=headers).json()["run_ids"] == []
+    assert client.get(asking, headers=headers).json()["run_ids"] == {"gpu": []}
+    assert client.get(f"{asking}&free=12000&busy=24000", headers=headers).json()["run_ids"] == {"gpu": []}
     reply = client.get(f"{asking}&free=12000&free=24000", headers=headers).json()
-    assert reply == {"run_ids": [str(run.pk)], "gpus": {str(run.pk): {"count": 1, "memory_mb": 20_000}}}
+    assert reply == {"run_ids": {"gpu": [str(run.pk)]}, "gpus": {str(run.pk): {"count": 1, "memory_mb": 20_000}}}
     assert client.get(f"{asking}&free=-1", headers=headers).status_code == 422
 
 

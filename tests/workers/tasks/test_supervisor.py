@@ -26,7 +26,7 @@ class DeadlyHub(HubClient):
     ) -> ClaimableReply:
         """Two runs."""
         self.victim._process = None  # as Slot.keep_alive leaves it
-        return ClaimableReply(run_ids=("r1", "r2"))
+        return ClaimableReply(run_ids={"eval": ("r1", "r2")})
 
 
 @pytest.fixture
