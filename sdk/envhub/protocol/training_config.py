@@ -19,6 +19,7 @@ from envhub.protocol.training_environment import (
     SecretName,
     TrainingEnvironment,
     TrainingSampling,
+    layered,
 )
 from envhub.protocol.training_trainer import ExportersTable, TrainerTable, WandbTable
 
@@ -208,7 +209,7 @@ class TrainingConfig(Request):
     def sampling_of(self, table: TrainingEnvironment) -> TrainingSampling:
         """[sampling] with the environment's own values over it."""
         own = table.sampling.model_dump(exclude_defaults=True) if table.sampling else {}
-        return TrainingSampling.model_validate({**self.sampling.model_dump(exclude_defaults=True), **own})
+        return TrainingSampling.model_validate(layered(self.sampling.model_dump(exclude_defaults=True), own))
 
     def eval_sampling_of(self, table: EvalEnvironment) -> Sampling:
         """[sampling] at its last temperature, under [eval.sampling], under the environment's own values."""
@@ -216,7 +217,7 @@ class TrainingConfig(Request):
         base["temperature"] = self.sampling.temperature_at(self.max_steps, self.max_steps)
         layers = [self.eval.sampling if self.eval else None, table.sampling]
         given = [layer.model_dump(exclude_defaults=True) for layer in layers if layer is not None]
-        return Sampling.model_validate({key: value for layer in [base, *given] for key, value in layer.items()})
+        return Sampling.model_validate(layered(base, *given))
 
     def secrets_of(self, table: EnvironmentTable) -> tuple[str, ...]:
         """Names of the secrets that enter this environment's box."""

@@ -17,6 +17,8 @@ REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A
 # These cut the distribution: the recorded probabilities would no longer be the policy's own.
 TRUNCATING = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
 ROLLOUT_SECONDS, RETRIES = 600.0, 2
+# of each pair a table may have one
+EXCLUDING = (("temperature", "temp_scheduler"), ("enable_thinking", "reasoning_effort"))
 
 
 class TemperatureSchedule(Request):
@@ -69,6 +71,15 @@ class TrainingSampling(Sampling):
         done = min(1.0, (step - 1) / max(1, (plan.total_steps or max_steps) - 1))
         part = done if plan.type == "linear" else (1 - cos(pi * done)) / 2
         return plan.start_temperature + (plan.end_temperature - plan.start_temperature) * part
+
+
+def layered(*layers: JsonObject) -> JsonObject:
+    """Sampling tables over one another, key by key; a value also replaces what it excludes."""
+    merged: JsonObject = {}
+    for layer in layers:
+        gone = {one for pair in EXCLUDING if not layer.keys().isdisjoint(pair) for one in pair}
+        merged = {**{key: value for key, value in merged.items() if key not in gone}, **layer}
+    return merged
 
 
 class EnvironmentTable(Request):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from envhub.protocol.base import JsonObject
 from envhub.protocol.training import TrainingRequest
 from envhub.protocol.training_toml import (
     TrainingConfigError,
@@ -192,6 +193,30 @@ def test_an_environments_sampling_goes_over_the_runs() -> None:
     )
     config = read_training_toml(text).config
     assert config.sampling_of(config.env[0]).model_dump(exclude_unset=True) == {"max_tokens": 3, "temperature": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("of_the_run", "own"),
+    [
+        ({"temp_scheduler": {"start_temperature": 1.0, "end_temperature": 0.5}}, {"temperature": 0.7}),
+        ({"temperature": 0.7}, {"temp_scheduler": {"start_temperature": 1.0, "end_temperature": 0.5}}),
+        ({"enable_thinking": False}, {"reasoning_effort": "low"}),
+        ({"reasoning_effort": "low"}, {"enable_thinking": False}),
+    ],
+)
+def test_an_environments_own_value_replaces_one_that_excludes_it(of_the_run: JsonObject, own: JsonObject) -> None:
+    table = {"model": "m", "env": [{"id": "a/b", "sampling": own}], "sampling": of_the_run}
+    config = read_training_table(table).config
+    assert config.sampling_of(config.env[0]).model_dump(exclude_unset=True, mode="json").items() >= own.items()
+
+
+def test_an_evaluations_own_value_replaces_one_that_excludes_it() -> None:
+    own = {"id": "a/b", "sampling": {"reasoning_effort": "low"}}
+    table = {"model": "m", "env": [{"id": "a/b"}], "sampling": {"enable_thinking": False}, "eval": {"env": [own]}}
+    config = read_training_table(table).config
+    assert config.eval is not None
+    asked = config.eval_sampling_of(config.eval.env[0])
+    assert (asked.reasoning_effort, asked.enable_thinking) == ("low", None)
 
 
 def test_the_trainers_own_secrets_enter_no_box() -> None:
