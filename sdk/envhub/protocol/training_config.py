@@ -110,7 +110,7 @@ class TrainingConfig(Request):
     name: str = Field(default="", max_length=100)
     model: str = Field(min_length=1, max_length=255)  # a Hugging Face id, owner/name of a model or adapter
     loss: str = "rl"
-    max_steps: int = Field(default=100, ge=1)
+    max_steps: int = Field(default=100, ge=1, lt=2**31)
     batch_size: int = Field(default=128, ge=1, le=65536)  # rollouts of a step
     rollouts_per_example: int = Field(default=8, ge=1, le=1024)  # the size of a group
     max_inflight_rollouts: int | None = Field(default=None, ge=1)
@@ -155,8 +155,13 @@ class TrainingConfig(Request):
     def _groups_fit(self) -> Self:
         if self.batch_size < self.largest_group:
             raise ValueError(f"batch_size must hold a whole group ({self.largest_group} rollouts)")
-        if self.largest_group == 1 and self.trainer.loss != "reinforce":
-            raise ValueError("rollouts_per_example = 1 leaves nothing to compare a rollout with; use 2 or more")
+        alone = [table.label for table in self.env if self.group_size(table) == 1]
+        if alone and (self.largest_group > 1 or self.trainer.loss != "reinforce"):
+            raise ValueError(
+                f"rollouts_per_example = 1 leaves nothing to compare a rollout of {alone[0]} with; use 2 or more"
+            )
+        if alone and self.trainer.normalise_std:
+            raise ValueError("normalise_std needs groups: with rollouts_per_example = 1 there is no deviation")
         if self.wandb is not None and self.exporters.wandb is not None:
             raise ValueError("[wandb] and [exporters.wandb] mean the same; give one")
         return self
@@ -166,6 +171,12 @@ class TrainingConfig(Request):
         for tables, where in ((self.env, "env"), (self.eval.env if self.eval else (), "eval.env")):
             if twice := _first_duplicate(table.label for table in tables):
                 raise ValueError(f"two [[{where}]] tables are called {twice!r} in charts; give one another name = ...")
+        return self
+
+    @model_validator(mode="after")
+    def _validation_has_its_own_name(self) -> Self:
+        if self.val is not None and self.eval is not None and any(table.label == "val" for table in self.eval.env):
+            raise ValueError('an [[eval.env]] table is called "val" in charts, as [val] is; give it another name = ...')
         return self
 
     @property

@@ -6,9 +6,9 @@ import re
 from math import cos, pi
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from envhub.protocol.base import JsonObject, Request
+from envhub.protocol.base import Json, JsonObject, Request
 from envhub.protocol.secrets import SECRET_NAME
 
 SecretName = Annotated[str, StringConstraints(pattern=SECRET_NAME)]
@@ -107,6 +107,22 @@ class EnvironmentTable(Request):
     judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
     allow_hosts: tuple[str, ...] = ()
 
+    @field_validator("timeout")
+    @classmethod
+    def _some_seconds(cls, value: float | JsonObject | None) -> float | JsonObject | None:
+        seconds = _rollouts(value)
+        if seconds is not None and (not isinstance(seconds, int | float) or seconds <= 0):
+            raise ValueError("of a rollout must be more than 0 seconds")
+        return value
+
+    @field_validator("retries")
+    @classmethod
+    def _some_or_none(cls, value: int | JsonObject | None) -> int | JsonObject | None:
+        number = _rollouts(value)
+        if number is not None and (not isinstance(number, int) or number < 0):
+            raise ValueError("of a rollout must be 0 or more")
+        return value
+
     @model_validator(mode="after")
     def _selects_an_environment(self) -> Self:
         selected = self.id or (self.taskset or {}).get("id")
@@ -132,17 +148,19 @@ class EnvironmentTable(Request):
     @property
     def timeout_s(self) -> float:
         """Seconds for one rollout."""
-        return float(_scalar(self.timeout, ROLLOUT_SECONDS))
+        seconds = _rollouts(self.timeout)
+        return float(ROLLOUT_SECONDS if seconds is None else seconds)
 
     @property
     def retry_limit(self) -> int:
         """How often a rollout is tried again after an infrastructure failure."""
-        return self.max_retries if self.max_retries is not None else int(_scalar(self.retries, RETRIES))
+        number = _rollouts(self.retries)
+        return self.max_retries if self.max_retries is not None else RETRIES if number is None else int(number)
 
 
-def _scalar(value: float | JsonObject | None, default: float) -> float:
-    found = value.get("rollout", default) if isinstance(value, dict) else value
-    return default if not isinstance(found, int | float) else found
+def _rollouts(value: float | JsonObject | None) -> Json:
+    """What a limit says of a rollout: alone, or as `rollout` of verifiers' table; None where it says nothing."""
+    return value.get("rollout") if isinstance(value, dict) else value
 
 
 class TrainingEnvironment(EnvironmentTable):

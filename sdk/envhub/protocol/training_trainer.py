@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import Request
 
@@ -52,6 +52,9 @@ LOSS_PARAMETERS: dict[Loss, dict[str, float]] = {
     Loss.REINFORCE: {},
 }
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+# the loss is fused with the head, whose matrix often is the embedding's, too
+WITHOUT_ADAPTER = frozenset({"lm_head", "embed_tokens", "embed_out", "wte"})
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainerTable(Request):
@@ -60,7 +63,7 @@ class TrainerTable(Request):
     mode: TrainingMode = TrainingMode.LORA
     rank: int = Field(default=16, ge=1, le=512)  # of the adapter
     alpha: float | None = Field(default=None, gt=0)  # default: lora_alpha, else the rank
-    target_modules: tuple[str, ...] = LORA_TARGETS
+    target_modules: tuple[str, ...] = Field(default=LORA_TARGETS, min_length=1)
     loss: Loss = Loss.DPPO_KL
     loss_params: dict[str, float] = Field(default_factory=dict)
     normalise_std: bool = False  # divide the advantages of a group by its standard deviation
@@ -76,13 +79,29 @@ class TrainerTable(Request):
     grad_clip: float = Field(default=1.0, gt=0)  # norm of the gradient
     warmup_steps: int = Field(default=0, ge=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate, after the warm-up
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     activation_checkpointing: bool | None = None
     # neither, or 1: learner and engine take turns on one GPU; both, or more: each has its own
     train_gpus: int | None = Field(default=None, ge=1, le=64)
     engine_gpus: int | None = Field(default=None, ge=1, le=64)
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     deterministic: bool = False  # the whole run bitwise repeatable: torch engine, staleness 0
+
+    @field_validator("target_modules")
+    @classmethod
+    def _layers_between_embedding_and_head(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if refused := WITHOUT_ADAPTER.intersection(value):
+            listed = ", ".join(sorted(refused))
+            raise ValueError(f'{listed} cannot have an adapter; leave it out, or train every weight with mode = "full"')
+        return value
+
+    @field_validator("loss_params")
+    @classmethod
+    def _not_negative(cls, value: dict[str, float]) -> dict[str, float]:
+        for name, number in value.items():
+            if number < 0:
+                raise ValueError(f"{name} must not be negative")
+        return value
 
     @model_validator(mode="after")
     def _parameters_of_the_loss(self) -> Self:

@@ -93,6 +93,7 @@ def test_what_makes_no_sense_here_is_refused_with_the_reason(addition: str, path
         ("rollouts_per_example = 1", "", "nothing to compare"),
         ("max_steps = 'ten'", "max_steps", "integer"),
         ("learning_rate = inf", "learning_rate", "finite"),
+        ("max_steps = 3_000_000_000", "max_steps", "less than"),
     ],
 )
 def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> None:
@@ -117,12 +118,30 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
         ("[buffer]\neasy_threshold = 0.2\nhard_threshold = 0.8", "buffer", "below"),
         ('[trainer]\nloss = "dapo"\nloss_params = { kl_tau = 1 }', "trainer", "no parameter of dapo"),
         ('[trainer]\ndeterministic = true\nengine = "vllm"', "trainer", "torch"),
+        ("[trainer]\nloss_params = { mask_low = -1.0 }", "trainer.loss_params", "mask_low must not be negative"),
+        ("[trainer]\ntarget_modules = []", "trainer.target_modules", "at least 1"),
+        ('[trainer]\ntarget_modules = ["q_proj", "lm_head"]', "trainer.target_modules", "lm_head cannot"),
+        ('[trainer]\ntarget_modules = ["embed_tokens"]', "trainer.target_modules", "embed_tokens cannot"),
+        ("[trainer]\nbetas = [0.9, 1.0]", "trainer.betas[1]", "less than 1"),
+        ("[trainer]\nseed = 99_999_999_999_999_999_999", "trainer.seed", "less than"),
+        ('[[env]]\nid = "a/c"\nretries = -1', "env[1].retries", "0 or more"),
+        ('[[env]]\nid = "a/c"\nretries = { rollout = -1 }', "env[1].retries", "0 or more"),
+        ('[[env]]\nid = "a/c"\ntimeout = 0', "env[1].timeout", "more than 0"),
+        ('[[env]]\nid = "a/c"\ntimeout = { rollout = "5m" }', "env[1].timeout", "seconds"),
+        ('[[env]]\nid = "a/c"\ngroup_size = 1', "", "nothing to compare"),
+        ('[val]\n[[eval.env]]\nid = "a/c"\nname = "val"', "", "[val]"),
         ("[exporters.wandb]\n[wandb]", "", "mean the same"),
         ("[exporters]\ntensorbord = true", "exporters.tensorbord", "'tensorboard'"),
     ],
 )
 def test_a_wrong_key_in_a_table_is_named(table: str, path: str, reason: str) -> None:
     assert reason in problems(MINIMAL + table)[path]
+
+
+def test_plain_reinforce_compares_nothing_and_has_no_spread() -> None:
+    file = f"rollouts_per_example = 1\n{MINIMAL}[trainer]\nloss = 'reinforce'\n"
+    assert read_training_toml(file).config.largest_group == 1
+    assert "normalise_std" in problems(file + "normalise_std = true")[""]
 
 
 def test_an_error_says_its_line() -> None:
