@@ -36,5 +36,6 @@ def layers(base: Path, targets: Sequence[str]) -> Iterator[tuple[str, tuple[int,
             for name in opened.keys():  # noqa: SIM118  not a dict
                 module = name.removesuffix(".weight")
                 if module != name and module.rpartition(".")[2] in targets:
-                    rows, columns = opened.get_slice(name).get_shape()
-                    yield module, (rows, columns)
+                    shape = opened.get_slice(name).get_shape()
+                    if len(shape) == 2:
+                        yield module, (shape[0], shape[1])

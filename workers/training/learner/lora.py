@@ -37,13 +37,16 @@ class LoraLinear(nn.Module):
 def add_adapters(model: Any, config: LoraConfig, *, seed: int) -> dict[str, LoraLinear]:
     """Freeze `model` and put adapters into it; they are zero at first. Returns them by module path, in model order.
 
-    Raises BadModel when no layer has one of the names.
+    Raises BadModel when no layer has one of the names, or the head has: the loss reads its matrix itself.
     """
     model.requires_grad_(False)
+    head = model.get_output_embeddings()
     generator = torch.Generator().manual_seed(seed)
     adapters: dict[str, LoraLinear] = {}
     for path, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and path.rpartition(".")[2] in config.target_modules:
+            if module is head:
+                raise BadModel(f"{path} is the head, which takes no adapter", hint="leave it out of target_modules")
             adapters[path] = LoraLinear(module, config, generator)
             model.set_submodule(path, adapters[path])
     if not adapters:

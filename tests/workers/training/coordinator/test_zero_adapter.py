@@ -31,3 +31,9 @@ def test_a_model_without_such_layers_is_refused(tmp_path: Path) -> None:
     policies.make_policy(tmp_path / "base", 0)
     with pytest.raises(ValueError, match="wi_0"):
         write_zero_adapter(tmp_path / "v0", tmp_path / "base", rank=4, alpha=8, targets=["wi_0"])
+
+
+def test_a_layer_that_is_no_matrix_is_none_of_them(tmp_path: Path) -> None:
+    policies.make_policy(tmp_path / "base", 0)
+    with pytest.raises(ValueError, match="no layer named input_layernorm"):
+        write_zero_adapter(tmp_path / "v0", tmp_path / "base", rank=4, alpha=8, targets=["input_layernorm"])

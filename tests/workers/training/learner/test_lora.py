@@ -48,6 +48,11 @@ def test_only_the_named_layers_factors_are_trained() -> None:
     assert names == {f"{layer}.{factor}" for layer in layers for factor in ("down", "up")}
 
 
+def test_the_head_takes_no_adapter_whatever_its_name() -> None:
+    with pytest.raises(BadModel, match="lm_head"):
+        policy(lora=LoraConfig(rank=4, alpha=8, target_modules=("q_proj", "lm_head")))
+
+
 def test_the_seed_decides_the_first_factors() -> None:
     first, same, other = (policy(seed=seed).trained()[0][1] for seed in (1, 1, 2))
     assert torch.equal(first, same)
