@@ -6,6 +6,7 @@ CLI, hub and worker validate with this type. envhub.protocol.training_toml reads
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from math import ceil
 from typing import Literal, Self
 
@@ -183,6 +184,13 @@ class TrainingConfig(Request):
     def largest_group(self) -> int:
         """Rollouts of the largest group."""
         return max(self.group_size(table) for table in self.env)
+
+    @property
+    def groups_per_step(self) -> int:
+        """Groups of one optimiser step: as many whole ones as batch_size holds when every environment has its share."""
+        shares = {table.label: Fraction(table.ratio or 1.0) for table in self.env}
+        a_rollout = sum(shares[table.label] / self.group_size(table) for table in self.env)
+        return max(1, int(self.batch_size * a_rollout / sum(shares.values())))
 
     @property
     def inflight(self) -> int:

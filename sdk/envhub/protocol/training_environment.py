@@ -166,7 +166,7 @@ def _rollouts(value: float | JsonObject | None) -> Json:
 class TrainingEnvironment(EnvironmentTable):
     """`[[env]]`: an environment to train on."""
 
-    ratio: float | None = Field(default=None, gt=0)  # its share of the groups, relative to the others; default equal
+    ratio: float | None = Field(default=None, gt=0)  # its share of the rollouts, relative to the others; default equal
     sampling: TrainingSampling | None = None  # over [sampling], key by key
 
 

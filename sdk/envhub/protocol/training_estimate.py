@@ -44,12 +44,11 @@ def estimate(config: TrainingConfig, shape: ModelShape | None) -> TrainingEstima
     assumed: list[str] = []
     sizes = [_tokens(config, table, assumed) for table in config.env]
     longest, sampled = max(size[0] for size in sizes), max(size[1] for size in sizes)
-    group = max(config.group_size(table) for table in config.env)
     if config.trainer.seq_len is not None:
         longest = min(longest, config.trainer.seq_len)
     per_step = config.batch_size * min(sampled, longest)
     counts = TrainingEstimate(
-        groups_per_step=-(-config.batch_size // group),
+        groups_per_step=config.groups_per_step,
         rollouts_per_step=config.batch_size,
         longest_sample=longest,
         sampled_tokens_per_step=per_step,

@@ -19,18 +19,13 @@ def queue_of(config: TrainingConfig, buffers: Mapping[str, DifficultyBuffer], vo
     before = config.filters_before
     drop_zero_signal = any(one.type == "zero_advantage" and one.enforce for one in before)
     options = AdmissionOptions(
-        groups_per_batch=groups_per_batch(config),
+        groups_per_batch=config.groups_per_step,
         max_off_policy=config.trainer.staleness,
         drop_zero_signal=drop_zero_signal,
         filters=filters_of([one for one in before if one.type != "zero_advantage"], vocabulary),
         in_order=config.trainer.staleness == 0,
     )
     return AdmissionQueue(options, buffers)
-
-
-def groups_per_batch(config: TrainingConfig) -> int:
-    """Groups of one optimiser step."""
-    return max(1, config.batch_size // config.rollouts_per_example)
 
 
 def filters_of(tables: Sequence[BatchFilter], vocabulary: int) -> tuple[Filter, ...]:

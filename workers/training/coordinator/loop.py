@@ -21,7 +21,7 @@ from workers.runs.errors import RunFailed
 from workers.training.admission.difficulty import Pool
 from workers.training.admission.error_rate import ErrorRate
 from workers.training.admission.errors import NothingToLearn
-from workers.training.coordinator.admission import buffers_of, groups_per_batch, vocabulary_of
+from workers.training.coordinator.admission import buffers_of, vocabulary_of
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.cursor import Cursor, Shelf
 from workers.training.coordinator.figures import Resolved
@@ -125,7 +125,7 @@ class Coordinator:
 
     def _may_begin(self) -> bool:
         in_flight = sum(plan.n for plan in self._running.values())
-        full = groups_per_batch(self.config)
+        full = self.config.groups_per_step
         ahead = (len(self._running) + len(self._batches.waiting)) // full
         lands_in = self.step + 1 + ahead
         if lands_in > self.config.max_steps or self.policy.version < 0:

@@ -31,6 +31,21 @@ def test_a_batch_is_cut_when_its_groups_are_there() -> None:
     assert made.waiting == ()
 
 
+def test_an_environments_own_group_size_does_not_change_how_many_rollouts_a_batch_has() -> None:
+    own = {"id": "alice/a", "group_size": 4}
+    made = batches(env=[own], batch_size=4, rollouts_per_example=2)
+    made.offer(group(0, [0.0, 1.0, 0.0, 1.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert len(cut.samples) == 4
+
+
+def test_groups_of_different_sizes_fill_a_batch_by_their_shares_of_the_rollouts() -> None:
+    tables = [{"id": "alice/a", "ratio": 3}, {"id": "alice/b", "ratio": 1, "group_size": 8}]
+    config = {"model": "hub/tiny", "env": tables, "batch_size": 32, "rollouts_per_example": 4}
+    assert TrainingConfig.model_validate(config).groups_per_step == 6 + 1
+
+
 def test_advantages_are_against_the_groups_mean() -> None:
     made = batches(batch_size=2)
     made.offer(group(0, [0.0, 1.0]), 1)
