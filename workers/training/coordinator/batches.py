@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envhub.protocol.runs import FailureKind
@@ -13,8 +13,9 @@ from envhub.protocol.training_metrics import StepMetrics
 from workers.rollouts.joining import failed
 from workers.runs.errors import RunFailed
 from workers.training.admission.difficulty import DifficultyBuffer
+from workers.training.admission.errors import NothingToLearn
 from workers.training.admission.filters import filter_rollouts
-from workers.training.admission.queue import Verdict
+from workers.training.admission.queue import Mean, Verdict
 from workers.training.coordinator.admission import filters_of, queue_of
 from workers.training.coordinator.credit import Credited, CreditRules, normalisation_of
 from workers.training.coordinator.figures import Resolved, step_metrics
@@ -26,6 +27,7 @@ from workers.training.samples.sample import Sample
 
 logger = logging.getLogger(__name__)
 UNTRAINABLE_IN_A_ROW = 3  # groups: one is a rollout's oddity, as many are the environment's
+EMPTIED_IN_A_ROW = 10  # batches of which post_batch_filters left nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,9 @@ class Batches:
     _waiting: dict[int, Credited] = field(default_factory=dict, init=False)  # admitted, in no batch yet
     _left_out: list[Resolved] = field(default_factory=list, init=False)
     _untrainable: int = field(default=0, init=False)  # groups in a row
+    _emptied: int = field(default=0, init=False)  # batches in a row
+    _emptied_rewards: Mean = field(default_factory=Mean, init=False)
+    _trained_rewards: Mean = field(default_factory=Mean, init=False)
 
     def __post_init__(self) -> None:
         self._queue = queue_of(self.config, self.difficulty, self.vocabulary)
@@ -70,7 +75,10 @@ class Batches:
             self._left_out.append(Resolved(credited, verdict.value))
 
     def cut(self, step: int, in_flight: int) -> Cut | None:
-        """The batch of `step`; None while it is not full, or when the last filters have left nothing of it."""
+        """The batch of `step`; None while it is not full, or when the last filters have left nothing of it.
+
+        Raises NothingToLearn when they do so again and again.
+        """
         for stale in self._queue.sweep(step):
             self._left_out.append(Resolved(self._waiting.pop(stale.group), Verdict.STALE.value))
         taken = self._queue.take(step)
@@ -83,11 +91,27 @@ class Batches:
         samples, denominator = normalise(kept, kind, constant=constant)
         if not denominator:
             self._left_out += [replace(one, dropped=Verdict.FILTERED.value) for one in chosen]
+            self._note_emptied(chosen)
             return None
+        self._emptied, self._emptied_rewards = 0, Mean()
+        for one in chosen:
+            self._trained_rewards.add(one.credited.candidate.mean_reward)
         resolved = sorted([*self._left_out, *chosen], key=lambda one: one.credited.finished.plan.number)
         self._left_out = []
         metrics = step_metrics(step, resolved, filtered, samples, inflight=in_flight)
         return Cut(samples, denominator, tuple(resolved), metrics)
+
+    def _note_emptied(self, chosen: Sequence[Resolved]) -> None:
+        self._emptied += 1
+        for one in chosen:
+            self._emptied_rewards.add(one.credited.candidate.mean_reward)
+        if self._emptied >= EMPTIED_IN_A_ROW:
+            reward, trained = self._emptied_rewards.value, self._trained_rewards.value
+            raise NothingToLearn(
+                f"post_batch_filters left nothing of {self._emptied} batches in a row; "
+                "make the task easier or harder for this model, or loosen the filters",
+                mastered=reward is not None and trained is not None and reward > trained,
+            )
 
     def _credit(self, finished: FinishedGroup) -> Credited:
         """One that cannot be credited counts as failed. Raises RunFailed when that repeats."""

@@ -10,6 +10,7 @@ from envhub.protocol.training_config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import group
 from workers.runs.errors import RunFailed
+from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.plan import FinishedGroup
 
@@ -72,6 +73,25 @@ def test_without_the_filter_they_train() -> None:
     cut = made.cut(1, 0)
     assert cut is not None
     assert not np.any([sample.advantages.any() for sample in cut.samples])
+
+
+AFTERWARDS = {"pre_batch_filters": [], "post_batch_filters": [{"type": "zero_advantage", "enforce": True}]}
+
+
+@pytest.mark.parametrize(("learnt", "left", "mastered"), [([0.0, 1.0], 1.0, True), ([0.0, 1.0], 0.0, False)])
+def test_batches_that_the_last_filters_empty_one_after_the_other_end_the_run(
+    learnt: list[float], left: float, mastered: bool
+) -> None:
+    made = batches(batch_size=2, **AFTERWARDS)
+    made.offer(group(0, learnt), 1)
+    assert made.cut(1, 0) is not None
+    for number in range(1, 10):
+        made.offer(group(number, [left, left]), 2)
+        assert made.cut(2, 0) is None
+    made.offer(group(10, [left, left]), 2)
+    with pytest.raises(NothingToLearn, match="post_batch_filters") as caught:
+        made.cut(2, 0)
+    assert caught.value.mastered is mastered
 
 
 def test_what_has_become_too_old_is_left_out() -> None:
