@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ class Evaluations:
 
         async def run(unit: Unit) -> None:
             request = RolloutRequest(
-                name=f"{name}-{asked.source.label}-{unit.example}",
+                name=in_a_path(f"{name}-{asked.source.label}-{unit.example}"),
                 example=unit.example,
                 n=unit.n,
                 split=asked.split,
@@ -123,6 +124,11 @@ class Evaluations:
         units = (Unit(example, 0, asked.rollouts) for example in asked.examples)
         await run_all(units, self.config.inflight, run)
         return [record for example in sorted(records) for record in records[example]]
+
+
+def in_a_path(name: str) -> str:
+    """A rollout reaches its model by a URL that its group's name is in, and labels may be anything."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
 def figures_of(record: RolloutRecord) -> RolloutRecord:

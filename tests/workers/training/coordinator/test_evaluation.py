@@ -51,6 +51,14 @@ async def test_eval_sampling_lies_over_the_runs_key_by_key() -> None:
     }
 
 
+async def test_a_groups_name_can_stand_in_a_path_whatever_the_environment_is_called() -> None:
+    table = {"id": "alice/b", "name": "maths/hard? 50%"}
+    config = TrainingConfig.model_validate({"model": "m", "env": [{"id": "a/a"}], "eval": {"env": [table]}})
+    source = Asked("maths/hard? 50%")
+    await Evaluations(config, {}, {source.label: source}, {}).run(0)  # type: ignore[dict-item]
+    assert [request.name for request in source.requests] == ["maths_hard__50_-0-maths_hard__50_-0"]
+
+
 @dataclass
 class Talkative(Asked):
     """Its rollouts have turns; `kept` is how many of them were still in memory when another was asked for."""
