@@ -36,7 +36,7 @@ def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> b
         known = Step.objects.filter(training=row, step=metrics.step)
         if known.filter(run_id=run.pk, attempt=run.attempt).exists():
             return False
-        known.delete()
+        replaced, _ = known.delete()
         step = Step.objects.create(
             training=row,
             step=metrics.step,
@@ -45,7 +45,7 @@ def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> b
             attempt=run.attempt,
         )
         _store_rollouts(step, report.segments, blobs)
-        _advance(row, step, metrics)
+        _advance(row, step, metrics, replaced=bool(replaced))
         for point in metrics.evaluations:
             _store_point(row, EvaluationReport(point=point))
     return True
@@ -70,9 +70,12 @@ def _store_point(training: TrainingRun, report: EvaluationReport) -> bool:
     return True
 
 
-def _advance(training: TrainingRun, step: Step, metrics: StepMetrics) -> None:
+def _advance(training: TrainingRun, step: Step, metrics: StepMetrics, *, replaced: bool) -> None:
     reward = metrics.reward_mean
-    if reward is not None:
+    if replaced:  # perhaps the best one
+        told = Step.objects.filter(training=training).values_list("metrics__reward_mean", flat=True)
+        training.best_reward = max((one for one in told if one is not None), default=None)
+    elif reward is not None:
         training.best_reward = reward if training.best_reward is None else max(reward, training.best_reward)
     if step.step >= training.step:
         training.step, training.latest = step.step, step.metrics

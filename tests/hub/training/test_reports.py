@@ -77,6 +77,15 @@ def test_a_later_attempt_replaces_the_step_of_an_earlier_one(training: TrainingR
     assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (3, 2)
 
 
+def test_the_best_reward_is_that_of_a_step_which_is_there(training: TrainingRun) -> None:
+    report(training, step_report(1, (1.0, 1.0)))
+    report(training, step_report(2, (0.0, 1.0)))
+    start(training)
+    report(training, step_report(1, (0.0, 0.0)))
+    training.refresh_from_db()
+    assert training.best_reward == 0.5
+
+
 def test_a_stored_rollout_keeps_its_token_view(training: TrainingRun) -> None:
     report(training, step_report(1))
     record = read_record(TrainingRollout.objects.select_related("segment").get(index=1))
