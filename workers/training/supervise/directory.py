@@ -38,21 +38,29 @@ async def prepare_directory(root: Path, payload: TrainPayload, claim: Claim, fet
         await from_checkpoint(run_dir, payload.resume.step, payload.resume.files, fetch)
     run_dir.weights.mkdir(parents=True, exist_ok=True)
     run_dir.stop.unlink(missing_ok=True)  # an earlier life was stopped
-    told = max(payload.reported_steps, reported(run_dir))
-    note(run_dir, Lineage(run_id=claim.run_id, attempt=claim.attempt, reported=told))
+    note(run_dir, Lineage(run_id=claim.run_id, attempt=claim.attempt, reported=told(run_dir, payload)))
     return run_dir
 
 
 def is_behind(run_dir: RunDir, payload: TrainPayload, claim: Claim) -> bool:
     """Whether the run went on elsewhere since this directory was used."""
+    known = lineage(run_dir)
+    if (known.run_id, known.attempt + 1) == (claim.run_id, claim.attempt):
+        return False  # nobody else had it in between; what the hub has more is of an attempt before
     steps = JournalReader(run_dir.journal).steps() if run_dir.journal.exists() else ()
     resume = payload.resume.step if payload.resume is not None else 0
     if max(payload.reported_steps, resume) > max(steps, default=0):
         return True
+    return payload.reported_steps > known.reported + 1  # see `told`
+
+
+def told(run_dir: RunDir, payload: TrainPayload) -> int:
+    """The last step that the hub has from this directory, or from the checkpoint that it was made from."""
     known = lineage(run_dir)
-    if (known.run_id, known.attempt + 1) == (claim.run_id, claim.attempt):
-        return False  # nobody else had it in between
-    return payload.reported_steps > known.reported + 1  # one more may have been stored without our hearing of it
+    if not known.run_id:
+        return payload.resume.step if payload.resume is not None else 0
+    one_more = known.reported + 1  # may have been stored without our hearing of it
+    return one_more if payload.reported_steps == one_more else known.reported
 
 
 class Lineage(BaseModel):

@@ -76,6 +76,21 @@ async def test_a_directory_that_another_worker_has_overtaken_is_made_anew(tmp_pa
     assert not again.journal.exists()
 
 
+async def test_a_worker_that_has_not_yet_caught_up_with_an_earlier_attempt_keeps_its_own_steps(tmp_path: Path) -> None:
+    blobs = Blobs()
+    first = await prepare_directory(tmp_path / "one", payload(), claim(1), blobs.fetch)
+    trained(first, 2)
+    resume = ResumeState(checkpoint_id="c", step=2, files=blobs.refs(checkpoint_files(first, 2)))
+    known = payload(resume=resume, reported_steps=9)  # of the first worker, which is gone
+    second = await prepare_directory(tmp_path / "two", known, claim(2), blobs.fetch)
+    assert reported(second) == 2
+    with JournalWriter(second.journal) as journal:
+        journal.append(StepBatch(3, (), 0.0, {"said": 3}))
+    note_reported(second, 3)
+    again = await prepare_directory(tmp_path / "two", known, claim(3), blobs.fetch)
+    assert (JournalReader(again.journal).steps(), reported(again)) == ((2, 3), 3)
+
+
 async def test_another_worker_finds_all_that_it_needs_in_the_checkpoint(tmp_path: Path) -> None:
     blobs = Blobs()
     first = await prepare_directory(tmp_path / "one", payload(), claim(1), blobs.fetch)
