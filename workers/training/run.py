@@ -34,14 +34,15 @@ from workers.training.coordinator.zero_adapter import write_zero_adapter
 from workers.training.exporters.exports import exporting
 from workers.training.learner.run_dir import RunDir
 from workers.training.placement import CannotPlace, Placement, place
-from workers.training.supervise.directory import prepare_directory, remove_old
+from workers.training.supervise.beginning import version_to_begin_with
+from workers.training.supervise.directory import evaluated, prepare_directory, remove_old
 from workers.training.supervise.engine import EngineKeeper
 from workers.training.supervise.learner import LearnerKeeper
 from workers.training.supervise.learner_config import learner_config
 from workers.training.supervise.model_files import bring_model
 from workers.training.supervise.reporter import Reporter
 from workers.training.supervise.stalls import watch_rollouts
-from workers.training.supervise.stopping import newest_version, save_last
+from workers.training.supervise.stopping import save_last
 from workers.training.supervise.turns import Turns
 
 SERVED_NAME = "policy"
@@ -129,12 +130,12 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
             run = Steps(payload, run_dir, sources, policy, reporter)
             coordinator = run.coordinator(job)
             background.append(tasks.create_task(watch_rollouts(coordinator)))
-            version = newest_version(run_dir)
+            version = version_to_begin_with(run_dir, run.evaluations.is_due)
             reporter.catch_up(version)
             await policy.advance(version, run_dir.version(version))
             await policy.serving()
-            if version == 0:
-                await run.evaluate(0)
+            if version > evaluated(run_dir):
+                await run.evaluate(version)
             await coordinator.run()
         except NothingToLearn as error:
             trained = await save_last(job, run_dir, learning, reporter)
@@ -192,6 +193,7 @@ class Steps:
         """The evaluations due after a step."""
         for point in await self.evaluations.run(step):
             self.reporter.evaluation(point)
+        self.reporter.evaluated(step)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ class Evaluations:
         """The evaluations due after `step` (0: before the first). Raises RunnerFatal."""
         return [await self._evaluate(label, asked, step) for label, asked in self._due(step)]
 
+    def is_due(self, step: int) -> bool:
+        """Whether any is due after `step`."""
+        return any(True for _ in self._due(step))
+
     def _due(self, step: int) -> Iterator[tuple[str, list[Asked]]]:
         table = self.config.eval
         last = step == self.config.max_steps

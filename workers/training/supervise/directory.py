@@ -38,7 +38,9 @@ async def prepare_directory(root: Path, payload: TrainPayload, claim: Claim, fet
         await from_checkpoint(run_dir, payload.resume.step, payload.resume.files, fetch)
     run_dir.weights.mkdir(parents=True, exist_ok=True)
     run_dir.stop.unlink(missing_ok=True)  # an earlier life was stopped
-    note(run_dir, Lineage(run_id=claim.run_id, attempt=claim.attempt, reported=told(run_dir, payload)))
+    known = lineage(run_dir) if lineage(run_dir).run_id else begun(payload)
+    known = known.model_copy(update={"run_id": claim.run_id, "attempt": claim.attempt})
+    note(run_dir, known.model_copy(update={"reported": told(known, payload)}))
     return run_dir
 
 
@@ -54,21 +56,25 @@ def is_behind(run_dir: RunDir, payload: TrainPayload, claim: Claim) -> bool:
     return payload.reported_steps > known.reported + 1  # see `told`
 
 
-def told(run_dir: RunDir, payload: TrainPayload) -> int:
-    """The last step that the hub has from this directory, or from the checkpoint that it was made from."""
-    known = lineage(run_dir)
-    if not known.run_id:
-        return payload.resume.step if payload.resume is not None else 0
-    one_more = known.reported + 1  # may have been stored without our hearing of it
+def begun(payload: TrainPayload) -> Lineage:
+    """Of a fresh directory. Whether a checkpoint's step was evaluated is not known."""
+    step = payload.resume.step if payload.resume is not None else 0
+    return Lineage(reported=step, evaluated=step - 1)
+
+
+def told(known: Lineage, payload: TrainPayload) -> int:
+    """The last step that the hub has: one more may have been stored without our hearing of it."""
+    one_more = known.reported + 1
     return one_more if payload.reported_steps == one_more else known.reported
 
 
 class Lineage(BaseModel):
-    """Which attempt used the directory last, and the last step that the hub has from it."""
+    """Which attempt used the directory last; the last step and the last step's evaluations that the hub has from it."""
 
     run_id: str = ""
     attempt: int = 0
     reported: int = 0
+    evaluated: int = -1
 
 
 def lineage(run_dir: RunDir) -> Lineage:
@@ -92,6 +98,16 @@ def reported(run_dir: RunDir) -> int:
 def note_reported(run_dir: RunDir, step: int) -> None:
     """The hub has the steps up to this one."""
     note(run_dir, lineage(run_dir).model_copy(update={"reported": step}))
+
+
+def evaluated(run_dir: RunDir) -> int:
+    """The last step whose evaluations the hub has, if any were due."""
+    return lineage(run_dir).evaluated
+
+
+def note_evaluated(run_dir: RunDir, step: int) -> None:
+    """The hub has the evaluations up to this step's."""
+    note(run_dir, lineage(run_dir).model_copy(update={"evaluated": step}))
 
 
 def checkpoint_files(run_dir: RunDir, step: int) -> dict[str, Path]:

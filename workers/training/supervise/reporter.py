@@ -41,6 +41,7 @@ from workers.training.supervise.directory import (
     CHECKPOINT,
     WEIGHTS,
     checkpoint_files,
+    note_evaluated,
     note_reported,
     reported,
     tree,
@@ -48,7 +49,15 @@ from workers.training.supervise.directory import (
 from workers.training.supervise.merging import merged
 from workers.training.supervise.token_logprobs import with_logprobs
 
-Item = int | EvaluationPoint
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Comes after the last evaluation of a step."""
+
+    step: int
+
+
+Item = int | EvaluationPoint | Evaluated
 LINE_POLL_S, LINE_POLLS = 0.05, 400
 ON_POLICY_KL = 0.01  # bfloat16 against itself stays below; wrong weights do not
 
@@ -83,6 +92,10 @@ class Reporter:
         """An evaluation has ended."""
         self._items.put_nowait((point, {}))
 
+    def evaluated(self, step: int) -> None:
+        """Every evaluation after a step has ended."""
+        self._items.put_nowait((Evaluated(step), {}))
+
     async def finish(self) -> None:
         """Until the hub has everything."""
         await self._items.join()
@@ -95,6 +108,8 @@ class Reporter:
             if isinstance(item, EvaluationPoint):
                 self.exports.add(item)
                 await self._post("evaluations", EvaluationReport(point=item), StepReply)
+            elif isinstance(item, Evaluated):
+                note_evaluated(self.run_dir, item.step)
             else:
                 await self._step(item, seconds)
             self._items.task_done()

@@ -111,6 +111,21 @@ async def test_a_killed_worker_goes_on_where_it_was(trainings: Trainings, undist
     assert final_weights(trainings) == weights
 
 
+async def test_a_worker_killed_in_its_last_evaluation_makes_it_again(trainings: Trainings) -> None:
+    config = CONFIG | {"val": {"num_examples": 20, "rollouts_per_example": 4, "interval": 100}}
+    run = trainings.queue(trainings.payload(**config))
+    first = await start_worker(trainings, run)
+    while STEPS not in {step.step for step in trainings.steps()}:
+        assert first.returncode is None, run.log
+        await asyncio.sleep(0.01)
+    first.kill()
+    await first.wait()
+    run.payload = trainings.payload(**config).model_copy(update={"reported_steps": STEPS}).model_dump(mode="json")
+    second = await start_worker(trainings, run)
+    assert await second.wait() == 0
+    assert {point.step for point in trainings.evaluations()} == {0, STEPS}
+
+
 async def test_another_worker_goes_on_from_the_uploaded_checkpoint(trainings: Trainings, undisturbed: Any) -> None:
     weights, _ = await reference(trainings, undisturbed)
     run = trainings.queue(trainings.payload(**CONFIG))

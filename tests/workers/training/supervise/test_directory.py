@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from workers.training.journal.batch import StepBatch
 from workers.training.journal.reader import JournalReader
 from workers.training.journal.writer import JournalWriter
 from workers.training.learner.run_dir import RunDir
-from workers.training.supervise.directory import checkpoint_files, note_reported, prepare_directory, reported
+from workers.training.supervise.beginning import version_to_begin_with
+from workers.training.supervise.directory import (
+    checkpoint_files,
+    evaluated,
+    note_evaluated,
+    note_reported,
+    prepare_directory,
+    reported,
+)
 
 CONFIG = TrainingConfig.model_validate({"model": "hub/tiny", "env": [{"id": "a/b"}]})
 
@@ -66,6 +75,17 @@ async def test_the_same_worker_goes_on_with_its_own_directory(tmp_path: Path) ->
     again = await prepare_directory(tmp_path, payload(reported_steps=3), claim(2), Blobs().fetch)
     assert JournalReader(again.journal).steps() == (1, 2, 3)
     assert reported(again) == 3
+
+
+async def test_a_run_goes_on_with_the_first_evaluation_that_it_has_not_finished(tmp_path: Path) -> None:
+    run_dir = await prepare_directory(tmp_path, payload(), claim(1), Blobs().fetch)
+    trained(run_dir, 5)
+    shutil.rmtree(run_dir.version(1))
+    assert version_to_begin_with(run_dir, lambda step: step in {1, 3, 4}) == 3
+    note_evaluated(run_dir, 4)
+    again = await prepare_directory(tmp_path, payload(), claim(2), Blobs().fetch)
+    assert version_to_begin_with(again, lambda _step: True) == 5
+    assert evaluated(again) == 4
 
 
 async def test_a_directory_that_another_worker_has_overtaken_is_made_anew(tmp_path: Path) -> None:
