@@ -131,7 +131,8 @@ class Coordinator:
         if lands_in > self.config.max_steps or self.policy.version < 0:
             return False
         largest = max(shelf.group_size for shelf in self._shelves)
-        if self.config.trainer.staleness and in_flight + largest > self.config.inflight:
+        limited = self.config.trainer.staleness or self.config.max_inflight_rollouts
+        if limited and in_flight + largest > self.config.inflight:
             return False
         return lands_in - 1 - self.policy.version <= self.config.trainer.staleness
 
