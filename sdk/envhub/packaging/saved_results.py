@@ -45,7 +45,8 @@ def _read_results(directory: Path) -> SavedResults:
         raise PackageError(f"{directory} has no metadata.json", code="no_metadata")
     metadata = _read_object(path)
     lines, torn = read_lines(directory / "results.jsonl")
-    records = tuple(verifiers_results.to_records(lines, metadata.get("state_columns") or ()))
+    made = verifiers_results.to_records(lines, metadata.get("state_columns") or ())
+    records = _all(directory / "results.jsonl", made)
     env_id, model = str(metadata.get("env_id") or ""), str(metadata.get("model") or "")
     settings = verifiers_results.settings(metadata)
     fingerprint = _fingerprint(env_id, model, lines)
@@ -56,11 +57,22 @@ def _read_traces(directory: Path) -> SavedResults:
     path = directory / "configs" / "resolved" / "eval.json"
     config = _read_object(path) if path.is_file() else {}
     lines, torn = read_lines(directory / "traces.jsonl")
-    records = tuple(verifiers_traces.to_records(lines))
+    records = _all(directory / "traces.jsonl", verifiers_traces.to_records(lines))
     env_id, model = verifiers_traces.names(config, lines)
     settings = verifiers_traces.settings(config)
     fingerprint = _fingerprint(env_id, model, lines)
     return SavedResults("traces.jsonl", env_id, model, fingerprint, config, settings, records, torn)
+
+
+def _all(path: Path, made: Iterator[RolloutRecord]) -> tuple[RolloutRecord, ...]:
+    """Every record. Raises PackageError, naming the one whose values are not where, or what, verifiers writes."""
+    found: list[RolloutRecord] = []
+    try:
+        found.extend(made)
+    except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
+        message = f"{path}: rollout {len(found) + 1} is not as verifiers writes it: {error}"
+        raise PackageError(message, code="broken_results") from error
+    return tuple(found)
 
 
 def read_lines(path: Path) -> tuple[list[JsonObject], int]:

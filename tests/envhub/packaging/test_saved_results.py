@@ -71,6 +71,23 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
         read_saved_results(directory)
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("results-0.1.14/results.jsonl", '{"example_id": 0, "reward": 1.0, "timing": "5 s"}'),
+        ("traces-0.4.0/traces.jsonl", '{"ok": true, "traces": [{"nodes": ["hello"], "calls": 3}]}'),
+        ("traces-0.4.0/traces.jsonl", '{"ok": true, "traces": [{"stop_condition": {}}]}'),
+    ],
+)
+def test_a_rollout_that_verifiers_did_not_write_is_named(tmp_path: Path, name: str, line: str) -> None:
+    directory = shutil.copytree((SAVED / name).parent, tmp_path / "run")
+    file = directory / Path(name).name
+    first = file.read_text().partition("\n")[0]
+    file.write_text(f"{first}\n{line}\n")
+    with pytest.raises(PackageError, match="rollout 2"):
+        read_saved_results(directory)
+
+
 def test_the_fingerprint_does_not_depend_on_the_order(tmp_path: Path) -> None:
     directory = shutil.copytree(SAVED / "results-0.1.14", tmp_path / "run")
     lines = (directory / "results.jsonl").read_text().splitlines(keepends=True)
