@@ -66,12 +66,20 @@ def configuration(
 
 
 def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> EvaluationView:
-    """Begin, send the segments that the hub lacks, finalize. Idempotent by fingerprint and by rollout."""
+    """Begin, send the segments that the hub lacks, finalize. Idempotent by fingerprint and by rollout.
+
+    Raises UsageError when the same files are there as another environment's or model's.
+    """
     hub = session.hub.evaluations
     view = hub.push(EvaluationPush(
         environment=config.environment, model=config.model, fingerprint=saved.fingerprint, config=config,
         format=saved.format, metadata=saved.metadata,
     ))  # fmt: skip
+    if (view.environment, view.config.model) != (config.environment.partition("@")[0], config.model):
+        raise UsageError(
+            f"these results are already there, as {view.model} on {view.environment}",
+            hint=f"Delete them first: hub eval delete {view.id}",
+        )
     if view.state.is_final:
         session.note("unchanged: these results are already there")
         return view

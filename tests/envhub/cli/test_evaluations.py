@@ -40,6 +40,15 @@ def test_the_same_results_again_are_no_duplicates(cli: Cli, pushed: str) -> None
     assert (Evaluation.objects.count(), RolloutIndex.objects.count()) == (1, 6)
 
 
+@pytest.mark.parametrize("other", [("--model", "another"), ("--environment", "alice/other-env")])
+def test_results_that_are_there_under_another_name_are_not_called_unchanged(
+    cli: Cli, pushed: str, other: tuple[str, str]
+) -> None:
+    create_ready_version(cli.user, "other-env")
+    refused = cli("eval", "push", str(SAVED / "results-0.1.14"), *other, code=2)
+    assert f"hub eval delete {pushed}" in refused.stderr
+
+
 def test_an_interrupted_push_goes_on_where_it_was(cli: Cli, pushed: str) -> None:
     RolloutIndex.objects.all().delete()
     Evaluation.objects.update(state="running")
