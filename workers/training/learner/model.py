@@ -103,6 +103,8 @@ def _check(model: Any) -> None:
     config = model.config
     odd = [name for name in UNSUPPORTED if getattr(config, name, None) not in (None, 1.0)]
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    if any(name.endswith(".sinks") for name, _ in model.named_parameters()):
+        kinds.add("attention sinks")  # a share of the softmax that goes to no token
     if odd or kinds:
         raise BadModel(f"{config.model_type} is not supported: {', '.join([*odd, *sorted(kinds)])}")
     head = model.get_output_embeddings()

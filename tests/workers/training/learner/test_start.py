@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, GptOssConfig
 
 from tests.workers.training.learner.making import batch, make_run, samples
 from workers.training.learner.config import LearnerConfig
-from workers.training.learner.model import Policy, compute_dtype
+from workers.training.learner.errors import BadModel
+from workers.training.learner.model import Policy, compute_dtype, make_policy
 from workers.training.learner.recompute import layers_to_recompute
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype
@@ -34,6 +36,14 @@ def test_a_model_that_is_asked_for_in_bfloat16_is_trained_in_it(tmp_path: Path, 
     learner = Learner(policy, config, World())
     assert learner.train(batch(1, samples()), budget=100).grad_norm
     assert {master.dtype for master in learner.masters.named.values()} == {torch.float32}
+
+
+def test_a_model_whose_attention_is_another_one_is_refused() -> None:
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    experts = {"head_dim": 16, "intermediate_size": 32, "num_local_experts": 2, "num_experts_per_tok": 1}
+    with_sinks = AutoModelForCausalLM.from_config(GptOssConfig(vocab_size=64, **shape, **experts))
+    with pytest.raises(BadModel, match="sinks"):
+        make_policy(with_sinks, LearnerConfig(mode="full"))
 
 
 def test_the_device_decides_when_nothing_is_asked_for() -> None:
