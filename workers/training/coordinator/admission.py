@@ -61,5 +61,6 @@ def buffers_of(config: TrainingConfig, shelves: Sequence[Shelf]) -> dict[str, Di
 
 
 def vocabulary_of(base: Path) -> int:
-    """Size of a model's vocabulary."""
-    return int(json.loads((base / "config.json").read_text())["vocab_size"])
+    """Size of a model's vocabulary; one that sees pictures, too, has that in a table of its own."""
+    config = json.loads((base / "config.json").read_text())
+    return int(config.get("text_config", config)["vocab_size"])

@@ -107,6 +107,8 @@ def _check(model: Any) -> None:
         kinds.add("attention sinks")  # a share of the softmax that goes to no token
     if odd or kinds:
         raise BadModel(f"{config.model_type} is not supported: {', '.join([*odd, *sorted(kinds)])}")
+    if not hasattr(model.base_model, "layers"):
+        raise BadModel(f"{config.model_type} is not supported: its layers are not those of a decoder of text alone")
     head = model.get_output_embeddings()
     if not isinstance(head, nn.Linear) or head.bias is not None:
         raise BadModel(f"{config.model_type} is not supported: its head is not one matrix")

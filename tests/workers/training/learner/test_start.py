@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GptOssConfig
+from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig
 
 from tests.workers.training.learner.making import batch, make_run, samples
 from workers.training.learner.config import LearnerConfig
@@ -44,6 +44,12 @@ def test_a_model_whose_attention_is_another_one_is_refused() -> None:
     with_sinks = AutoModelForCausalLM.from_config(GptOssConfig(vocab_size=64, **shape, **experts))
     with pytest.raises(BadModel, match="sinks"):
         make_policy(with_sinks, LearnerConfig(mode="full"))
+
+
+def test_a_model_whose_layers_are_elsewhere_is_refused() -> None:
+    other = AutoModelForCausalLM.from_config(GPT2Config(vocab_size=64, n_embd=32, n_layer=1, n_head=2))
+    with pytest.raises(BadModel, match="gpt2 is not supported"):
+        make_policy(other, LearnerConfig(mode="full"))
 
 
 def test_the_device_decides_when_nothing_is_asked_for() -> None:
