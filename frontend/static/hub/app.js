@@ -29,6 +29,12 @@
     }
   });
 
+  // Tabs scroll on a narrow screen: the open one is in sight.
+  for (const tab of document.querySelectorAll('.tabs [aria-current="page"]')) {
+    const hidden = tab.getBoundingClientRect().right - tab.parentElement.getBoundingClientRect().right;
+    if (hidden > 0) tab.parentElement.scrollLeft = hidden;
+  }
+
   // Empty fields stay out of the address.
   document.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.verb !== "get") return;

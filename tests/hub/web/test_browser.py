@@ -16,8 +16,9 @@ from pytest_django.live_server_helper import LiveServer
 from hub.evals.models import Evaluation
 from hub.runs.queries import log_end
 from hub.runs.services.logs import append_log
-from tests.factories.accounts import make_token
+from tests.factories.accounts import make_token, make_user
 from tests.factories.evals import make_records, store
+from tests.factories.runs import make_worker
 from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.browser import Look, look_at
 from tests.hub.web.showcase import Showcase, make_showcase
@@ -164,3 +165,24 @@ def test_no_page_overflows_complains_or_is_hard_to_read(
             assert (name, look.low_contrast()) == (name, [])
             assert (name, look.unlabelled()) == (name, [])
             assert (name, look.complaints) == (name, [])
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
+def test_the_pages_of_an_administrator_fit_too_and_show_which_is_open(
+    live_server: LiveServer, width: int, scheme: str
+) -> None:
+    client, worker = Client(), make_worker()
+    worker.facts = {
+        "cpus": 2,
+        "memory_mb": 24105,
+        "platform": "Linux-6.18.44-x86_64-with-glibc2.36",
+        "engines": ["torch"],
+    }
+    worker.save()
+    client.force_login(make_user("a-name-of-a-common-length", is_superuser=True))
+    with look_at(live_server.url, session=client.cookies["sessionid"].value, width=width, scheme=scheme) as look:
+        for path in ("/settings/users", "/settings/workers"):
+            look.open(path)
+            assert (path, look.overflow(), look.low_contrast(), look.unlabelled()) == (path, 0, [], [])
+            expect(look.page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
+            assert look.complaints == []
