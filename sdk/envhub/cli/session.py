@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from envhub.client.connection import Retry
 from envhub.errors import EnvhubError
 
 PIPE_WIDTH = 1000
+_NUMBER = re.compile(r"[\d.-]+(e[+-]?\d+)?%?")
+FOLDED_WIDTH = 10  # of a table's column that holds text, at least
 
 
 @dataclass
@@ -91,18 +94,23 @@ class Session:
             human()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing here yet") -> None:
-        """A plain table; numbers to the right."""
+        """A plain table; numbers to the right. On a terminal texts are folded, but neither numbers nor ids."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         listed = [[cell(value) for value in row] for row in rows]
         if not listed:
             self.err.print(empty, style="dim")
             return
+        needed = 0
         for index, column in enumerate(columns):
-            numeric = all(row[index].replace(".", "").replace("-", "").isdigit() for row in listed if row[index])
-            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+            longest = max(len(row[index]) for row in listed)
+            numeric = all(_NUMBER.fullmatch(row[index]) for row in listed if row[index])
+            whole = numeric or column == "id"
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
+            needed += 2 + (max(longest, len(column)) if whole else min(longest, max(FOLDED_WIDTH, len(column))))
         for row in listed:
             table.add_row(*(escape(text) for text in row))
-        self.out.print(table)
+        wide = needed - 2 > self.out.width  # then the terminal wraps the lines, which are copied as they are
+        (_console(sys.stdout, PIPE_WIDTH) if wide else self.out).print(table)
 
     def fields(self, pairs: Mapping[str, object]) -> None:
         """Aligned `name  value` lines; empty values are left out."""
@@ -129,10 +137,10 @@ def _has_all(stream: TextIO) -> bool:
     return stream.encoding.lower().replace("-", "") == "utf8"
 
 
-def _console(stream: TextIO) -> Console:
+def _console(stream: TextIO, width: int | None = None) -> Console:
     """Off a terminal a row of a table is one line, whatever its length."""
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
+    width = width if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, highlight=False, width=width, soft_wrap=width is not None)
 
 
 def plain(value: object) -> Any:

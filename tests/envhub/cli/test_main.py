@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import httpx
@@ -129,3 +130,23 @@ def test_a_hub_that_is_away_is_told_once_while_it_is_tried_again(capsys: pytest.
     with Session(transport=httpx.MockTransport(answer)).connect("http://hub.test", None) as hub:
         assert hub.accounts.me().user == "alice"
     assert capsys.readouterr().err == "cannot reach http://hub.test: refused; trying again\n"
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(120, 2), (80, 3), (55, 2)])
+def test_a_terminal_folds_texts_and_breaks_neither_ids_nor_numbers(
+    columns: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    run = "01a205b1-763f-7210-a718-d326bbf30d95"
+    Session().table(("id", "subject", "loss"), [(run, "hub/tiny on demo/reverse-text@0.1.0", -2.366e-05)])
+    text = terminal.getvalue()
+    assert run in text
+    assert "-2.366e-05" in text
+    assert len(text.splitlines()) == lines
