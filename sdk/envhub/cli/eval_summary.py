@@ -8,6 +8,7 @@ from itertools import islice
 from envhub.cli.session import Session
 from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView
 from envhub.protocol.rollouts import Outcome
+from envhub.protocol.runs import RunState
 
 SCORED = {Outcome.OK, Outcome.TRUNCATED}
 
@@ -26,6 +27,15 @@ def print_summary(session: Session, view: EvaluationView) -> None:
         session.table(("metric", "mean", "std error", "rollouts"), rows)
     for reason in _reasons(session, view):
         session.note(reason)
+
+
+def print_with_failure(session: Session, view: EvaluationView) -> None:
+    """The summary, and why the evaluation failed: for who has not followed it."""
+    print_summary(session, view)
+    failure = session.hub.runs.get(view.run_id).failure if view.state == RunState.FAILED and view.run_id else None
+    if failure:
+        text = f"{failure.message} ({failure.kind}, {failure.code})"
+        session.fields({"failure": text, "hint": failure.hint})
 
 
 def _reasons(session: Session, view: EvaluationView) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.conversation import print_rollout
 from envhub.cli.eval_follow import follow
-from envhub.cli.eval_summary import coverage, origin, print_summary, score
+from envhub.cli.eval_summary import coverage, origin, print_summary, print_with_failure, score
 from envhub.cli.ids import id_of
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
@@ -44,7 +44,7 @@ def show(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False
     """Show an evaluation's summary."""
     session = current(ctx)
     view = session.hub.evaluations.get(evaluation_id)
-    session.show(view, lambda: print_summary(session, view))
+    session.show(view, lambda: print_with_failure(session, view))
 
 
 def rollouts(

@@ -5,12 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
+from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from hub.evals.models import Evaluation, RolloutIndex
+from hub.runs.services import finish_run
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
-from tests.factories.evals import create_hosted, make_failure, make_record, store
+from tests.factories.evals import create_hosted, make_failure, make_record, start, store
 from tests.factories.registry import create_ready_version
 
 SAVED = Path(__file__).parent.parent / "packaging" / "saved"
@@ -73,6 +76,16 @@ def test_a_summary_ends_with_the_reasons_of_failures(cli: Cli) -> None:
     create_ready_version(cli.user)
     shown = cli("eval", "push", str(SAVED / "results-0.1.14-failed"))
     assert "infrastructure: " in shown.stderr, shown.output
+
+
+def test_an_evaluation_that_failed_says_why(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user)
+    start(evaluation)
+    failure = Failure(kind=FailureKind.ENVIRONMENT, code="no_examples", message="it has no examples", hint="Add some.")
+    finish_run(run=evaluation.run, request=FinishRequest(state=RunState.FAILED, failure=failure), now=timezone.now())
+    shown = cli("eval", "show", str(evaluation.pk)).stdout
+    assert "it has no examples (environment, no_examples)" in shown
+    assert "Add some." in shown
 
 
 def test_results_of_an_unknown_environment_are_refused(cli: Cli) -> None:
