@@ -63,9 +63,12 @@ def validation_problem(error: BaseException, command: Mapping[str, Any]) -> str 
             return "; ".join(_located(item, command) for item in _errors(link))
     if not any(command.get(name) is not None for name in TABLES):
         return None
-    for link in chain(error):
+    links = list(chain(error))
+    for link in links:
         if isinstance(link, ValueError | TypeError | KeyError) and _raised_in_library(link):
-            return f"{_table_of(str(link), command)}: {link}"
+            # "Could not import PACKAGE, ensure that it is installed" is said of every import, also of a table's `fn`
+            said = links[-1] if isinstance(links[-1], ImportError) else link
+            return f"{_table_of(str(link), command)}: {said}"
     return None
 
 

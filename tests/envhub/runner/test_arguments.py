@@ -65,5 +65,17 @@ def test_what_a_config_class_refuses_is_named_with_its_table(table: dict[str, An
     assert problem.startswith(message)
 
 
+def test_an_import_that_failed_is_named_and_not_the_package_that_asked_for_it() -> None:
+    scope: dict[str, Any] = {}
+    source = (
+        "def load():\n try:\n  import no_such_module\n except ImportError as e:\n  raise ValueError('no my_env') from e"
+    )
+    exec(compile(source, "/x/verifiers/utils/env_utils.py", "exec"), scope)
+    with pytest.raises(ValueError, match="no my_env") as caught:
+        scope["load"]()
+    problem = arguments.validation_problem(caught.value, {"taskset": {"rewards": [{"fn": "no_such_module:f"}]}})
+    assert problem == "taskset: No module named 'no_such_module'"
+
+
 def test_other_errors_are_not_taken_for_bad_arguments() -> None:
     assert arguments.validation_problem(KeyError("x"), {"taskset": {"a": 1}}) is None
