@@ -147,13 +147,19 @@ def _judge_rollout(rollout: RolloutRecord | None, record: Record) -> None:
         record.add("scripted-rollout", False, "there was no example to try")
     elif rollout.outcome is not Outcome.FAILED or rollout.failure is None:
         calls = len(rollout.turns)
-        record.add("scripted-rollout", True, f"reward {rollout.reward} after {calls} model call{'s'[: calls != 1]}")
+        record.add(
+            "scripted-rollout", True, f"reward {_rounded(rollout.reward)} after {calls} model call{'s'[: calls != 1]}"
+        )
     elif rollout.failure.kind is FailureKind.JUDGE:
         record.add("scripted-rollout", True, "it asks a judge model, which a build has not")
     else:
         failure = rollout.failure
         summary = f"{failure.kind.value} failure: {failure.type}: {failure.message}"
         record.add("scripted-rollout", False, summary, failure.traceback)
+
+
+def _rounded(reward: float | None) -> str:
+    return "(none)" if reward is None else f"{reward:.4g}"
 
 
 def _failed(fatal: RunnerFatal) -> Exception:
@@ -179,4 +185,4 @@ def _bounded(described: Described) -> Described:
 
 
 def _size(split: SplitInfo) -> str:
-    return "unknown size" if split.size is None else f"{split.size} examples"
+    return "unknown size" if split.size is None else f"{split.size} example{'s'[: split.size != 1]}"
