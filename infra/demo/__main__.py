@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from infra.demo import faults, steps, training
@@ -52,6 +53,8 @@ def demo(hub: Hub, *, short: bool) -> None:
         with steps.timed(say, "\nkilling processes of the hub during one more evaluation"):
             faults.drill(hub, cli.token, f"{first['owner']}/{first['name']}@{first['version']}", say)
     say(f"\nThe dashboard: {hub.url}\nSign in once with: {hub.manage('login_link', 'demo')}")
+    with suppress(DemoFailed):  # somebody has disabled that user since
+        say(f"As administrator (users, workers, data sets): {hub.manage('login_link', 'admin')}")
 
 
 def main() -> int:
