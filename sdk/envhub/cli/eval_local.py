@@ -73,7 +73,7 @@ async def _evaluate(
             env_id=package.name, module=package.name.replace("-", "_"), env_args=config.env_args,
             taskset=config.taskset, harness=config.harness,
         )  # fmt: skip
-        hello = await _load(local, command)
+        hello = await load_here(local, command, session.hub.url)
         groups = plan(config, policy, hello, await local.describe())
         total = sum(group.n for group in groups)
         session.note(f"verifiers {hello.verifiers}, {hello.env_class}: {total} rollouts")
@@ -89,8 +89,8 @@ async def _evaluate(
                 session.fail(error)  # what was measured so far is kept
 
 
-async def _load(local: LocalRunner, command: Load) -> Hello:
-    """Raises EnvhubError with a hint for this machine, where nobody has installed the package's dependencies yet."""
+async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
+    """Raises EnvhubError with a hint for this machine: no box, no run's log, and nobody has installed dependencies."""
     try:
         return await local.load(command)
     except EnvhubError as error:
@@ -99,6 +99,11 @@ async def _load(local: LocalRunner, command: Load) -> Hello:
                 f"Install the environment: `hub install {command.env_id}` in your virtual environment "
                 "(or `pip install -e .` in its directory); or give the --python that has it."
             )
+        elif error.code == "dataset_needs_network" or "huggingface_hub" in error.message:
+            error.message = error.message.replace("from the sandbox", "from this machine")
+            error.hint = f"The hub's own data sets are found with HF_ENDPOINT={hub}/hf and an API token in HF_TOKEN."
+        elif error.code == "load_failed":
+            error.hint = ""
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -11,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envhub.cli.eval_local import plan
+from envhub.cli.eval_local import load_here, plan
+from envhub.cli.local_runner import LocalRunner
+from envhub.errors import EnvhubError
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.packages import Generation
-from envhub.protocol.runner import Described, Hello, Policy, SplitInfo
+from envhub.protocol.runner import Described, Hello, Load, Policy, SplitInfo
 
 from hub.evals.models import RolloutIndex
 from tests.envhub.cli.conftest import Cli, MakeCli
@@ -72,6 +75,37 @@ def test_an_interpreter_without_verifiers_is_told_how_to_install_and_leaves_no_r
     assert "hub install my-env" in failed
     assert "Traceback" not in failed
     assert not Path("outputs").exists()
+
+
+class Broken(LocalRunner):
+    """Its environment fails as the runner says."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.error = EnvhubError(message, code=code, hint="what helps in a box")
+
+    async def load(self, command: Load) -> Hello:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        ("dataset_needs_network", "words cannot be reached from the sandbox", "HF_ENDPOINT=http://hub.test/hf"),
+        (
+            "load_failed",
+            "RuntimeError: closed\n  .../huggingface_hub/file_download.py",
+            "HF_ENDPOINT=http://hub.test/hf",
+        ),
+        ("load_failed", "ValueError: no", ""),
+        ("bad_arguments", "n is required", "what helps in a box"),
+    ],
+)
+def test_hints_are_for_this_machine_and_not_for_a_box(code: str, message: str, hint: str) -> None:
+    command = Load(env_id="tiny-env", module="tiny_env")
+    with pytest.raises(EnvhubError) as caught:
+        asyncio.run(load_here(Broken(code, message), command, "http://hub.test"))
+    assert caught.value.hint.count(hint) == 1 if hint else not caught.value.hint
+    assert "sandbox" not in caught.value.message
 
 
 @pytest.fixture(scope="module")
