@@ -55,6 +55,7 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
     policy = find_policy_model(user=user, owner=owner, reference=config.model, mode=trainer.mode, rank=trainer.rank)
     warm_start = _warm_start(user, config)
     with transaction.atomic():
+        Owner.objects.select_for_update(no_key=True).get(pk=owner.pk)  # runs of a sweep find a free name in turn
         training = TrainingRun(
             id=new_id(),
             owner=owner,
