@@ -38,6 +38,7 @@ HUB_AWAY = Failure(
     message="The worker could not reach the hub or its storage for too long.",
     hint="The run goes back to the queue. If it happens again, look at the hub's and the worker's logs.",
 )
+TOO_LONG = "Make it smaller, or resume it: what is stored stays. An operator raises WORKER_RUN_LIMIT_S."
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,19 @@ async def execute(
 async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest | None:
     """The body's end as the hub will be told. None: the lease is lost, say nothing."""
     task = asyncio.ensure_future(guarded(job, body))
-    watchers = [asyncio.ensure_future(event.wait()) for event in (job.lease.lost, job.lease.cancelled, stop)]
+    events = (job.lease.lost, job.lease.cancelled, stop)
+    watchers = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait([task, *watchers], timeout=job.settings.run_limit_s, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
+            too_long = not any(event.is_set() for event in events)
+            if too_long and job.lease.farewell_s:
+                job.lease.cancelled.set()  # by us: the body saves what it has, as for its user
             if job.lease.lost.is_set() or stop.is_set() or not job.lease.cancelled.is_set():
                 await end(task)
             else:
                 await end(task, CLEANUP_S + job.lease.farewell_s, hurry=(watchers[0], watchers[2]))
-            return interrupted(job, stop)
+            return interrupted(job, stop, too_long=too_long)
         return task.result() if not job.lease.lost.is_set() else None
     except LeaseLost:
         return None
@@ -104,17 +109,17 @@ async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest
             watcher.cancel()
 
 
-def interrupted(job: Job, stop: asyncio.Event) -> FinishRequest | None:
+def interrupted(job: Job, stop: asyncio.Event, *, too_long: bool) -> FinishRequest | None:
     """Why the body was stopped from outside."""
     if job.lease.lost.is_set():
         return None
-    if job.lease.cancelled.is_set():
+    if job.lease.cancelled.is_set() and not too_long:
         return FinishRequest(state=RunState.CANCELLED)
-    if stop.is_set():
+    if stop.is_set() and not too_long:
         return FinishRequest(state=RunState.QUEUED, failure=STOPPING)  # costs the run no attempt
     hours = job.settings.run_limit_s / 3600
     message = f"The run took longer than the worker's limit of {hours:g} hours."
-    failure = Failure(kind=FailureKind.LIMIT, code="run_time_limit", message=message, hint="Make it smaller.")
+    failure = Failure(kind=FailureKind.LIMIT, code="run_time_limit", message=message, hint=TOO_LONG)
     return FinishRequest(state=RunState.FAILED, failure=failure)
 
 

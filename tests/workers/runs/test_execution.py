@@ -134,6 +134,28 @@ async def test_a_run_beyond_the_time_limit_is_stopped(hub: FakeHub, tmp_path: Pa
     assert (run.finish.failure.kind, run.finish.failure.code) == ("limit", "run_time_limit")
 
 
+async def test_a_run_beyond_the_time_limit_has_time_to_save_something_too(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "CLEANUP_S", 0.05)
+    saved = []
+
+    async def body(job: Job) -> None:
+        job.lease.farewell_s = 60.0
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.5)
+            saved.append(job.lease.cancelled.is_set())
+
+    run = hub.add(FakeRun("r"))
+    await finish_of(hub, run, body, tmp_path)
+    assert saved == [True]
+    assert run.finish is not None
+    assert run.finish.failure is not None
+    assert (run.finish.failure.code, "resume" in run.finish.failure.hint) == ("run_time_limit", True)
+
+
 async def test_a_hub_that_is_away_for_a_while_loses_nothing(hub: FakeHub, tmp_path: Path) -> None:
     async def body(job: Job) -> None:
         job.lease.log("before")
