@@ -9,6 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from envhub.protocol.base import BlobRef
@@ -159,5 +160,13 @@ async def from_checkpoint(run_dir: RunDir, step: int, files: Mapping[str, BlobRe
 def remove_old(root: Path, now: float | None = None) -> None:
     """Directories of runs that nobody has gone on with for a week."""
     for folder in root.iterdir() if root.exists() else ():
-        if (now or time.time()) - folder.stat().st_mtime > KEPT_SECONDS:
+        if (now or time.time()) - last_written(folder) > KEPT_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def last_written(folder: Path) -> float:
+    """When a file in the folder was; one that grows leaves the folder's own time as it is."""
+    times = [folder.stat().st_mtime]
+    with suppress(OSError):  # another run's: files come and go
+        times += [path.lstat().st_mtime for path in folder.iterdir()]
+    return max(times)

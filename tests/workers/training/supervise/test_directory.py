@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from workers.training.supervise.directory import (
     note_evaluated,
     note_reported,
     prepare_directory,
+    remove_old,
     reported,
 )
 
@@ -145,3 +147,14 @@ async def test_a_file_that_does_not_belong_to_a_checkpoint_is_refused(tmp_path: 
     resume = ResumeState(checkpoint_id="c", step=2, files=blobs.refs({name: file}))
     with pytest.raises(RunFailed, match="checkpoint"):
         await prepare_directory(tmp_path / "data", payload(resume=resume), claim(1), blobs.fetch)
+
+
+def test_only_what_nobody_has_written_to_for_a_week_is_removed(tmp_path: Path) -> None:
+    week = 7 * 24 * 3600.0
+    for name, age in (("left", week + 60), ("going-on", 60)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").touch()
+        os.utime(tmp_path / name / "metrics.jsonl", (0, week - age))  # appended to: that leaves the folder's own time
+        os.utime(tmp_path / name, (0, -60))
+    remove_old(tmp_path, now=week)
+    assert [path.name for path in tmp_path.iterdir()] == ["going-on"]
