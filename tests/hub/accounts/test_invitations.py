@@ -117,3 +117,11 @@ def test_an_invitation_signs_nobody_in_without_a_password(client: Client) -> Non
     link = path_of(invite_user(username="ada").url).replace("/invitation/", "/login/link/")
     assert client.get(link).status_code == 404
     assert "_auth_user_id" not in client.session
+
+
+@pytest.mark.parametrize("path", ["/login/link/spent", "/invitation/spent"])
+def test_a_spent_link_is_not_called_private(client: Client, path: str) -> None:
+    page = client.get(path)
+    assert page.status_code == 404
+    assert "It may be private" not in page.text
+    assert "It may be private" in client.get("/environments/ada/nothing").text
