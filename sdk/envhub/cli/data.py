@@ -42,7 +42,8 @@ def add(
         raise UsageError(f"{directory} has no files")
     with transfer(session, "uploading", total) as moved:
         view = session.hub.data.add(kind, name, directory, progress=moved)
-    session.show(view, lambda: session.out.print(f"{view.repository}: {view.files} files at {view.revision[:10]}"))
+    files = f"{view.files} file{'s'[: view.files != 1]}"
+    session.show(view, lambda: session.out.print(f"{view.repository}: {files} at {view.revision[:10]}"))
 
 
 def refresh(ctx: typer.Context, name: Name, kind: Kind = "dataset", json: JsonFlag = False) -> None:

@@ -53,11 +53,13 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
                     "visibility": environment.visibility, "evaluations": environment.evaluations,
                     "updated": environment.updated_at, "page": page})  # fmt: skip
     if version is None:
+        session.fields({"version": f"none to use; `hub env versions {reference}` lists the yanked ones"})
         return
     found = version.generation
     git = version.git
     session.fields({
-        "version": version.version, "state": version.state, "yanked": version.yank_reason if version.yanked else "",
+        "version": version.version, "state": version.state,
+        "yanked": (version.yank_reason or "yes") if version.yanked else "",
         "requires python": version.requires_python, "requires": version.dependencies, "license": version.license,
         "generation": f"{found.generation} ({found.constraint_set})" if found else "",
         "source": f"{git.commit[:12]}{' (dirty)' if git.dirty else ''}" if git else "",

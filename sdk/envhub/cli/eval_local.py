@@ -76,7 +76,7 @@ async def _evaluate(
         hello = await load_here(local, command, session.hub.url)
         groups = plan(config, policy, hello, await local.describe())
         total = sum(group.n for group in groups)
-        session.note(f"verifiers {hello.verifiers}, {hello.env_class}: {total} rollouts")
+        session.note(f"verifiers {hello.verifiers}, {hello.env_class}: {total} rollout{'s'[: total != 1]}")
         with Progress(console=session.err, transient=True, disable=session.json) as bar:
             task = bar.add_task("rollouts", total=total)
             try:

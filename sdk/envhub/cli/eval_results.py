@@ -110,7 +110,7 @@ def pull(
     records = list(stored_records(session, view.id))
     count = write_results(target, view.config, records, base_url=f"{session.hub.url}/inference/v1")
     value = {"directory": str(target), "rollouts": count}
-    session.show(value, lambda: session.out.print(f"{count} rollouts -> {target}", markup=False))
+    session.show(value, lambda: session.out.print(f"{count} rollout{'s'[: count != 1]} -> {target}", markup=False))
 
 
 def results_directory(config: EvaluationConfig, run: str) -> Path:

@@ -123,7 +123,12 @@ def test_files_are_listed_and_printed(cli: Cli) -> None:
 def test_versions_are_yanked_unyanked_and_deleted(cli: Cli) -> None:
     _push(cli, str(write_package(Path("environments"))))
     assert cli.json("env", "yank", "tiny-env@0.1.0", "--reason", "broken")["yanked"] is True
+    assert "none to use" in cli("env", "info", "tiny-env").stdout
+    assert "broken" in cli("env", "info", "tiny-env@0.1.0").stdout
     assert cli.json("env", "unyank", "tiny-env@0.1.0")["yanked"] is False
+    cli("env", "yank", "tiny-env@0.1.0")
+    assert "yanked" in cli("env", "info", "tiny-env@0.1.0").stdout
+    cli("env", "unyank", "tiny-env@0.1.0")
     cli("env", "yank", "tiny-env", code=2)
     cli("env", "delete", "tiny-env@0.1.0", "--yes")
     assert cli.json("env", "versions", "tiny-env") == []

@@ -215,7 +215,8 @@ class Coordinator:
             groups = [one.credited for one in resolved if one.credited.finished.plan.label == label]
             failed = sum(one.counts.failed for one in groups)
             if failed:
-                self.log(f"step {self.step}: {failed} rollouts of {label} failed; the others are trained on")
+                count = f"{failed} rollout{'s'[: failed != 1]}"
+                self.log(f"step {self.step}: {count} of {label} failed; the others are trained on")
             rate.note_batch(failed, sum(one.counts.rollouts for one in groups))
             if rate.too_high:
                 raise RunFailed.because(
