@@ -1,0 +1,30 @@
+"""The page of a model says which of its scores this hub has measured."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from hub.evals.models import Evaluation
+from tests.factories.accounts import make_user
+from tests.factories.evals import create_hosted, create_pushed, make_records, start, store
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_score_that_somebody_uploaded_is_marked(client: Client, pushed: bool) -> None:
+    alice = make_user("alice")
+    evaluation = create_hosted(alice)
+    if pushed:
+        evaluation.delete()
+        evaluation = create_pushed(alice, "alice/tiny-env")
+        Evaluation.objects.filter(pk=evaluation.pk).update(model_name="alice/stub")
+        evaluation.refresh_from_db()
+    else:
+        start(evaluation)
+    store(evaluation, make_records([1.0, 0.0]))
+    client.force_login(alice)
+    page = client.get("/models/alice/stub").text
+    assert "0.500" in page
+    assert ("self-reported" in page) is pushed
