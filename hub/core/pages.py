@@ -22,7 +22,7 @@ from hub.core.errors import HubError, NotAuthenticated
 FRAGMENTS = frozenset({"live", "results"})  # element ids; each has templates/layouts/<id>.html
 HEADLINES = {
     400: "This request cannot be understood",
-    403: "This is not yours to change",
+    403: "You may not do this",
     404: "There is nothing here",
     409: "Not now",
     413: "Too large",

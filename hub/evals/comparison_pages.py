@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from hub.core.http import validate
@@ -25,7 +26,9 @@ OFFERED = 50
 @page
 @require_safe
 def evaluation_compare(request: HttpRequest) -> HttpResponseBase:
-    """`?a=ID&b=ID`: B against A. Without `b`: the other evaluations of the environment to choose from."""
+    """`?a=ID&b=ID`: B against A. Without `b` the environment's other evaluations to choose from, without `a` all."""
+    if not request.GET.get("a"):
+        return redirect("evaluations")
     asked = validate(Asked, request.GET.dict())
     return _picking(request, asked.a) if asked.b is None else _comparing(request, asked, asked.b)
 

@@ -76,6 +76,14 @@ def seconds(value: float | None) -> str:
 
 
 @register.filter
+def mebibytes(value: int | None) -> str:
+    """Memory given in MiB: "512 MiB", "79.6 GiB"."""
+    if value is None:
+        return "–"
+    return f"{value} MiB" if value < 1024 else f"{value / 1024:.1f} GiB"
+
+
+@register.filter
 def size(value: int | None) -> str:
     """Bytes: "98 B", "1.2 MB"."""
     if value is None:

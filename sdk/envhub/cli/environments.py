@@ -70,6 +70,8 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
         if not check.passed and check.detail:
             session.out.print(escape(textwrap.indent(printable(check.detail), " " * 9)))
+    if version.failure:
+        session.fields({"failure": version.failure.message, "hint": version.failure.hint})
 
 
 def versions(ctx: typer.Context, name: Name, limit: Limit = 50, json: JsonFlag = False) -> None:
@@ -126,6 +128,7 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False, json: JsonFlag = Fa
     """Delete a version (owner/name@version) or a whole environment."""
     session = current(ctx)
     reference = parse(session, name)
+    session.hub.environments.get(reference.environment)  # one that is not there is no question
     ask_to_delete(str(reference), yes=yes)
     if reference.version:
         session.hub.environments.delete_version(reference.environment, reference.version)

@@ -31,6 +31,8 @@ def rollouts(
 ) -> None:
     """List the rollouts of a step, or print one."""
     session = current(ctx)
+    if tokens and index is None:
+        raise UsageError("--tokens shows one rollout", hint="hub train rollouts RUN INDEX --step N --tokens")
     if index is not None:
         _print_one(session, training_id, _step(session, training_id, step), index, tokens=tokens)
         return

@@ -88,6 +88,14 @@ def test_an_evaluation_that_failed_says_why(cli: Cli) -> None:
     assert "Add some." in shown
 
 
+def test_fewer_examples_than_asked_for_are_said(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user, num_examples=50, rollouts_per_example=2)
+    start(evaluation)
+    Evaluation.objects.update(planned=6)
+    finish_run(run=evaluation.run, request=FinishRequest(state=RunState.SUCCEEDED), now=timezone.now())
+    assert "has 3 examples, not 50" in cli("eval", "show", str(evaluation.pk)).stderr
+
+
 def test_results_of_an_unknown_environment_are_refused(cli: Cli) -> None:
     cli("eval", "push", str(SAVED / "results-0.1.14"), code=1)
 

@@ -92,11 +92,18 @@ def test_info_shows_why_a_check_failed(cli: Cli) -> None:
         {"name": "load", "passed": True, "summary": "fine", "detail": "quiet"},
         {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": "Traceback\nKeyError: 'answer'"},
     ]
-    Version.objects.update(checks=found)
+    failure = {"kind": "environment", "code": "x", "message": "the rollout broke", "hint": "mend it"}
+    Version.objects.update(checks=found, failure=failure)
     said = cli("env", "info", "tiny-env").stdout
+    assert "the rollout broke" in said
+    assert "mend it" in said
     assert "FAIL scripted-rollout: it broke" in said
     assert "         KeyError: 'answer'" in said
     assert "quiet" not in said
+
+
+def test_what_is_not_there_is_not_asked_about(cli: Cli) -> None:
+    assert "Delete" not in cli("env", "delete", "alice/absent", code=1).stderr
 
 
 def test_a_private_environment_is_absent_for_others(cli: Cli, make_cli: MakeCli) -> None:

@@ -77,6 +77,7 @@ def test_the_course_of_a_run_is_printed(trainer: Cli, training: TrainingRun) -> 
     key = str(training.pk)
     assert [step["step"] for step in trainer.json("train", "metrics", key)] == [1, 2]
     assert [row["index"] for row in trainer.json("train", "rollouts", key)] == [0, 1]
+    assert "shows one rollout" in trainer("train", "rollouts", key, "--tokens", code=2).stderr
     (token,) = trainer.json("train", "rollouts", key, "0", "--step", "2", "--tokens")
     assert (token["trained"], token["advantage"]) == ("yes", 0.5)
     assert [item["step"] for item in trainer.json("train", "checkpoints", key)] == [2]

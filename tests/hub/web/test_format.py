@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from hub.web.templatetags.hub_format import signed, when
+from hub.web.templatetags.hub_format import mebibytes, signed, when
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,11 @@ from hub.web.templatetags.hub_format import signed, when
 )
 def test_a_difference_has_its_sign_unless_it_is_nothing(value: float | None, text: str) -> None:
     assert signed(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(512, "512 MiB"), (81559, "79.6 GiB"), (None, "–")])
+def test_memory_is_written_as_it_is_sold(value: int | None, text: str) -> None:
+    assert mebibytes(value) == text
 
 
 def test_a_time_is_relative_and_exact_when_pointed_at() -> None:
