@@ -164,6 +164,8 @@ class PolicyEngine:
         await self._http.aclose()
 
     async def _post(self, path: str, body: JsonObject | None = None) -> httpx.Response:
+        if self._http.is_closed:  # whoever began before the process ended
+            raise EngineRefused(f"{path}: the engine has ended")
         try:
             answer = await self._http.post(path, json=body)
         except httpx.HTTPError as error:

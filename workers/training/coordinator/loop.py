@@ -116,7 +116,7 @@ class Coordinator:
             self._changed.clear()
             while self._may_begin():
                 self._begin(tasks, self._draw())
-            while self.step < self.config.max_steps and self._cut(journal):
+            while self.step < self.config.max_steps and await self._cut(journal):
                 pass
             if not self._may_begin() and self.step < self.config.max_steps:
                 await self._changed.wait()
@@ -181,19 +181,19 @@ class Coordinator:
             seed=f"{trainer.seed}/{plan.number}" if trainer.deterministic else "",
         )
 
-    def _cut(self, journal: JournalWriter) -> bool:
-        """Commit the next batch if it is full."""
+    async def _cut(self, journal: JournalWriter) -> bool:
+        """Commit the next batch if it is full. Files are written beside the loop: it answers all rollouts' calls."""
         step, strict = self.step + 1, self.config.trainer.staleness == 0
         if strict and (self._running or self.policy.version < self.step):
             return False
         cut = self._batches.cut(step, sum(plan.n for plan in self._running.values()))
         if cut is None:
             return False
-        keep_step(report_dir(self.run_dir, step), cut.metrics, cut.resolved)
+        await asyncio.to_thread(keep_step, report_dir(self.run_dir, step), cut.metrics, cut.resolved)
         self.step = step
         self._set_aside()
         meta = {META: self._state().model_dump(mode="json")}
-        journal.append(StepBatch(step, cut.samples, cut.denominator, meta))
+        await asyncio.to_thread(journal.append, StepBatch(step, cut.samples, cut.denominator, meta))
         self._store.drop(one.credited.finished.plan.number for one in cut.resolved)
         if (state := read_file(self.run_dir.state, LearnerState)) is not None and state.checkpoint:
             journal.prune(state.checkpoint)  # the batch of the checkpoint itself holds our own state
