@@ -29,10 +29,15 @@ def _remembering() -> ModuleType:
 
     def signature(function: Callable[..., Any]) -> inspect.Signature:
         try:
-            return remembered(function)
+            return remembered(inspect.unwrap(function, stop=_has_own))
         except TypeError:  # not hashable, or no function: the library's own error
             return inspect.signature(function)
 
     module = ModuleType("inspect")
     vars(module).update(vars(inspect), signature=signature)
     return module
+
+
+def _has_own(function: Callable[..., Any]) -> bool:
+    """Where `inspect` stops, too. A try's guard is its own and holds it: remembered is the function inside."""
+    return hasattr(function, "__signature__")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
+import weakref
 from types import ModuleType
 from typing import Any
 
 import pytest
+from envhub.runner.attempts import Attempt
+from envhub.runner.legacy_rubrics import guarded_function
 from envhub.runner.legacy_signatures import MODULES, remember_signatures
 
 
@@ -34,6 +38,20 @@ def test_a_signature_is_made_once(library: Any) -> None:
     first = library.inspect.signature(reward)
     assert first == inspect.signature(reward)
     assert library.inspect.signature(reward) is first
+
+
+def test_the_guard_of_a_try_shares_its_functions_signature_and_keeps_no_try_alive(library: Any) -> None:
+    def reward(completion: str, answer: str = "") -> float:
+        return 1.0
+
+    attempt = Attempt(0, {})
+    guarded = guarded_function(reward, "reward", [attempt], True)
+    assert library.inspect.signature(guarded) is library.inspect.signature(reward)
+
+    gone = weakref.ref(attempt)
+    del attempt, guarded
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_cannot_be_remembered_is_inspected(library: Any) -> None:
