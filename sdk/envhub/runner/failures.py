@@ -60,10 +60,17 @@ def classify(error: BaseException, default: str) -> Failure:
 
 def _texts(error: BaseException) -> tuple[str, str, str]:
     links = list(chain(error))
-    shown = next((link for link in links if str(link)), error)
-    message = str(shown) or type(error).__name__
+    message = next((text for link in links if (text := text_of(link))), type(error).__name__)
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return type(error).__name__, message[:MAX_TEXT], trace[-MAX_TEXT:]
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says; nothing when it cannot even say that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - exceptions of environments are classes of their own
+        return ""
 
 
 def _kind(error: BaseException, default: str) -> str:
@@ -82,7 +89,7 @@ def _own(error: BaseException, default: str) -> str | None:
 
 def _marked(error: BaseException) -> str | None:
     """What the interceptor says in the error's body, wherever this exception type keeps it."""
-    for body in (getattr(error, "body", None), getattr(error, "message", None), str(error)[:MAX_TEXT]):
+    for body in (getattr(error, "body", None), getattr(error, "message", None), text_of(error)[:MAX_TEXT]):
         if isinstance(body, dict):
             found = HUB_ERRORS.get(str(body.get("type"))) or HUB_ERRORS.get(str(_inner(body).get("type")))
         else:
@@ -100,7 +107,7 @@ def _inner(body: dict[str, Any]) -> dict[str, Any]:
 def _of_library(error: BaseException) -> str | None:
     """Errors of verifiers itself, by the names that all releases share."""
     names = {base.__name__ for base in type(error).__mro__ if base.__module__.startswith("verifiers")}
-    if type(error).__name__ == "InfraError" and str(error).startswith("Command exited"):
+    if type(error).__name__ == "InfraError" and text_of(error).startswith("Command exited"):
         return ENVIRONMENT  # a harness's own program failed: trying again would fail again
     if names & {"InfraError", "SandboxError", "TunnelError", "InterceptionError"}:
         return INFRASTRUCTURE

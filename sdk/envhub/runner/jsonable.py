@@ -12,13 +12,16 @@ from typing import Any
 
 MAX_DEPTH = 40
 MAX_REPR = 4000
+MAX_INT_BITS = 14_000  # Python writes and reads no number of more than 4300 digits
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def to_json(value: Any, depth: int = 0) -> Any:
     """A JSON value for anything. Non-finite floats become strings, mapping keys strings, unknown objects their repr."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= MAX_INT_BITS else hex(value)
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, float):

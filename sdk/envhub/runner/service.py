@@ -240,7 +240,16 @@ class _GroupJob:
         await self._service._channel.send({"type": "group", "id": self._command["id"]})
 
     async def _run_set(self, indices: list[int]) -> None:
-        """Tries of one library call, again while infrastructure alone is to blame."""
+        """Run and report the tries of one library call, also when what they leave can be neither told nor sent."""
+        try:
+            await self._run_tries(indices)
+        except Exception as error:  # noqa: BLE001 - errors and states are environment code too: their own methods may raise
+            failure = Failure(ENVIRONMENT, type(error).__name__, "the outcome of the rollout cannot be described")
+            for index in indices:
+                await self._report(self._attempt(index), Result(failure=failure))
+
+    async def _run_tries(self, indices: list[int]) -> None:
+        """Again while infrastructure alone is to blame."""
         retries = int(self._command.get("max_retries", 0))
         for tried in range(retries + 1):
             attempts = [self._attempt(index) for index in indices]
@@ -296,10 +305,10 @@ class _GroupJob:
     async def _report(self, attempt: Attempt, result: Result) -> None:
         if attempt.index in self._reported:
             return
-        self._reported.add(attempt.index)
         if result.failure is None:
             self._service._watchdog.interruptions = 0
         record = records.build(int(self._command["example"]), self._digest, self._row, attempt, result)
+        self._reported.add(attempt.index)
         await self._service._channel.send(records.frame(self._command["id"], record, result))
 
 

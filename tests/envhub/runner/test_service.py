@@ -15,7 +15,7 @@ from envhub.runner.adapters import NoSuchExample, Policy, Row
 from envhub.runner.attempts import CURRENT, Attempt, Result
 from envhub.runner.failures import INFRASTRUCTURE, Failure
 from envhub.runner.frames import Channel, encode
-from envhub.runner.jsonable import canonical_hash
+from envhub.runner.jsonable import canonical_hash, to_json
 from envhub.runner.service import Service, rollout_seed
 
 Body = Callable[[Attempt], Any]
@@ -128,6 +128,30 @@ async def test_one_broken_rollout_costs_one_rollout(start: Start) -> None:
     records = await worker.until_group()
     assert [record["outcome"] for record in records] == ["ok", "failed", "ok"]
     assert records[1]["failure"]["kind"] == "environment"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        return self.reason  # type: ignore[attr-defined, no-any-return]
+
+
+async def test_an_error_that_cannot_be_described_fails_its_rollout_only(start: Start) -> None:
+    def body(attempt: Attempt) -> None:
+        if attempt.index == 1:
+            raise Unspeakable
+
+    worker = await start(FakeAdapter(body))
+    await worker.group(n=2)
+    records = await worker.until_group()
+    assert [record["outcome"] for record in records] == ["ok", "failed"]
+    assert (records[1]["failure"]["kind"], records[1]["failure"]["type"]) == ("environment", "Unspeakable")
+
+
+async def test_a_number_too_long_for_json_does_not_keep_its_rollout_from_the_worker(start: Start) -> None:
+    worker = await start(FakeAdapter(lambda attempt: Result(reward=1.0, extras=to_json({"factorial": 10**5000}))))
+    await worker.group()
+    (record,) = await worker.until_group()
+    assert record["extras"] == {"factorial": hex(10**5000)}
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
