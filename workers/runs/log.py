@@ -18,6 +18,7 @@ PIECE = 64 * 1024  # characters
 PENDING_LIMIT = 4 * 1024**2  # characters that wait while the hub is away
 CLOSE_S = 20.0
 SHORTEST_SECRET = 4  # masking "1" would ruin the log and hide nothing
+SHORTEST_LINE = 8  # of a secret with several: they hold common words, too
 
 
 class LogStream:
@@ -36,8 +37,11 @@ class LogStream:
         self._lock = asyncio.Lock()
 
     def mask(self, secrets: Iterable[str]) -> None:
-        """Longest first, so that a secret that contains another is replaced whole."""
-        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= SHORTEST_SECRET)}
+        """Longest first, so that a secret that contains another is replaced whole. What a box prints comes by the line:
+        the lines of a secret that has several (a private key) are masked each."""
+        whole = [stripped for secret in secrets if len(stripped := secret.strip()) >= SHORTEST_SECRET]
+        lines = [line.strip() for secret in whole for line in secret.splitlines()]
+        known = {*self._secrets, *whole, *(line for line in lines if len(line) >= SHORTEST_LINE)}
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def write(self, text: str) -> None:

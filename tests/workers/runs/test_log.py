@@ -75,6 +75,17 @@ async def test_secrets_are_masked_the_longest_first() -> None:
     assert receiver.text == "***, ***, x"
 
 
+async def test_a_secret_of_several_lines_is_masked_where_each_line_is_logged_alone() -> None:
+    receiver = Receiver()
+    stream = LogStream(receiver, limit=1000)  # type: ignore[arg-type]
+    key = "-----BEGIN KEY-----\r\nMIIEvQIBADANBg\n{}\n  c2VjcmV0LXRhaWw=\n"
+    stream.mask([key])
+    for line in key.splitlines():
+        stream.write(f"> {line}\n")
+    await stream.flush()
+    assert receiver.text == "> ***\n> ***\n> {}\n>   ***\n"
+
+
 async def test_too_much_output_ends_with_one_notice() -> None:
     receiver = Receiver()
     stream = LogStream(receiver, limit=100)  # type: ignore[arg-type]
