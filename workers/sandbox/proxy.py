@@ -91,6 +91,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         while chunk := await reader.read(CHUNK):
             writer.write(chunk)
             await writer.drain()
+    with contextlib.suppress(OSError):  # also after a reset: the other side would wait for ever
         if writer.can_write_eof():
             writer.write_eof()
 

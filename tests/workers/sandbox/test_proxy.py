@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,22 @@ async def test_a_listed_address_is_reached(root: Path, free_port: int) -> None:
         serve_proxy(root / "p", [Destination("127.0.0.1", free_port)]),
     ):
         answer = await ask(root / "p", f"CONNECT 127.0.0.1:{free_port} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_tunnel_that_its_target_resets_ends_for_the_box_too(root: Path, free_port: int) -> None:
+    async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async with (
+        await asyncio.start_server(reset, "127.0.0.1", free_port),
+        serve_proxy(root / "p", [Destination("127.0.0.1", free_port)]),
+    ):
+        reader, writer = await asyncio.open_unix_connection(root / "p")
+        writer.write(f"CONNECT 127.0.0.1:{free_port} HTTP/1.1\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
     assert answer.startswith(b"HTTP/1.1 200")
 
 
