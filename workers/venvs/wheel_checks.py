@@ -22,7 +22,8 @@ WHEEL_BUDGET = Budget(
     max_packed=6 * 1024**3, max_unpacked=16 * 1024**3, max_files=200_000, max_ratio=1000.0
 )  # torch with CUDA is the largest that people use
 MAX_TEXT = 8 * 1024 * 1024
-_RESERVED_SCRIPTS = re.compile(r"^(python|pypy|activate|deactivate|pyvenv|pip\d*$|\.)", re.IGNORECASE)
+# `activate-global-python-argcomplete` is no such name: argcomplete is a dependency of many
+_RESERVED_SCRIPTS = re.compile(r"^((python|pypy|activate|deactivate|pyvenv)(?!-)|pip\d*$|\.)", re.IGNORECASE)
 _SCRIPT_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}$")
 _ENTRY_POINT = re.compile(r"^(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(\[.*\])?$")
 _DATA_FOLDERS = {"share", "etc"}  # sympy's and jupyter's manual pages and the like: read by programs, never run

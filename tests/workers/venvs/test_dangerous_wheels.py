@@ -45,6 +45,12 @@ def test_a_console_script_with_a_reserved_name_is_refused(tmp_path: Path, name: 
         check_wheel(wheel, wheel.name)
 
 
+def test_a_console_script_that_only_begins_like_a_reserved_name_is_let_in(tmp_path: Path) -> None:
+    entry = "[console_scripts]\nactivate-global-python-argcomplete = good:main\npython-check = good:main\n"
+    wheel = make_wheel(tmp_path, "good", files={"good-1.0.dist-info/entry_points.txt": entry})
+    assert set(check_wheel(wheel, wheel.name).scripts) == {"activate-global-python-argcomplete", "python-check"}
+
+
 def test_an_entry_point_cannot_smuggle_code_into_its_script(tmp_path: Path) -> None:
     entry = "[console_scripts]\nfine = os;os.system('x'):main\n"
     wheel = make_wheel(tmp_path, "evil", files={"evil-1.0.dist-info/entry_points.txt": entry})
