@@ -55,9 +55,9 @@ def pull(
         archive = _download(session, reference, view, "sdist", Path(folder) / "sdist.tar.gz")
         unpack(archive, Path(folder) / "files")
         (root,) = (Path(folder) / "files").iterdir()
-        if target.exists():
-            target.rmdir()
-        root.rename(target)
+        target.mkdir(exist_ok=True)
+        for entry in root.iterdir():  # not the folder itself: the target may be the working directory
+            entry.rename(target / entry.name)
     value = {"version": view, "directory": str(target)}
     session.show(value, lambda: session.out.print(f"{reference.environment}@{view.version} -> {target}"))
 

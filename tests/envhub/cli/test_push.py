@@ -121,6 +121,15 @@ def test_pull_gives_back_the_source(cli: Cli) -> None:
     assert "not empty" in cli("pull", "alice/tiny-env", "elsewhere", code=2).stderr
 
 
+def test_pull_fills_an_empty_working_directory(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _push(cli, str(write_package(Path("environments"))))
+    Path("here").mkdir()
+    monkeypatch.chdir("here")
+    cli("pull", "alice/tiny-env", ".")
+    assert Path("tiny_env.py").is_file()
+    assert not list(Path().glob(".hub-pull-*"))
+
+
 def test_files_are_listed_and_printed(cli: Cli) -> None:
     _push(cli, str(write_package(Path("environments"))))
     assert "tiny_env.py" in {item["path"] for item in cli.json("env", "files", "alice/tiny-env@0.1.0")}
