@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workers.rollouts.interceptor.answers import read_message
-from workers.rollouts.interceptor.messages import answer_to_chat, request_from_chat, request_to_chat
+from workers.rollouts.interceptor.messages import answer_from_chat, answer_to_chat, request_from_chat, request_to_chat
 
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 TOOL = {"type": "function", "function": {"name": "look"}}
@@ -49,3 +49,20 @@ def test_the_prompts_cached_tokens_are_tokens_of_the_prompt() -> None:
     message = {"content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": usage}
     assert read_message(message).usage.prompt_tokens == 43
     assert answer_to_chat(message)["usage"] == {"prompt_tokens": 43, "completion_tokens": 2, "total_tokens": 45}
+
+
+def test_words_of_blanks_alone_which_anthropic_refuses_are_not_sent() -> None:
+    words = [("system", " "), ("user", "hi"), ("assistant", ""), ("user", "\n"), ("assistant", None)]
+    request = request_from_chat(asked(messages=[{"role": role, "content": content} for role, content in words]))
+    assert "system" not in request
+    texts = [block["text"] for message in request["messages"] for block in message["content"]]
+    assert texts == ["hi", "(empty)", "(empty)", "(empty)"]
+
+
+def test_a_call_without_arguments_has_none_however_the_endpoint_writes_that() -> None:
+    calls = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": text}} for text in ("", "{}")]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    blocks = answer_from_chat({"choices": [{"message": message}]})["content"]
+    assert [block["input"] for block in blocks] == [{}, {}]
+    (sent,) = request_from_chat(asked(messages=[message]))["messages"]
+    assert [block["input"] for block in sent["content"]] == [{}, {}]

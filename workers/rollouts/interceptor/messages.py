@@ -21,6 +21,7 @@ FINISH_REASONS = {
 SAME_FIELDS = ("model", "temperature", "top_p", "top_k", "max_tokens")  # top_k: vLLM's chat route knows it, too
 ALL = (0, -1)  # vLLM's values of top_k that limit nothing; Anthropic refuses them
 DEFAULT_MAX_TOKENS = 4096  # Anthropic demands a number
+EMPTY = "(empty)"  # and that a text is more than blanks
 
 
 def request_to_chat(body: JsonObject) -> JsonObject:
@@ -133,7 +134,7 @@ def request_from_chat(body: JsonObject) -> JsonObject:
         del request["top_k"]
     request["max_tokens"] = body.get("max_completion_tokens") or body.get("max_tokens") or DEFAULT_MAX_TOKENS
     request["messages"] = merged(m for m in body["messages"] if m["role"] not in {"system", "developer"})
-    if system:
+    if any(text.strip() for text in system):
         request["system"] = "\n\n".join(system)
     if stop := body.get("stop"):
         request["stop_sequences"] = [stop] if isinstance(stop, str) else stop
@@ -182,14 +183,14 @@ def blocks_of(message: JsonObject) -> list[JsonObject]:
     for part in parts:
         if part.get("type") == "image_url":
             blocks.append({"type": "image", "source": image_source(part["image_url"]["url"])})
-        elif part.get("text"):
+        elif (part.get("text") or "").strip():
             blocks.append({"type": "text", "text": part["text"]})
     for call in message.get("tool_calls") or ():
         function = call["function"]
         blocks.append(
             {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments(function["arguments"])}
         )
-    return blocks or [{"type": "text", "text": " "}]
+    return blocks or [{"type": "text", "text": EMPTY}]
 
 
 def answer_to_chat(body: JsonObject) -> JsonObject:
@@ -240,9 +241,10 @@ def text_of(content: Any) -> str:
 
 
 def arguments(text: Any) -> JsonObject:
-    """A tool call's arguments as an object; what a model wrote badly is kept under one name."""
+    """A tool call's arguments as an object, also where nothing stands for none; what a model wrote badly is kept under
+    one name."""
     try:
-        value = json.loads(text)
+        value = json.loads(text or "{}")
     except (TypeError, ValueError):
         return {"_raw": str(text)}
     return value if isinstance(value, dict) else {"_raw": value}
