@@ -14,6 +14,7 @@ from workers.builds.wheel_files import WheelFiles
 from workers.venvs.wheel_checks import check_wheel
 
 MAX_CLAIMS = 100
+Asked = tuple[str, frozenset[str]]  # a canonical name and its extras
 
 
 async def claimed_names(
@@ -21,43 +22,52 @@ async def claimed_names(
 ) -> frozenset[str]:
     """The closure over the owner's own packages. `reserved` names (what a generation pins) are never his."""
     claimed: set[str] = set()
-    waiting = names_of(requirements)
-    while waiting and len(claimed) < MAX_CLAIMS:
-        name = waiting.pop()
-        if name in claimed or name in reserved:
+    followed: set[Asked] = set()
+    waiting = _asked(requirements)
+    while waiting and len(followed) < MAX_CLAIMS:
+        name, extras = wanted = waiting.pop()
+        if wanted in followed or name in reserved:
             continue
         found = await owner.files(name)
         if found is None:
             continue
+        followed.add(wanted)
         claimed.add(name)
         wheels = {file.version: file for file in found if file.wheel_tags and file.version}
         if wheels:
             newest = wheels[max(wheels)]
             path, _ = await files.fetch(owner, newest)
             checked = await asyncio.to_thread(check_wheel, path, newest.filename)
-            waiting |= names_of(requires_dist(checked.metadata))
+            waiting |= _asked(requires_dist(checked.metadata, extras))
     return frozenset(claimed)
 
 
 def names_of(requirements: Iterable[str]) -> set[str]:
     """Canonical names of requirement lines; what is no requirement is refused elsewhere."""
-    names = set()
+    return {name for name, _ in _asked(requirements)}
+
+
+def _asked(requirements: Iterable[str]) -> set[Asked]:
+    found = set()
     for line in requirements:
         try:
-            names.add(str(canonicalize_name(Requirement(line).name)))
+            requirement = Requirement(line)
         except InvalidRequirement:
             continue
-    return names
+        extras = frozenset(str(canonicalize_name(extra)) for extra in requirement.extras)
+        found.add((str(canonicalize_name(requirement.name)), extras))
+    return found
 
 
-def requires_dist(metadata: str) -> list[str]:
-    """A wheel's requirements as METADATA has them, without those of its extras."""
+def requires_dist(metadata: str, extras: Set[str] = frozenset()) -> list[str]:
+    """A wheel's requirements as METADATA has them; of its extras' only those of the given ones."""
     kept = []
     for line in HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []:
         try:
             marker = Requirement(line).marker
         except InvalidRequirement:
             marker = None
-        if marker is None or "extra" not in str(marker):
+        condition = str(marker or "")
+        if "extra" not in condition or any(f'extra == "{extra}"' in condition for extra in extras):
             kept.append(line)
     return kept

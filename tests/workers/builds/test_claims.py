@@ -27,6 +27,21 @@ async def test_claims_follow_the_owners_packages_and_spare_what_is_reserved(
     assert claimed == {"first", "second", "numpy"}
 
 
+async def test_what_an_owners_package_needs_for_an_extra_is_claimed_where_the_extra_is_asked_for(
+    owner_index: PackageIndex, catalog: Callable[..., Catalog], data: Path, tmp_path: Path
+) -> None:
+    owner_index.add(
+        make_wheel(tmp_path, "first", requires=["second; extra == 'big-one'", "third; extra == 'other'"]),
+        make_wheel(tmp_path, "second"),
+        make_wheel(tmp_path, "third"),
+    )
+    owner = catalog().owner
+    assert owner is not None
+    requirements = ["first", "first[Big_One]"]
+    claimed = await claimed_names(owner, requirements, reserved=set(), files=WheelFiles(data / "blobs"))
+    assert claimed == {"first", "second"}
+
+
 def test_requirements_of_extras_are_left_out() -> None:
     lines = ["a>=1", "b; extra == 'dev'", "c; python_version < '4'"]
     metadata = "Name: x\n" + "".join(f"Requires-Dist: {line}\n" for line in lines)
