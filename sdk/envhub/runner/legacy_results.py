@@ -32,8 +32,7 @@ def to_result(
     result.library = to_json(library)
     if result.failure is None:
         result.reward = _reward(result, output.get("reward"))
-        advantage = _state_value(attempt.state, "advantage") if advantages else None
-        result.advantage = float(advantage) if isinstance(advantage, int | float) else None
+        result.advantage = _number(_state_value(attempt.state, "advantage")) if advantages else None
         _add_steps(result, attempt.state)
     usage = output.get("token_usage")
     if isinstance(usage, dict):
@@ -51,11 +50,8 @@ def _overwritten(state: Any) -> dict[str, Any]:
 
 
 def _reward(result: Result, value: Any) -> float | None:
-    try:
-        reward = float(value)
-    except (TypeError, ValueError):
-        reward = math.nan
-    if math.isfinite(reward):
+    reward = _number(value)
+    if reward is not None:
         return reward
     result.failure = Failure(VERIFIER, "BadReward", f"the environment's reward is {value!r}, not a finite number")
     return None
@@ -125,11 +121,17 @@ def _text(value: Any) -> str | None:
 
 def numbers(metrics: Any) -> dict[str, float]:
     """Metrics as floats; what is no finite number is left out."""
-    found = {}
-    for name, value in (metrics or {}).items():
-        if isinstance(value, int | float) and math.isfinite(value):
-            found[str(name)] = float(value)
-    return found
+    found = ((str(name), _number(value)) for name, value in (metrics or {}).items() if not isinstance(value, str))
+    return {name: number for name, number in found if number is not None}
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, also one of numpy's or torch's, which are no Python floats."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def timing(value: Any) -> tuple[float, float]:
