@@ -10,6 +10,7 @@ import sys
 from typing import IO
 
 from workers.runs.hub import HubClient
+from workers.runs.open_files import allow_open_files
 from workers.settings import BadSettings, WorkerEnvironment, load
 from workers.tasks.supervisor import Supervisor
 
@@ -32,6 +33,7 @@ def main() -> int:
     if lock is None:
         sys.stderr.write(f"WORKER_DATA: another worker already uses {settings.data.absolute()}\n")
         return 2
+    allow_open_files()
     with lock:
         asyncio.run(work(settings))
     return 0

@@ -17,6 +17,7 @@ RUNNER_PATH = f"/opt/envhub/{RUNNER_MODULE}"
 RUNNER_SOURCE = Path(envhub.__file__).parent / "runner"
 VENV_PATH = "/opt/venv"
 PYTHON = f"{VENV_PATH}/bin/python"
+OPEN_FILES = 16_384  # of a process: a runner may have a thousand rollouts in flight, the forwarder two files a call
 
 
 def environment_box(
@@ -46,6 +47,7 @@ def environment_box(
             memory_bytes=settings.box_memory_mb * 1024**2,
             pids=settings.box_pids,
             disk_bytes=settings.box_disk_mb * 1024**2,
+            open_files=OPEN_FILES,
             lifetime_seconds=lifetime_s or settings.run_limit_s,
         ),
         env=dict(secrets or {}),
