@@ -29,14 +29,18 @@ ANSWER_LIMIT = 64 * 1024**2  # bytes of an answer that is no stream
 async def forward(route: Route, path: str, body: JsonObject) -> aiohttp.ClientResponse:
     """The upstream's answer, its body unread (the caller closes it). Raises Unavailable when no address answers."""
     attempts = max(variant.max_retries for variant in route.variants) + len(route.variants)
-    problem, pause = "", 0.5
+    problem, pause, refused = "", 0.5, set[int]()
     for attempt in range(attempts):
-        variant = route.variants[attempt % len(route.variants)]
+        place = attempt % len(route.variants)
+        variant = route.variants[place]
         wait: float | None = None
         try:
             response = await _send(variant, path, body, inside=route.inside)
-        except OutboundRefused as error:
-            raise Unavailable(error.message, code="endpoint_refused") from error
+        except OutboundRefused as error:  # this address is not permitted, or its name is gone: another one may answer
+            problem = error.message
+            refused.add(place)
+            if len(refused) == len(route.variants):
+                raise Unavailable(problem, code="endpoint_refused") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             problem = described(error)
         else:

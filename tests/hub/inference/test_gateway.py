@@ -13,6 +13,7 @@ from envhub.protocol.accounts import Scope
 
 from hub.accounts.models import User
 from hub.accounts.services import disable_user
+from hub.catalog.models import Variant
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.catalog import create_endpoint
 from tests.fakes.policy_endpoint import Fault, PolicyEndpoint
@@ -71,6 +72,25 @@ async def test_a_dead_endpoint_is_a_clear_503(endpoint: PolicyEndpoint) -> None:
     answer = await call(await sync_to_async(make_token)(user))
     assert answer.status_code == 503
     assert json.loads(answer.content)["error"]["code"] == "endpoint_failed"
+
+
+async def test_an_address_whose_name_is_gone_leaves_the_calls_to_the_models_other_one(endpoint: PolicyEndpoint) -> None:
+    def two_addresses() -> str:
+        user, token = prepare(endpoint)
+        first = Variant.objects.get(model__owner=user.owner)
+        Variant.objects.create(
+            model=first.model,
+            position=1,
+            kind=first.kind,
+            base_url="http://gone.invalid/v1",
+            remote_model="m",
+            timeout_s=5,
+            max_retries=0,
+        )
+        return token
+
+    token = await sync_to_async(two_addresses)()
+    assert [(await call(token)).status_code for _ in range(2)] == [200, 200]  # each is asked first once
 
 
 async def test_an_endpoints_refusal_reaches_the_caller_without_its_key(endpoint: PolicyEndpoint) -> None:
