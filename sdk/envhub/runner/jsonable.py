@@ -16,8 +16,11 @@ MAX_INT_BITS = 14_000  # Python writes and reads no number of more than 4300 dig
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def to_json(value: Any, depth: int = 0) -> Any:
-    """A JSON value for anything. Non-finite floats become strings, mapping keys strings, unknown objects their repr."""
+def to_json(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """A JSON value for anything. Non-finite floats become strings, mapping keys strings, unknown objects their repr.
+
+    `above` are the ids of what holds the value: where it is among them, it is not written again.
+    """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -26,26 +29,27 @@ def to_json(value: Any, depth: int = 0) -> Any:
         return clean_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
-    if depth > MAX_DEPTH:
+    if len(above) > MAX_DEPTH or id(value) in above:
         return "..."
+    above = (*above, id(value))
     if isinstance(value, Mapping):
-        return {clean_text(str(key)): to_json(item, depth + 1) for key, item in value.items()}
+        return {clean_text(str(key)): to_json(item, above) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(item, depth + 1) for item in value]
-    return _object_to_json(value, depth)
+        return [to_json(item, above) for item in value]
+    return _object_to_json(value, above)
 
 
-def _object_to_json(value: Any, depth: int) -> Any:
+def _object_to_json(value: Any, above: tuple[int, ...]) -> Any:
     for convert in ("model_dump", "tolist", "isoformat"):
         method = getattr(value, convert, None)
         if not callable(method) or isinstance(value, type):
             continue
         try:
-            return to_json(method(), depth + 1)
+            return to_json(method(), above)
         except Exception:  # noqa: BLE001 - user objects may do anything; their repr is the answer then
             break
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name, None), depth + 1) for field in dataclasses.fields(value)}
+        return {field.name: to_json(getattr(value, field.name, None), above) for field in dataclasses.fields(value)}
     return safe_repr(value)
 
 

@@ -52,3 +52,19 @@ def test_endless_nesting_ends() -> None:
 def test_the_hash_ignores_key_order_and_addresses() -> None:
     assert canonical_hash({"a": 1, "b": Opaque()}) == canonical_hash({"b": Opaque(), "a": 1})
     assert canonical_hash({"a": 1}) != canonical_hash({"a": 2})
+
+
+@dataclass
+class Node:
+    parent: Node | None
+    children: list[Node]
+
+
+def test_what_holds_itself_is_written_once() -> None:
+    root = Node(None, [])
+    root.children = [Node(root, []) for _ in range(50)]  # each leads back to all of them
+    leaf = {"parent": "...", "children": []}
+    assert to_json(root) == {"parent": None, "children": [leaf] * 50}
+    loop: list[object] = [1]
+    loop.append(loop)
+    assert to_json([loop, loop]) == [[1, "..."], [1, "..."]]
