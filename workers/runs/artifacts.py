@@ -59,7 +59,7 @@ class Artifacts:
     async def fetch(self, url: str, sha256: str) -> Path:
         """The same by address and hash."""
         path = self._cache / sha256
-        if path.exists():
+        with suppress(FileNotFoundError):
             os.utime(path)
             return path
         await self._again(lambda http: download(http, self._run.absolute(url), sha256, path))
@@ -113,8 +113,12 @@ async def download(http: httpx.AsyncClient, url: str, sha256: str, path: Path) -
 
 
 def trim(cache: Path, limit: int, *, keep: Path) -> None:
-    """Remove the least recently used blobs until the cache holds at most `limit` bytes."""
-    entries = [(entry.stat(), entry) for entry in cache.iterdir() if not entry.name.startswith(".")]
+    """Remove the least recently used blobs until the cache holds at most `limit` bytes. Others may do so beside us."""
+    entries = []
+    for entry in cache.iterdir():
+        with suppress(FileNotFoundError):
+            if not entry.name.startswith("."):
+                entries.append((entry.stat(), entry))
     total = sum(stat.st_size for stat, _ in entries)
     for stat, entry in sorted(entries, key=lambda pair: pair[0].st_mtime):
         if total <= limit:

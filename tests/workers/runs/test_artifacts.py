@@ -9,7 +9,7 @@ from envhub import errors
 from envhub.protocol.base import BlobRef
 
 from tests.fakes.hub import FakeHub, FakeRun
-from workers.runs.artifacts import Artifacts
+from workers.runs.artifacts import Artifacts, trim
 from workers.runs.hub import HubClient
 
 
@@ -52,3 +52,11 @@ async def test_the_cache_forgets_what_was_used_least_recently(tmp_path: Path) ->
         for sha256, url in stored:
             await artifacts.fetch(url, sha256)
     assert {path.name for path in tmp_path.iterdir()} == {stored[1][0], stored[2][0]}
+
+
+def test_blobs_that_another_run_forgets_at_the_same_time_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to("nowhere")  # listed, and no longer there when it is looked at
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"x" * 10)
+    trim(tmp_path, 10, keep=tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir() if path.exists()] == ["b"]
