@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
+from uuid import uuid4
 
 from envhub.protocol.models import LocalTarget
 from pydantic import ValidationError
@@ -31,24 +32,28 @@ async def fetch_model(target: LocalTarget, models: Path, fetch: Fetch) -> Path:
     with suppress(FileNotFoundError):
         os.utime(directory)  # in use: housekeeping leaves it alone
         return directory
-    unfinished = models / f".{target.fingerprint}.{os.getpid()}"
+    unfinished = models / f".{target.fingerprint}.{uuid4().hex}"  # of this call alone: serve runs share a process
+    try:
+        await _gather(target, unfinished, fetch)
+        with suppress(OSError):  # another run was faster
+            unfinished.rename(directory)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, unfinished, True)
+    return directory
+
+
+async def _gather(target: LocalTarget, folder: Path, fetch: Fetch) -> None:
     for name, sha256 in target.files.items():
         pure = PurePosixPath(name)
         if pure.is_absolute() or ".." in pure.parts:
             raise EngineFailed(f"the model has a file named {name!r}")
-        path = unfinished / pure
+        path = folder / pure
         path.parent.mkdir(parents=True, exist_ok=True)
         source = await fetch(target.urls[name], sha256)
-        path.unlink(missing_ok=True)
-        with suppress(OSError):
+        try:
             os.link(source, path)
-        if not path.exists():
+        except OSError:  # another file system
             await asyncio.to_thread(shutil.copyfile, source, path)
-    try:
-        unfinished.rename(directory)
-    except OSError:  # another run was faster
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return directory
 
 
 @asynccontextmanager
