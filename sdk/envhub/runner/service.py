@@ -48,6 +48,7 @@ class Service:
         self._channel = channel
         self._adapter = adapter
         self._groups: dict[str, asyncio.Task[None]] = {}
+        self._cancelled: set[str] = set()  # of these groups: before Python 3.11 a task does not tell who cancelled it
         self._running: list[Attempt] = []  # a group's first rollout is in it twice
         self._watchdog = Watchdog(self._stall_limit)
 
@@ -70,11 +71,15 @@ class Service:
         elif kind == "group":
             self._groups[command["id"]] = asyncio.create_task(self._group(command))
         elif kind == "cancel":
-            task = self._groups.get(command["id"])
-            if task is not None:
-                task.cancel()
+            self._cancel(command["id"])
         else:
             await self._channel.send({"type": "log", "text": f"command {kind!r} is not understood here"})
+
+    def _cancel(self, group: str) -> None:
+        task = self._groups.get(group)
+        if task is not None:
+            self._cancelled.add(group)
+            task.cancel()
 
     async def _describe(self, command: Frame) -> None:
         try:
@@ -91,8 +96,8 @@ class Service:
         await self._channel.send(failure.to_frame())
 
     async def _shut_down(self) -> None:
-        for task in self._groups.values():
-            task.cancel()
+        for group in list(self._groups):
+            self._cancel(group)
         if self._groups:
             await asyncio.wait(self._groups.values(), timeout=CANCEL_GRACE_S)
         try:
@@ -118,6 +123,7 @@ class Service:
             await job.run()
         finally:
             self._groups.pop(command["id"], None)
+            self._cancelled.discard(command["id"])
 
     def _row(self, command: Frame) -> tuple[Row, str]:
         with self._watchdog.paused():
@@ -269,7 +275,7 @@ class _GroupJob:
         try:
             results: list[Result] = await service._supervise(attempts[0], work, extra)
         except asyncio.CancelledError:
-            if _is_cancelling():
+            if self._command["id"] in service._cancelled:
                 raise
             error: BaseException = RuntimeError("the environment cancelled its own rollout")
             return [self._broken(attempt, error, columns) for attempt in attempts]
@@ -310,11 +316,6 @@ class _GroupJob:
         record = records.build(int(self._command["example"]), self._digest, self._row, attempt, result)
         self._reported.add(attempt.index)
         await self._service._channel.send(records.frame(self._command["id"], record, result))
-
-
-def _is_cancelling() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def rollout_seed(seed: int, example: int, index: int) -> int:
