@@ -5,6 +5,7 @@ Speaks to the library's own tool servers (stateless, JSON) and to servers that k
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Collection, Mapping
@@ -74,8 +75,9 @@ class McpServer:
 class HereServer:
     """One toolset in this process, as one rollout reaches it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout_s: float) -> None:
         self._url = url
+        self._timeout_s = timeout_s
 
     async def list_tools(self) -> list[dict[str, Any]]:
         """Tools in MCP's JSON shape."""
@@ -83,7 +85,11 @@ class HereServer:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         """Content blocks of one call."""
-        return await self._local().call(self._url, name, arguments)
+        call = self._local().call(self._url, name, arguments)
+        try:
+            return await asyncio.wait_for(call, self._timeout_s)
+        except TimeoutError as error:
+            raise McpError(f"{name}: no answer within {self._timeout_s:g} s") from error
 
     def _local(self) -> current_tools.LocalServer:
         local = current_tools.find(self._url)
@@ -116,7 +122,7 @@ class McpTools:
 
     def __init__(self, http: Any, urls: Mapping[str, str], timeout_s: float, disabled: Collection[str]) -> None:
         self._servers = {
-            name: HereServer(url) if current_tools.find(url) is not None else McpServer(http, url, timeout_s)
+            name: HereServer(url, timeout_s) if current_tools.find(url) is not None else McpServer(http, url, timeout_s)
             for name, url in urls.items()
         }
         self._disabled = disabled
