@@ -67,10 +67,10 @@ async def _evaluate(
 ) -> None:
     """Append to `records` as rollouts end, so that an interruption loses none of them."""
     config, package, python = evaluation.config, evaluation.package, evaluation.options.python
-    async with LocalRunner(python, [package.directory] if package.directory else [], log) as local:
+    async with LocalRunner(python, package.paths, log) as local:
         session.note(f"loading {package.name} with {python}")
         command = Load(
-            env_id=package.name, module=package.name.replace("-", "_"), env_args=config.env_args,
+            env_id=package.name, module=package.module, env_args=config.env_args,
             taskset=config.taskset, harness=config.harness,
         )  # fmt: skip
         hello = await load_here(local, command, session.hub.url)

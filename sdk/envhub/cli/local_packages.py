@@ -24,13 +24,29 @@ sys.exit(found is None or found.origin is None)
 class LocalPackage:
     """What can be loaded here: `directory` of a source tree, None for what the interpreter has installed.
 
-    reference: the environment that it belongs to on the hub; defaults: its [tool.verifiers.eval].
+    reference: the environment that it belongs to on the hub; defaults: its [tool.verifiers.eval]; entry: the module
+    that [tool.envhub] names.
     """
 
     name: str
     reference: str
     directory: Path | None = None
     defaults: JsonObject = field(default_factory=dict)
+    entry: str = ""
+
+    @property
+    def module(self) -> str:
+        """The import name of its entry module."""
+        return self.entry or self.name.replace("-", "_")
+
+    @property
+    def paths(self) -> list[Path]:
+        """Where that module is imported from, beside what is installed: `src` in packages laid out so."""
+        if self.directory is None:
+            return []
+        sources = self.directory / "src"
+        is_there = (sources / self.module).is_dir() or (sources / f"{self.module}.py").is_file()
+        return [sources if is_there else self.directory]
 
 
 def find_package(given: str | None) -> Path:
@@ -70,7 +86,9 @@ def _of_directory(directory: Path, owner: str) -> LocalPackage:
     project = read_project(directory)
     table = project.pyproject.get("tool", {}).get("verifiers", {}).get("eval", {})
     numbers = {key: table[key] for key in ("num_examples", "rollouts_per_example") if isinstance(table.get(key), int)}
-    return LocalPackage(project.name, f"{owner}/{project.name}" if owner else project.name, directory, numbers)
+    entry = project.pyproject.get("tool", {}).get("envhub", {}).get("module")
+    reference = f"{owner}/{project.name}" if owner else project.name
+    return LocalPackage(project.name, reference, directory, numbers, entry if isinstance(entry, str) else "")
 
 
 def _is_installed(name: str, python: str) -> bool:

@@ -105,6 +105,18 @@ def test_what_is_installed_is_found_by_its_name(session: Session, python: str) -
         assert (found.name, found.reference, found.directory) == ("installed-env", reference, None)
 
 
+def test_a_packages_own_layout_and_entry_module_are_those_that_the_hub_would_use(session: Session) -> None:
+    directory = Path("environments/my-env")
+    (directory / "src/other").mkdir(parents=True)
+    head = '[project]\nname = "my-env"\nversion = "1"\n'
+    (directory / "pyproject.toml").write_text(head)
+    package = find_local("my-env", sys.executable)
+    assert (package.module, package.paths) == ("my_env", [directory])
+    (directory / "pyproject.toml").write_text(f'{head}[tool.envhub]\nmodule = "other"\n')
+    package = find_local("my-env", sys.executable)
+    assert (package.module, package.paths) == ("other", [directory / "src"])
+
+
 def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session, python: str) -> None:
     Path("only_a_folder").mkdir()
     with pytest.raises(UsageError) as raised:
