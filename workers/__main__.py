@@ -9,8 +9,9 @@ import signal
 import sys
 from typing import IO
 
+from envhub.client.open_files import allow_open_files
+
 from workers.runs.hub import HubClient
-from workers.runs.open_files import allow_open_files
 from workers.settings import BadSettings, WorkerEnvironment, load
 from workers.tasks.supervisor import Supervisor
 

@@ -9,6 +9,8 @@ gc.disable()  # until all is imported: an eighth of the time it takes, and there
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hub.config.settings")
 django.setup(set_prefix=False)
 
+from envhub.client.open_files import allow_open_files  # noqa: E402
+
 from hub.core.body_limit import BodyLimit  # noqa: E402
 from hub.core.handler import ThreadedHandler  # noqa: E402
 from hub.inference.direct import DirectGateway  # noqa: E402
@@ -18,4 +20,5 @@ from hub.storage.uploads import body_limit  # noqa: E402
 
 gc.freeze()
 gc.enable()
+allow_open_files()
 application = DirectIndex(BodyLimit(DirectGateway(ThreadedHandler()), body_limit), index_urls)

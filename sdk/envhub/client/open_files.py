@@ -1,4 +1,4 @@
-"""How many files the worker's processes may have open: an evaluation's slot has two connections a rollout in flight."""
+"""How many files a process of the hub or of a worker may have open: a stream, or a rollout in flight, takes two."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ WANTED = 65_536  # not all that the system allows: some programs go through as m
 def allow_open_files() -> int:
     """Raise the soft limit, which most systems set to 1024, as far as is allowed; children inherit it. Gives it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = max(soft, min(hard, WANTED))
+    allowed = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
+    if soft == resource.RLIM_INFINITY or soft >= allowed:
+        return soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return allowed
