@@ -129,9 +129,13 @@ def test_a_hidden_evaluation_is_not_compared(client_of_ada: tuple[Client, object
         assert client.get(f"/evaluations/compare?{query}").status_code == 404
 
 
-@pytest.mark.parametrize("query", ["", "a=1", "a=x&b=y"])
+@pytest.mark.parametrize("query", ["a=1", "a=x&b=y"])
 def test_an_address_that_names_none_is_explained(client_of_ada: tuple[Client, object], query: str) -> None:
     assert client_of_ada[0].get(f"/evaluations/compare?{query}").status_code == 422
+
+
+def test_comparing_begins_at_the_list(client_of_ada: tuple[Client, object]) -> None:
+    assert client_of_ada[0].get("/evaluations/compare").url == "/evaluations"  # type: ignore[attr-defined]
 
 
 def test_the_leaderboard_ranks_models_by_their_latest_success(client_of_ada: tuple[Client, object]) -> None:
