@@ -19,7 +19,7 @@ from django.conf import settings
 from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
-from hub.config.asgi import application
+from hub.core.handler import ThreadedHandler
 from hub.data.models import SnapshotFile
 from hub.data.services import add, blob_of, resolve
 from hub.storage.models import EVERYBODY
@@ -81,7 +81,7 @@ def load(endpoint: str, name: str, cache: Path, **variables: str) -> subprocess.
 @pytest.fixture
 def served() -> Iterator[str]:
     """The hub's own server, which streams as Django's for tests does not."""
-    server = uvicorn.Server(uvicorn.Config(application, port=0, lifespan="off", log_level="critical"))
+    server = uvicorn.Server(uvicorn.Config(ThreadedHandler(), port=0, lifespan="off", log_level="critical"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
