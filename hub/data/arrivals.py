@@ -25,6 +25,8 @@ from hub.storage.services import store_stream
 logger = logging.getLogger(__name__)
 PIECE = 512 * 1024
 SHA256_CHARACTERS = 64
+AT_ONCE = 16  # fetches: they outlive their readers, so a hostile one could begin any number
+_slots = threading.BoundedSemaphore(AT_ONCE)
 _lock = threading.Lock()
 _arrivals: dict[int, Arrival] = {}  # by the file's primary key, in this process
 
@@ -74,7 +76,8 @@ class Arrival:
 
     def _run(self) -> None:
         try:
-            blob = self._fetch()
+            with _slots:
+                blob = self._fetch()
             SnapshotFile.objects.filter(pk=self._row.pk).update(blob=blob, size=blob.size)
         except HubError as error:
             self._problem = error
