@@ -182,7 +182,7 @@ class Coordinator:
         )
 
     async def _cut(self, journal: JournalWriter) -> bool:
-        """Commit the next batch if it is full. Files are written beside the loop: it answers all rollouts' calls."""
+        """Commit the next batch if it is full. Its rollouts are written beside the loop, which answers their calls."""
         step, strict = self.step + 1, self.config.trainer.staleness == 0
         if strict and (self._running or self.policy.version < self.step):
             return False
@@ -193,7 +193,7 @@ class Coordinator:
         self.step = step
         self._set_aside()
         meta = {META: self._state().model_dump(mode="json")}
-        await asyncio.to_thread(journal.append, StepBatch(step, cut.samples, cut.denominator, meta))
+        journal.append(StepBatch(step, cut.samples, cut.denominator, meta))  # whole, also for a run that is cancelled
         self._store.drop(one.credited.finished.plan.number for one in cut.resolved)
         if (state := read_file(self.run_dir.state, LearnerState)) is not None and state.checkpoint:
             journal.prune(state.checkpoint)  # the batch of the checkpoint itself holds our own state
