@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import write_segment
+from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, IndexRow, SegmentRequest
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind
@@ -65,7 +65,9 @@ def make_segment(records: Sequence[RolloutRecord], rows: Iterable[IndexRow] | No
     """An uploaded segment and the call that registers it."""
     content = write_segment(records)
     blob = make_blob(content)
-    return SegmentRequest(sha256=blob.sha256, size=blob.size, rows=tuple(rows or index_rows(records, content)))
+    return SegmentRequest(
+        sha256=blob.sha256, size=blob.size, rows=tuple(rows or index_rows(records, positions(content)))
+    )
 
 
 def make_config(environment: str, model: str, **changes: object) -> EvaluationConfig:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import write_segment
+from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
@@ -120,7 +120,7 @@ def _segment(records: Sequence[RolloutRecord]) -> StepSegment:
             row_group=row.row_group,
             row=row.row,
         )
-        for index, row in enumerate(index_rows(records, content))
+        for index, row in enumerate(index_rows(records, positions(content)))
     )
     return StepSegment(sha256=blob.sha256, size=blob.size, rows=rows)
 

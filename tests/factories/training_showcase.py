@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import write_segment
+from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind, RunState
@@ -242,7 +242,7 @@ def _report(metrics: StepMetrics, rows: Sequence[tuple[RolloutRecord, dict[str, 
                      ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")}
             | {"index": index, "example": slim.example, "example_hash": slim.example_hash}
         )
-        for index, (slim, (_, extra)) in enumerate(zip(index_rows(records, content), rows, strict=True))
+        for index, (slim, (_, extra)) in enumerate(zip(index_rows(records, positions(content)), rows, strict=True))
     )  # fmt: skip
     segment = StepSegment(sha256=blob.sha256, size=blob.size, rows=placed)
     return StepReport(metrics=metrics, segments=(segment,))

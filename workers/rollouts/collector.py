@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import fitting_segment
+from envhub.packaging.segments import fitting_segment, positions
 from envhub.protocol.evals import SegmentReply, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -85,7 +85,7 @@ class Collector:
         """One segment: it leaves the waiting list only when the hub has it."""
         batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
         sha256 = await self._upload(content)
-        rows = index_rows(batch, content)
+        rows = index_rows(batch, positions(content))
         await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
         del self._waiting[: len(batch)]
         if len(self._waiting) < WAITING_LIMIT:

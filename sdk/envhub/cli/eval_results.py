@@ -18,7 +18,7 @@ from envhub.client.blobs import LocalBlob
 from envhub.errors import UsageError
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.saved_results import SavedResults, read_saved_results
-from envhub.packaging.segments import fitting_segment, read_segment
+from envhub.packaging.segments import fitting_segment, positions, read_segment
 from envhub.packaging.verifiers_metadata import write_results
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
@@ -89,7 +89,7 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> E
         rest = rest[len(records) :]
         blob = LocalBlob.of(content)
         session.hub.blobs.ensure([blob], owner=view.owner)
-        rows = index_rows(records, content)
+        rows = index_rows(records, positions(content))
         total = len(saved.records)
         hub.add_segment(view.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows, total_rollouts=total))
     return hub.finalize(view.id)

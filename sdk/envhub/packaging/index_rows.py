@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from envhub.packaging.segments import positions
 from envhub.protocol.evals import IndexRow
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runs import FailureKind
@@ -16,9 +15,9 @@ MAX_NAME = 200
 LARGEST = 1e100  # beyond this the squares in a variance overflow
 
 
-def index_rows(records: Sequence[RolloutRecord], content: bytes) -> tuple[IndexRow, ...]:
-    """One row for each record of the segment `content`, in its order."""
-    return tuple(_index_row(record, *place) for record, place in zip(records, positions(content), strict=True))
+def index_rows(records: Sequence[RolloutRecord], places: Iterable[tuple[int, int]]) -> tuple[IndexRow, ...]:
+    """One row for each record of a segment, whose `positions` are `places`, in its order."""
+    return tuple(_index_row(record, *place) for record, place in zip(records, places, strict=True))
 
 
 def _index_row(record: RolloutRecord, row_group: int, row: int) -> IndexRow:

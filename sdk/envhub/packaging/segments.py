@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,6 +57,10 @@ SCHEMA = pa.schema(
 )
 
 
+_LARGE = (
+    *("failure", *_JSON_FIELDS, "turns.list.element"),
+    *(f"{name}.list.element.list.element" for name in ("prompt_ids", "completion_ids", "logprobs")),
+)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TEXTS = [*(field.name for field in SCHEMA if field.type == pa.string()), "turns.list.element"]
 _AS_READ = pa.schema(
@@ -73,17 +77,32 @@ class BadSegment(PackageError):
 
 def positions(content: bytes) -> list[tuple[int, int]]:
     """(row group, row within it) of each record of a segment, in order."""
-    counts = count_rows(io.BytesIO(content))
+    return places(count_rows(io.BytesIO(content)))
+
+
+def places(counts: Iterable[int]) -> list[tuple[int, int]]:
+    """The same, from the rows of each row group."""
     return [(group, row) for group, count in enumerate(counts) for row in range(count)]
 
 
 def write_segment(records: Sequence[RolloutRecord]) -> bytes:
     """One Parquet file; `positions` says where its records lie."""
+    return write_row_groups(row_groups(records))
+
+
+def row_groups(records: Sequence[RolloutRecord]) -> Iterator[pa.Table]:
+    """The tables of SCHEMA that a segment of the records has as row groups."""
+    for start in range(0, len(records), ROW_GROUP):
+        yield from _halved(to_table(records[start : start + ROW_GROUP]))
+
+
+def write_row_groups(tables: Iterable[pa.Table]) -> bytes:
+    """One Parquet file with a row group for each table."""
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
-        for start in range(0, len(records), ROW_GROUP):
-            for table in _row_groups(to_table(records[start : start + ROW_GROUP])):
-                writer.write_table(table)
+    # Statistics repeat whole texts, and a compressor for each small column takes half of the time.
+    with pq.ParquetWriter(sink, SCHEMA, compression=dict.fromkeys(_LARGE, "zstd"), write_statistics=False) as writer:
+        for table in tables:
+            writer.write_table(table)
     return sink.getvalue()
 
 
@@ -96,14 +115,14 @@ def fitting_segment(records: Sequence[RolloutRecord]) -> tuple[Sequence[RolloutR
     return records, content
 
 
-def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
+def _halved(table: pa.Table) -> Iterator[pa.Table]:
     """The table, or its halves and theirs when it is too large for one of its rollouts to be read alone."""
     if table.nbytes <= FULL_GROUP_BYTES or table.num_rows == 1:
         yield table
         return
     half = table.num_rows // 2
-    yield from _row_groups(table.slice(0, half))
-    yield from _row_groups(table.slice(half))
+    yield from _halved(table.slice(0, half))
+    yield from _halved(table.slice(half))
 
 
 def to_table(records: Iterable[RolloutRecord]) -> pa.Table:
@@ -142,18 +161,15 @@ def to_records(table: pa.Table) -> Iterator[RolloutRecord]:
         yield _from_row(table.slice(index, 1).to_pylist()[0])
 
 
-def replace_extras(file: Path, change: Callable[[int, int, JsonObject], JsonObject]) -> bytes:
-    """The segment with other `extras`: change(place in the segment, rollout, extras) gives each record's. All other
-    columns are copied as they are, one row group in memory at a time."""
-    sink, column, place = io.BytesIO(), SCHEMA.get_field_index("extras"), 0
-    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
-        for table in read_row_groups(file):
-            texts = []
-            for rollout, text in zip(table["rollout"].to_pylist(), table["extras"].to_pylist(), strict=True):
-                texts.append(_dump(change(place, rollout, json.loads(text))))
-                place += 1
-            writer.write_table(table.set_column(column, SCHEMA.field(column), pa.array(texts, pa.string())))
-    return sink.getvalue()
+def extras_of(table: pa.Table) -> list[JsonObject]:
+    """Each record's `extras`, of a table of SCHEMA."""
+    return [json.loads(text) for text in table["extras"].to_pylist()]
+
+
+def with_extras(table: pa.Table, extras: Iterable[JsonObject]) -> pa.Table:
+    """A table of SCHEMA with other `extras`."""
+    column = SCHEMA.get_field_index("extras")
+    return table.set_column(column, SCHEMA.field(column), pa.array(map(_dump, extras), pa.string()))
 
 
 def count_rows(file: Path | BinaryIO) -> tuple[int, ...]:

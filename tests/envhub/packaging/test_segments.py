@@ -50,7 +50,7 @@ def _record(index: int, **changes: object) -> RolloutRecord:
 
 
 def _index(records: list[RolloutRecord]) -> tuple[IndexRow, ...]:
-    return index_rows(records, write_segment(records))
+    return index_rows(records, positions(write_segment(records)))
 
 
 def test_every_record_survives_the_round_trip_unchanged() -> None:

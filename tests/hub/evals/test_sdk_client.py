@@ -14,7 +14,7 @@ from envhub.client.blobs import LocalBlob
 from envhub.client.hub import HubClient
 from envhub.errors import Conflict, Invalid, NotFound
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import read_segment, write_segment
+from envhub.packaging.segments import positions, read_segment, write_segment
 from envhub.protocol.evals import EvaluationPush, SegmentRequest
 from envhub.protocol.runs import RunState
 
@@ -57,7 +57,7 @@ def _push(hub: HubClient) -> str:
     if evaluation.state is RunState.RUNNING:
         blob = LocalBlob.of(write_segment(RECORDS))
         hub.blobs.ensure([blob])
-        rows = index_rows(RECORDS, write_segment(RECORDS))
+        rows = index_rows(RECORDS, positions(write_segment(RECORDS)))
         hub.evaluations.add_segment(evaluation.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows))
         hub.evaluations.finalize(evaluation.id)
     return evaluation.id

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import read_segment, write_segment
+from envhub.packaging.segments import positions, read_segment, write_segment
 from envhub.protocol.evals import SegmentRequest
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import Outcome, RolloutRecord, Usage
@@ -42,7 +42,7 @@ def test_odd_values_are_made_storable(said: dict[str, Any]) -> None:
     record = joined(**said)
     content = write_segment([record])
     assert len(list(read_segment(io.BytesIO(content)))) == 1
-    request = SegmentRequest(sha256="0" * 64, size=1, rows=index_rows([record], content))
+    request = SegmentRequest(sha256="0" * 64, size=1, rows=index_rows([record], positions(content)))
     (row,) = SegmentRequest.model_validate_json(request.model_dump_json()).rows
     assert row.duration_s >= 0
     assert 0 <= row.usage.completion_tokens <= row.usage.prompt_tokens < 2**53

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from envhub.protocol.base import JsonObject
@@ -32,7 +32,8 @@ class Budget:
 
     def times(self, number: int) -> Budget:
         """The budget of `number` rollouts together."""
-        return Budget(*(limit and limit * number for limit in astuple(self)))
+        limits = (self.turns, self.input_tokens, self.output_tokens, self.total_tokens)
+        return Budget(*(limit and limit * number for limit in limits))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
-"""A step's rollouts as Parquet segments with their index rows and token view, kept on disk until the hub has them."""
+"""A step's rollouts with their index rows and token view, kept on disk until the hub has them.
+
+They wait as Arrow tables, one for each row group of the segment that they will be: it is written once, when the
+learner's log-probabilities are known.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import io
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import write_segment
+from envhub.packaging.segments import SCHEMA, places, row_groups
+from envhub.protocol.base import Response
 from envhub.protocol.evals import IndexRow
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
     TOKENS_KEY,
     RolloutTokens,
-    StepReport,
-    StepSegment,
     TokenTraining,
     TrainingIndexRow,
 )
@@ -29,6 +33,21 @@ from workers.training.samples.sample import Sample
 
 SEGMENT_ROLLOUTS = 128
 REPORT = "report.json"
+FAST = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class KeptSegment(Response):
+    """A segment to be: the file with its tables, and the rows of its rollouts."""
+
+    file: str
+    rows: tuple[TrainingIndexRow, ...]
+
+
+class KeptStep(Response):
+    """What the hub will be told of a step."""
+
+    metrics: StepMetrics
+    segments: tuple[KeptSegment, ...] = ()
 
 
 def keep_step(directory: Path, metrics: StepMetrics, resolved: Sequence[Resolved]) -> None:
@@ -39,19 +58,35 @@ def keep_step(directory: Path, metrics: StepMetrics, resolved: Sequence[Resolved
     segments = []
     for first in range(0, len(rows), SEGMENT_ROLLOUTS):
         part = rows[first : first + SEGMENT_ROLLOUTS]
-        content = write_segment([record for record, _ in part])
-        sha256 = hashlib.sha256(content).hexdigest()
-        write_durably(directory / sha256, content)
-        segments.append(StepSegment(sha256=sha256, size=len(content), rows=placed(part, first, content)))
-    report = StepReport(metrics=metrics, segments=tuple(segments))
-    write_durably(directory / REPORT, report.model_dump_json().encode())
+        tables = list(row_groups([record for record, _ in part]))
+        file = f"rollouts-{first}.arrow"
+        write_durably(directory / file, to_bytes(tables))
+        segments.append(KeptSegment(file=file, rows=placed(part, first, tables)))
+    kept = KeptStep(metrics=metrics, segments=tuple(segments))
+    write_durably(directory / REPORT, kept.model_dump_json().encode())
+
+
+def to_bytes(tables: Sequence[pa.Table]) -> bytes:
+    """The tables as record batches of one Arrow file; `tables_of` reads it."""
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, SCHEMA, options=FAST) as writer:
+        for table in tables:
+            writer.write_batch(table.combine_chunks().to_batches()[0])
+    return sink.getvalue()
+
+
+def tables_of(path: Path) -> Iterator[pa.Table]:
+    """The tables of a waiting segment, one in memory at a time."""
+    with pa.ipc.open_file(path) as file:
+        for number in range(file.num_record_batches):
+            yield pa.Table.from_batches([file.get_batch(number)])
 
 
 def placed(
-    part: Sequence[tuple[RolloutRecord, TrainingIndexRow]], first: int, content: bytes
+    part: Sequence[tuple[RolloutRecord, TrainingIndexRow]], first: int, tables: Sequence[pa.Table]
 ) -> tuple[TrainingIndexRow, ...]:
     """Index rows with their place in the segment and the step."""
-    slim = index_rows([record for record, _ in part], content)
+    slim = index_rows([record for record, _ in part], places(table.num_rows for table in tables))
     return tuple(
         row.model_copy(update={"index": first + place, **shared(made)})
         for place, ((_, row), made) in enumerate(zip(part, slim, strict=True))

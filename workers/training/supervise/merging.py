@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from envhub.protocol.training import StepReport
 from envhub.protocol.training_metrics import StepMetrics
 
+from workers.training.coordinator.segments import KeptStep
 from workers.training.learner.reports import LearnerStep
 
 SAME_NAMES = (
@@ -16,7 +16,7 @@ SAME_NAMES = (
 )  # fmt: skip
 
 
-def merged(kept: StepReport, learner: LearnerStep | None, seconds: Mapping[str, float], at: datetime) -> StepMetrics:
+def merged(kept: KeptStep, learner: LearnerStep | None, seconds: Mapping[str, float], at: datetime) -> StepMetrics:
     """The whole step."""
     spent = dict(seconds)
     update: dict[str, object] = {"at": at, "seconds": spent}

@@ -31,7 +31,7 @@ from envhub.protocol.training_trainer import TrainingMode
 
 from workers.runs.execution import Job
 from workers.training.coordinator.loop import report_dir
-from workers.training.coordinator.segments import REPORT
+from workers.training.coordinator.segments import REPORT, KeptStep
 from workers.training.exporters.exports import Exports
 from workers.training.learner.folders import MANIFEST
 from workers.training.learner.reports import LearnerStep, WeightsManifest, read_file
@@ -47,7 +47,7 @@ from workers.training.supervise.directory import (
     tree,
 )
 from workers.training.supervise.merging import merged
-from workers.training.supervise.token_logprobs import with_logprobs
+from workers.training.supervise.token_logprobs import write_segments
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class Reporter:
     async def _step(self, step: int, seconds: Mapping[str, float]) -> None:
         folder = report_dir(self.run_dir, step)
         if (folder / REPORT).exists():
-            kept = StepReport.model_validate_json((folder / REPORT).read_bytes())
+            kept = KeptStep.model_validate_json((folder / REPORT).read_bytes())
             learner = await awaited_step(self.run_dir, step)
-            kept = await asyncio.to_thread(with_logprobs, folder, kept, self.run_dir.logprobs_of(step))
-            for segment in kept.segments:
+            segments = await asyncio.to_thread(write_segments, folder, kept, self.run_dir.logprobs_of(step))
+            for segment in segments:
                 await self.job.artifacts.upload_blob(folder / segment.sha256)
             metrics = merged(kept, learner, seconds, datetime.now(UTC))
             self.exports.add(metrics)
-            await self._post("steps", kept.model_copy(update={"metrics": metrics}), StepReply)
+            await self._post("steps", StepReport(metrics=metrics, segments=segments), StepReply)
             self._last = metrics
             self._say(metrics)
         note_reported(self.run_dir, step)

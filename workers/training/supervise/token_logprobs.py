@@ -1,40 +1,50 @@
-"""A waiting step's segments with the learner's log-probabilities in their token views."""
+"""The segments of a waiting step, with the learner's log-probabilities in their token views."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from envhub.packaging.segments import replace_extras
+import pyarrow as pa
+from envhub.packaging.segments import extras_of, with_extras, write_row_groups
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepReport, StepSegment
+from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepSegment
 
+from workers.training.coordinator.segments import KeptSegment, KeptStep, tables_of
 from workers.training.learner.token_logprobs import ByTurn, read_logprobs
 from workers.training.samples.rollout import RolloutKey
 
 
-def with_logprobs(folder: Path, report: StepReport, logprobs: Path) -> StepReport:
-    """The report with segments that hold what the file `logprobs` knows; as it is when there is none.
+def write_segments(folder: Path, kept: KeptStep, logprobs: Path) -> tuple[StepSegment, ...]:
+    """Write the step's Parquet files into `folder`, named by their hash, with what the file `logprobs` knows.
 
-    The waiting report stays untouched, so that a reporter that is killed here does the same again.
+    What waits there stays untouched, so that a reporter that is killed here does the same again.
     """
     known = read_logprobs(logprobs)
-    if not known:
-        return report
-    return report.model_copy(update={"segments": tuple(_rewritten(folder, one, known) for one in report.segments)})
+    return tuple(_written(folder, segment, known) for segment in kept.segments)
 
 
-def _rewritten(folder: Path, segment: StepSegment, known: dict[RolloutKey, ByTurn]) -> StepSegment:
-    def change(place: int, rollout: int, extras: JsonObject) -> JsonObject:
-        own = known.get(RolloutKey(int(segment.rows[place].group), rollout))
-        if own is None:
-            return extras
-        return {**extras, TOKENS_KEY: noted(RolloutTokens.model_validate(extras[TOKENS_KEY]), own).model_dump()}
-
-    content = replace_extras(folder / segment.sha256, change)
+def _written(folder: Path, segment: KeptSegment, known: dict[RolloutKey, ByTurn]) -> StepSegment:
+    content = write_row_groups(_noted(folder / segment.file, segment, known))
     sha256 = hashlib.sha256(content).hexdigest()
     (folder / sha256).write_bytes(content)
-    return segment.model_copy(update={"sha256": sha256, "size": len(content)})
+    return StepSegment(sha256=sha256, size=len(content), rows=segment.rows)
+
+
+def _noted(path: Path, segment: KeptSegment, known: dict[RolloutKey, ByTurn]) -> Iterator[pa.Table]:
+    rows = iter(segment.rows)
+    for table in tables_of(path):
+        keys = [RolloutKey(int(next(rows).group), rollout) for rollout in table["rollout"].to_pylist()]
+        pairs = zip(extras_of(table), keys, strict=True)
+        yield with_extras(table, (with_logprobs(extras, known.get(key)) for extras, key in pairs))
+
+
+def with_logprobs(extras: JsonObject, known: ByTurn | None) -> JsonObject:
+    """A record's `extras` with the learner's log-probabilities, where it has any."""
+    if known is None:
+        return extras
+    return {**extras, TOKENS_KEY: noted(RolloutTokens.model_validate(extras[TOKENS_KEY]), known).model_dump()}
 
 
 def noted(view: RolloutTokens, known: ByTurn) -> RolloutTokens:

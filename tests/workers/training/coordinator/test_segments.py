@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envhub.packaging.segments import read_rollout
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepReport
+from envhub.packaging.segments import to_records
+from envhub.protocol.training import TOKENS_KEY, RolloutTokens
 from envhub.protocol.training_config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import group, record, turn
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.plan import FinishedGroup
-from workers.training.coordinator.segments import REPORT, keep_step
+from workers.training.coordinator.segments import REPORT, KeptStep, keep_step, tables_of
 
 
-def kept(folder: Path, *groups: FinishedGroup) -> StepReport:
+def kept(folder: Path, *groups: FinishedGroup) -> KeptStep:
     """The report of a batch that these groups fill."""
     size = sum(len(one.records) for one in groups)
     asked = {"model": "m", "env": [{"id": "a/a"}], "batch_size": size, "rollouts_per_example": 2}
@@ -24,14 +24,15 @@ def kept(folder: Path, *groups: FinishedGroup) -> StepReport:
     cut = batches.cut(1, 0)
     assert cut is not None
     keep_step(folder / "step", cut.metrics, cut.resolved)
-    return StepReport.model_validate_json((folder / "step" / REPORT).read_bytes())
+    return KeptStep.model_validate_json((folder / "step" / REPORT).read_bytes())
 
 
 def test_each_row_leads_to_its_rollout(tmp_path: Path) -> None:
     report = kept(tmp_path, group(0, [0.0, 1.0]), group(1, [0.25, 0.75]))
     (segment,) = report.segments
+    groups = [list(to_records(table)) for table in tables_of(tmp_path / "step" / segment.file)]
     for row in segment.rows:
-        found = read_rollout(tmp_path / "step" / segment.sha256, row.row_group, row.row)
+        found = groups[row.row_group][row.row]
         assert (found.example, found.reward) == (row.example, row.reward)
     assert [(row.group, row.advantage) for row in segment.rows] == [
         ("0", -0.5), ("0", 0.5), ("1", -0.25), ("1", 0.25)
@@ -44,7 +45,7 @@ def test_the_token_view_follows_the_turns(tmp_path: Path) -> None:
     records = (record(0, 0, 0.0, *talk), record(0, 1, 1.0, *talk))
     report = kept(tmp_path, one.model_copy(update={"records": records}))
     row = report.segments[0].rows[1]
-    found = read_rollout(tmp_path / "step" / report.segments[0].sha256, row.row_group, row.row)
+    _, found = to_records(next(tables_of(tmp_path / "step" / report.segments[0].file)))
     first, second = RolloutTokens.model_validate(found.extras[TOKENS_KEY]).turns
     assert (first.trained, first.advantages, first.versions) == ((True, True), (0.5, 0.5), (4, 4))
     assert (second.trained, second.advantages, second.versions) == ((True,), (0.5,), (5,))

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from envhub.packaging.segments import read_segment
+from envhub.packaging.segments import positions, read_segment
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepReport
+from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepSegment
 from envhub.protocol.training_config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import group, record, turn
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.plan import FinishedGroup
-from workers.training.coordinator.segments import REPORT, keep_step
+from workers.training.coordinator.segments import REPORT, KeptStep, keep_step
 from workers.training.learner.token_logprobs import write_logprobs
 from workers.training.samples.sample import Sample
-from workers.training.supervise.token_logprobs import with_logprobs
+from workers.training.supervise.token_logprobs import write_segments
 
 
-def waiting(folder: Path, *groups: FinishedGroup, **config: object) -> tuple[StepReport, tuple[Sample, ...]]:
+def waiting(folder: Path, *groups: FinishedGroup, **config: object) -> tuple[KeptStep, tuple[Sample, ...]]:
     """The waiting report of a batch that these groups fill, and its samples."""
     size = sum(len(one.records) for one in groups)
     asked = {"model": "m", "env": [{"id": "a/a"}], "batch_size": size, "rollouts_per_example": 2, **config}
@@ -29,12 +29,12 @@ def waiting(folder: Path, *groups: FinishedGroup, **config: object) -> tuple[Ste
     cut = batches.cut(1, 0)
     assert cut is not None
     keep_step(folder / "step", cut.metrics, cut.resolved)
-    return StepReport.model_validate_json((folder / "step" / REPORT).read_bytes()), cut.samples
+    return KeptStep.model_validate_json((folder / "step" / REPORT).read_bytes()), cut.samples
 
 
-def records_of(folder: Path, report: StepReport) -> list[RolloutRecord]:
+def records_of(folder: Path, segments: tuple[StepSegment, ...]) -> list[RolloutRecord]:
     """What the hub would be told."""
-    return [one for segment in report.segments for one in read_segment(folder / "step" / segment.sha256)]
+    return [one for segment in segments for one in read_segment(folder / "step" / segment.sha256)]
 
 
 def view(one: RolloutRecord) -> RolloutTokens:
@@ -52,7 +52,7 @@ def test_each_trained_turn_gets_its_own(tmp_path: Path) -> None:
     one = group(0, [0.0, 1.0]).model_copy(update={"records": records})
     report, samples = waiting(tmp_path, one, group(1, [0.0, 1.0]))
     write_logprobs(tmp_path / "logprobs", samples, numbered(samples))
-    told = with_logprobs(tmp_path / "step", report, tmp_path / "logprobs")
+    told = write_segments(tmp_path / "step", report, tmp_path / "logprobs")
     found = [[turn.logprobs for turn in view(one).turns] for one in records_of(tmp_path, told)]
     # samples: turns 0 and 2 of a rollout (tokens 0, 1 and 2), then turn 1 (token 3)
     assert found == [
@@ -63,18 +63,24 @@ def test_each_trained_turn_gets_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_else_of_the_records_changes_and_the_report_keeps_waiting(tmp_path: Path) -> None:
-    report, samples = waiting(tmp_path, group(0, [0.0, 1.0]))
-    before = records_of(tmp_path, report)
+def test_nothing_else_of_the_records_changes_and_the_step_keeps_waiting(tmp_path: Path) -> None:
+    kept, samples = waiting(tmp_path, *(group(number, [0.0, 1.0]) for number in range(5)))
+    before = write_segments(tmp_path / "step", kept, tmp_path / "none")
     write_logprobs(tmp_path / "logprobs", samples, numbered(samples))
-    told, again = (with_logprobs(tmp_path / "step", report, tmp_path / "logprobs") for _ in range(2))
-    assert told == again != report
-    assert [segment.rows for segment in told.segments] == [segment.rows for segment in report.segments]
+    told, again = (write_segments(tmp_path / "step", kept, tmp_path / "logprobs") for _ in range(2))
+    assert told == again != before
+    assert [segment.rows for segment in told] == [segment.rows for segment in kept.segments]
     after = records_of(tmp_path, told)
     assert [one.model_copy(update={"extras": {}}) for one in after] == [
-        one.model_copy(update={"extras": {}}) for one in before
+        one.model_copy(update={"extras": {}}) for one in records_of(tmp_path, before)
     ]
-    assert records_of(tmp_path, report) == before
+
+
+def test_each_row_leads_to_its_rollout(tmp_path: Path) -> None:
+    kept, _ = waiting(tmp_path, *(group(number, [0.0, 1.0]) for number in range(5)))
+    (segment,) = write_segments(tmp_path / "step", kept, tmp_path / "none")
+    places = positions((tmp_path / "step" / segment.sha256).read_bytes())
+    assert [(row.row_group, row.row) for row in segment.rows] == places
 
 
 def test_what_was_not_trained_has_none_and_says_why(tmp_path: Path) -> None:
@@ -89,13 +95,14 @@ def test_what_was_not_trained_has_none_and_says_why(tmp_path: Path) -> None:
         tmp_path, one.model_copy(update={"records": (one.records[0], loops)}), post_batch_filters=filters
     )
     write_logprobs(tmp_path / "logprobs", samples, numbered(samples))
-    told = with_logprobs(tmp_path / "step", report, tmp_path / "logprobs")
-    assert [(row.admitted, row.dropped) for row in told.segments[0].rows] == [(True, ""), (False, "filtered")]
+    told = write_segments(tmp_path / "step", report, tmp_path / "logprobs")
+    assert [(row.admitted, row.dropped) for row in told[0].rows] == [(True, ""), (False, "filtered")]
     kept, filtered = (view(one).turns[0] for one in records_of(tmp_path, told))
     assert (kept.trained, len(kept.logprobs)) == ((True,) * 3, 3)
     assert (filtered.trained, filtered.logprobs) == ((False,) * 3, ())
 
 
 def test_without_the_learners_word_the_step_is_told_as_it_is(tmp_path: Path) -> None:
-    report, _ = waiting(tmp_path, group(0, [0.0, 1.0]))
-    assert with_logprobs(tmp_path / "step", report, tmp_path / "none") is report
+    kept, _ = waiting(tmp_path, group(0, [0.0, 1.0]))
+    told = records_of(tmp_path, write_segments(tmp_path / "step", kept, tmp_path / "none"))
+    assert [turn.logprobs for one in told for turn in view(one).turns] == [(), ()]
