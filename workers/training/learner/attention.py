@@ -2,12 +2,13 @@
 
 Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward.
 CUDA: flash-attn's varlen kernel when it is installed, else torch's. Elsewhere: one scaled_dot_product_attention for
-each segment, so that no mask of all tokens by all tokens exists.
+each run of equal segments, so that no mask of all tokens by all tokens exists.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,6 +26,18 @@ except ImportError:
     flash_attn_varlen_func = None
 
 ATTENTION = "packed_segments"
+
+
+@dataclass(frozen=True)
+class Run:
+    """`count` neighbouring segments of `length` tokens behind the same ancestors: one batch. path: the ancestors' runs.
+
+    A segment that is itself an ancestor is a run alone.
+    """
+
+    path: tuple[int, ...]
+    count: int
+    length: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,26 @@ class Packed:
         queries, keys = tensor(batch.bounds), tensor(batch.key_bounds)
         return Packed(batch.bounds, batch.paths, queries, keys, index, batch.max_query, batch.max_key)
 
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """All segments, in their order."""
+        ancestors = {segment for path in self.paths for segment in path}
+        found: list[Run] = []
+        numbers: dict[int, int] = {}  # the run of each ancestor
+        alone = True  # the last run takes no more segments
+        for segment, path in enumerate(self.paths):
+            length = self.bounds[segment + 1] - self.bounds[segment]
+            runs = tuple(numbers[one] for one in path)
+            if segment in ancestors:
+                numbers[segment] = len(found)
+            joins = not alone and segment not in ancestors and (found[-1].path, found[-1].length) == (runs, length)
+            if joins:
+                found[-1] = replace(found[-1], count=found[-1].count + 1)
+            else:
+                found.append(Run(runs, 1, length))
+            alone = segment in ancestors
+        return tuple(found)
+
 
 def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: float, window: int | None) -> Tensor:
     """query [1, heads, N, d], key and value [1, kv_heads, N, d] -> [1, N, heads, d].
@@ -67,24 +100,33 @@ def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: 
 def by_segment(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, *, scale: float, window: int | None
 ) -> Tensor:
-    """Scaled dot-product attention, a segment at a time.
+    """Scaled dot-product attention, a run of segments at a time.
 
     `split` and not slices: the gradient of a slice is an array of all tokens, that of a split is written once.
     """
-    sizes = [end - start for start, end in zip(packed.bounds, packed.bounds[1:], strict=False)]
+    sizes = [run.count * run.length for run in packed.runs]
     queries, keys, values = (part.split(sizes, dim=2) for part in (query, key, value))
     grouped = query.shape[1] != key.shape[1]
     outputs = []
-    for number, path in enumerate(packed.paths):
-        parts = (*path, number)
-        k, v = (torch.cat([of[part] for part in parts], 2) if path else of[number] for of in (keys, values))
-        mask = _mask(queries[number].shape[2], k.shape[2], window, query.device)
-        outputs.append(
-            scaled_dot_product_attention(
-                queries[number], k, v, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
+    for number, run in enumerate(packed.runs):
+        q, k, v = (_batched(of[number], run) for of in (queries, keys, values))
+        if run.path:
+            k, v = (
+                torch.cat([*(of[part].expand(run.count, -1, -1, -1) for part in run.path), own], 2)
+                for of, own in ((keys, k), (values, v))
             )
+        mask = _mask(run.length, k.shape[2], window, query.device)
+        output = scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
         )
-    return torch.cat(outputs, 2).transpose(1, 2)
+        outputs.append(output.transpose(1, 2).flatten(0, 1))
+    return torch.cat(outputs)[None]
+
+
+def _batched(tokens: Tensor, run: Run) -> Tensor:
+    """[1, heads, count * length, d] -> [count, heads, length, d]."""
+    _, heads, _, size = tokens.shape
+    return tokens.view(heads, run.count, run.length, size).transpose(0, 1)
 
 
 def _mask(queries: int, keys: int, window: int | None, device: torch.device) -> Tensor | None:

@@ -32,16 +32,17 @@ class Node:
         return tuple(reversed(found))
 
     def walk(self) -> Iterator[Node]:
-        """The nodes below, parents before children, in order of insertion."""
-        waiting = self.children[::-1]
+        """The nodes below, parents before children. Siblings without children come first, those of one length together:
+        attention takes these as one batch."""
+        waiting = _in_order(self.children)
         while waiting:
             node = waiting.pop()
             yield node
-            waiting += node.children[::-1]
+            waiting += _in_order(node.children)
 
 
 class Trie:
-    """A radix tree. Prefixes shorter than `min_shared` are not shared: a segment costs more than it saves."""
+    """A radix tree. Nodes are not cut for less than `min_shared` tokens: a segment costs more than it saves."""
 
     def __init__(self, min_shared: int) -> None:
         self.root = Node(_NOTHING, 0, None)
@@ -72,13 +73,20 @@ class Trie:
         while True:
             lengths = [shared_length(child.tokens, ids[shared:]) for child in node.children]
             best = max(range(len(lengths)), key=lengths.__getitem__, default=None)
-            if best is None or not lengths[best] or shared + lengths[best] < self._min_shared:
+            if best is None or not lengths[best]:
                 return node, None, shared
             child = node.children[best]
+            if lengths[best] < min(self._min_shared, len(child.tokens)):
+                return node, None, shared
             shared += lengths[best]
             if lengths[best] < len(child.tokens):
                 return node, child, shared
             node = child
+
+
+def _in_order(siblings: list[Node]) -> list[Node]:
+    """Last first: inner nodes, then leaves, the longest first."""
+    return sorted(siblings, key=lambda node: (bool(node.children), len(node.tokens)))[::-1]
 
 
 def _split(node: Node, at: int) -> Node:

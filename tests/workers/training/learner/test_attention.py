@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -10,8 +12,9 @@ from torch import Tensor
 
 from tests.workers.training.learner.making import samples
 from workers.training.learner import attention
-from workers.training.learner.attention import Packed, attend, by_segment
+from workers.training.learner.attention import Packed, Run, attend, by_segment
 from workers.training.learner.batches import to_device
+from workers.training.packing.microbatch import MicroBatch
 from workers.training.packing.plan import PackingOptions, pack_step
 
 pytestmark = pytest.mark.torch
@@ -48,6 +51,18 @@ def test_segments_see_their_path_and_nothing_else(share: bool, window: int | Non
     torch.testing.assert_close(
         ours_gradients, torch.autograd.grad((plain * push).sum(), (q, k, v)), rtol=1e-11, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_equal_siblings_are_one_batch(window: int | None) -> None:
+    bounds, paths = (0, 3, 5, 7, 9, 11, 12, 14, 16), ((), (0,), (0,), (0,), (0,), (0, 4), (), ())
+    batch = SimpleNamespace(bounds=bounds, paths=paths, key_bounds=(0,), key_index=None, max_query=3, max_key=6)
+    packed = Packed.of(cast("MicroBatch", batch), CPU)
+    assert packed.runs == (Run((), 1, 3), Run((0,), 3, 2), Run((0,), 1, 2), Run((0, 2), 1, 1), Run((), 2, 2))
+    depths = torch.tensor([0, 1, 2, 3, 4, 3, 4, 3, 4, 3, 4, 5, 0, 1, 0, 1])
+    q, k, v = (torch.randn(1, heads, 16, 8, dtype=torch.float64) for heads in (4, 2, 2))
+    plain = dense(q, k, v, packed, depths, scale=0.3, window=window)
+    torch.testing.assert_close(by_segment(q, k, v, packed, scale=0.3, window=window), plain, rtol=1e-12, atol=1e-13)
 
 
 @pytest.fixture

@@ -60,8 +60,20 @@ def test_the_tree_goes_on_below_the_branch_that_agrees_longest() -> None:
     tails = ([1, 2, 3, 4], [5, 6], [1, 2, 9, 4])
     samples = [build_sample([*PROMPT, *tail], [len(PROMPT) + len(tail) - 1]) for tail in tails]
     batch = lay_out(samples, [0, 1, 2], min_shared=1)
-    assert batch.ids.tolist() == [7, 8, 9, 1, 2, 3, 9, 5]
-    assert batch.paths == ((), (0,), (0, 1), (0, 1), (0,))
+    assert batch.ids.tolist() == [7, 8, 9, 5, 1, 2, 3, 9]
+    assert batch.paths == ((), (0,), (0,), (0, 2), (0, 2))
+
+
+def test_completions_that_begin_alike_are_not_cut_for_a_few_tokens() -> None:
+    tails = ([1, 2, 3, 4, 5], [1, 2, 6, 7, 8], [1, 2, 6, 9, 8])
+    samples = [build_sample([*PROMPT, *tail], [len(PROMPT) + len(tail) - 1]) for tail in tails]
+    assert lay_out(samples, [0, 1, 2], min_shared=3).paths == ((), (0,), (0,), (0,))
+
+
+def test_siblings_of_one_length_are_neighbours() -> None:
+    tails = ([1, 2, 3], [4, 5, 6, 7], [8, 2, 3], [9, 5, 6, 7])
+    samples = [build_sample([*PROMPT, *tail], [len(PROMPT) + len(tail) - 1]) for tail in tails]
+    assert lay_out(samples, [0, 1, 2, 3], min_shared=3).bounds == (0, 3, 5, 7, 10, 13)
 
 
 def test_equal_samples_share_everything_but_their_targets() -> None:
