@@ -57,6 +57,7 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         license=row.license,
         generation=GenerationEvidence.model_validate(row.evidence) if row.evidence else None,
         git=GitState.model_validate(row.git) if row.git else None,
+        wheel_filename=row.wheel_filename,
         wheel_sha256=row.wheel_id,
         sdist_sha256=row.sdist_id,
         size=row.wheel.size + row.sdist.size,

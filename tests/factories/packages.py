@@ -121,6 +121,7 @@ def make_wheel(
     requires: Sequence[str] = ("verifiers>=0.1.8",),
     requires_python: str = ">=3.11",
     readme: str = "# Hello",
+    tag: str = "py3-none-any",
 ) -> Path:
     """A wheel written by hand: any member name is possible. `files` default to one legacy module."""
     module = name.replace("-", "_")
@@ -129,9 +130,9 @@ def make_wheel(
     members[f"{info}/METADATA"] = metadata_text(
         name, version, requires=requires, requires_python=requires_python, readme=readme
     )
-    members[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    members[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"
     members[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*members, f"{info}/RECORD"])
-    path = folder / f"{module}-{version}-py3-none-any.whl"
+    path = folder / f"{module}-{version}-{tag}.whl"
     path.write_bytes(zip_bytes(members))
     return path
 

@@ -53,12 +53,15 @@ def build_pair(
     requires: Sequence[str] = ("verifiers>=0.1.8",),
     requires_python: str = ">=3.11",
     pyproject: str | None = None,
+    tag: str = "py3-none-any",
 ) -> Pair:
     """A matching pair; `files` are in both archives beside the module."""
     members = {f"{name.replace('-', '_')}.py": source, **(files or {})}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        wheel = make_wheel(root, name, version, files=members, requires=requires, requires_python=requires_python)
+        wheel = make_wheel(
+            root, name, version, files=members, requires=requires, requires_python=requires_python, tag=tag
+        )
         sdist = make_sdist(root, name, version, files=members, requires=requires, pyproject=pyproject)
         return Pair(name, version, wheel.name, wheel.read_bytes(), sdist.name, sdist.read_bytes())
 

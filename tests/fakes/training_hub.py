@@ -128,7 +128,8 @@ def version() -> Any:
     """A version that can be trained on."""
     return {
         "id": "v1", "owner": "alice", "name": "reverse-text", "version": "0.1.0", "state": "ready", "size": 1,
-        "wheel_sha256": "a" * 64, "sdist_sha256": "b" * 64, "created_at": AT.isoformat(), "created_by": "alice",
+        "wheel_filename": "reverse_text-0.1.0-py3-none-any.whl", "wheel_sha256": "a" * 64, "sdist_sha256": "b" * 64,
+        "created_at": AT.isoformat(), "created_by": "alice",
     }  # fmt: skip
 
 

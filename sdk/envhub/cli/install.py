@@ -99,8 +99,7 @@ def _remote(session: Session, name: str, folder: Path) -> Source:
     """The hub's wheel itself, hash checked, so that no other index can put a namesake in its place."""
     reference = parse(session, name)
     view = session.hub.environments.version(reference.environment, reference.version_or_latest)
-    stem = f"{reference.name.replace('-', '_')}-{view.version}-py3-none-any.whl"
-    wheel = _download(session, reference, view, "wheel", folder / stem)
+    wheel = _download(session, reference, view, "wheel", folder / Path(view.wheel_filename).name)
     lines = _lines(view.generation, view.dependencies)
     return Source(str(wheel), f"{reference.environment}@{view.version}", lines, reference.owner)
 

@@ -127,6 +127,7 @@ class VersionView(Response):
     license: str = ""
     generation: GenerationEvidence | None = None
     git: GitState | None = None
+    wheel_filename: str  # with its tags: an installer reads them there
     wheel_sha256: Sha256
     sdist_sha256: Sha256
     size: int

@@ -29,6 +29,11 @@ def test_an_environment_is_installed_and_can_be_imported(cli: Cli, python: str) 
     assert done.stdout.strip() == "it works"
 
 
+def test_a_wheel_for_another_platform_is_not_installed(cli: Cli, python: str) -> None:
+    push_version(cli.user, **PLAIN, tag="py3-none-win_amd64")
+    assert "win_amd64" in cli("install", "alice/tiny-env", "--python", python, code=1).stderr
+
+
 def test_a_package_under_environments_is_installed_by_its_name(cli: Cli, python: str) -> None:
     cli("init", "my-env")
     path = Path("environments/my-env/pyproject.toml")

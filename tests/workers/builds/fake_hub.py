@@ -28,6 +28,7 @@ VERSION = {
     "name": "x",
     "version": "1.0",
     "state": "building",
+    "wheel_filename": "x-1.0-py3-none-any.whl",
     "wheel_sha256": "0" * 64,
     "sdist_sha256": "0" * 64,
     "size": 1,
