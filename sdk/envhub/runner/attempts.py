@@ -27,6 +27,7 @@ class Attempt:
     sampling: dict[str, Any]
     client: Any = None
     base_url: str = ""
+    env: Any = None  # the environment that runs it: of an EnvGroup, the member
     state: Any = None  # the library's own state, as soon as there is one
     error: BaseException | None = None  # what escaped, or what the library recorded
     error_in_scoring: bool = False

@@ -99,9 +99,8 @@ class LegacyAdapter:
         finally:
             CURRENT.reset(current)
             SCOPE.reset(token)
-        weights = self.weights()
         return [
-            to_result(attempt, output, state_columns, weights, self.provides_advantages)
+            to_result(attempt, output, state_columns, self.weights(attempt.env), self.provides_advantages)
             for attempt, output in zip(attempts, outputs, strict=True)
         ]
 
@@ -124,10 +123,10 @@ class LegacyAdapter:
         """`chat` or `completion`."""
         return str(getattr(self.leaves[0], "message_type", "chat"))
 
-    def weights(self) -> dict[str, float]:
-        """Reward function -> weight over all parts."""
+    def weights(self, member: Any = None) -> dict[str, float]:
+        """Reward function -> weight over all parts; of namesakes, the one of `member`."""
         found: dict[str, float] = {}
-        for leaf in self.leaves:
+        for leaf in sorted(self.leaves, key=lambda leaf: leaf is member):
             runtime = getattr(getattr(leaf, "harness", None), "runtime", None)
             if runtime is None:
                 found.update(legacy_rubrics.weights(leaf.rubric))

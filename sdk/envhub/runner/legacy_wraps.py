@@ -22,27 +22,32 @@ def wrap_environment(env: Any, supervise: Supervise) -> None:
     guard(env.rubric)
     harness = getattr(env, "harness", None)
     if harness is not None and hasattr(harness, "runtime"):
-        harness.run = _wrap_harness_run(harness, supervise)
+        harness.run = _wrap_harness_run(env, supervise)
         _keep_errors(harness)
         return
-    env.rollout = _wrap_rollout(env.rollout, supervise)
+    env.rollout = _wrap_rollout(env, supervise)
     if hasattr(env, "init_state"):
         env.init_state = _wrap_init_state(env.init_state)
 
 
-def _next_attempt() -> tuple[Scope, Attempt] | None:
-    """The try that the library is starting; None for rollouts that the environment starts by itself."""
+def _next_attempt(env: Any) -> tuple[Scope, Attempt] | None:
+    """The try that the library is starting in `env`; None for rollouts that the environment starts by itself."""
     scope = SCOPE.get()
     if scope is None or CURRENT.get() is not None:
         return None
     attempt = scope.take()
-    return None if attempt is None else (scope, attempt)
+    if attempt is None:
+        return None
+    attempt.env = env
+    return scope, attempt
 
 
-def _wrap_rollout(original: Callable[..., Awaitable[Any]], supervise: Supervise) -> Callable[..., Awaitable[Any]]:
+def _wrap_rollout(env: Any, supervise: Supervise) -> Callable[..., Awaitable[Any]]:
+    original = env.rollout
+
     @functools.wraps(original)
     def rollout(input: Any, client: Any, model: str, sampling_args: Any = None, **rest: Any) -> Awaitable[Any]:
-        taken = _next_attempt()
+        taken = _next_attempt(env)
         if taken is None:
             return original(input, client, model, sampling_args, **rest)
         scope, attempt = taken
@@ -52,12 +57,13 @@ def _wrap_rollout(original: Callable[..., Awaitable[Any]], supervise: Supervise)
     return rollout
 
 
-def _wrap_harness_run(harness: Any, supervise: Supervise) -> Callable[..., Awaitable[Any]]:
+def _wrap_harness_run(env: Any, supervise: Supervise) -> Callable[..., Awaitable[Any]]:
+    harness = env.harness
     original = harness.run
 
     @functools.wraps(original)
     def run(task: Any, state: Any = None) -> Awaitable[Any]:
-        taken = _next_attempt() if state is not None else None
+        taken = _next_attempt(env) if state is not None else None
         if taken is None:
             return original(task, state)  # type: ignore[no-any-return]
         scope, attempt = taken

@@ -63,6 +63,15 @@ async def test_rewards_of_one_name_are_metrics_of_their_own(release: str) -> Non
     assert record.reward == 3.0 + 2 * long
 
 
+@pytest.mark.parametrize("release", LEGACY)
+async def test_a_reward_that_members_of_a_group_share_has_the_weight_of_the_member_that_ran(release: str) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("v0_words", env_args={"mode": "members", "n": 1}), Hello)
+        both = [group(endpoint.base_url, example, deadline_s=30) for example in (0, 1)]
+        records = await runner.rollouts(*both)
+    assert [(record.reward, record.weights["exact"]) for record in records] == [(0.5, 0.5), (2.0, 2.0)]
+
+
 async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
     """Run a group of two against a server that only notes the rollout in the URL; what it saw."""
     seen: list[str] = []

@@ -42,6 +42,9 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
         numbers = [lambda completion: 1.0, lambda completion: 0.25]
         parts = [vf.Rubric(funcs=[exact, *numbers], weights=[1.0, 0.5, 2.0]), vf.Rubric(funcs=[exact, length, length])]
         rubric = vf.RubricGroup(rubrics=parts)
+    if mode == "members":
+        rubrics = [vf.Rubric(funcs=[exact], weights=[weight]) for weight in (0.5, 2.0)]
+        return vf.EnvGroup(envs=[vf.SingleTurnEnv(dataset=dataset, rubric=rubric) for rubric in rubrics])
     if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang"):
         return Breaking(dataset=dataset, rubric=rubric, mode=mode)
     return vf.SingleTurnEnv(dataset=dataset, rubric=rubric, system_prompt="Be brief.")
