@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from workers.builds.errors import index_away
 from workers.builds.index_pages import ACCEPT, MAX_PAGE, IndexFile, parse_page
+from workers.runs.errors import RunFailed
 
 TIMEOUT = httpx.Timeout(60.0, connect=30.0)
 LIMITS = httpx.Limits(max_connections=24, max_keepalive_connections=24)
@@ -51,8 +52,11 @@ class IndexClient:
 
     async def _read(self, name: str) -> tuple[IndexFile, ...] | None:
         found = await asyncio.gather(*(self._page(f"{root}{name}/") for root in self._roots))
-        pages = [page for page in found if page is not None]
+        pages = [page for page in found if isinstance(page, tuple)]
         if not pages:
+            refused = next((page for page in found if page is not None), None)
+            if refused is not None:
+                raise refused
             return None
         first: dict[str, IndexFile] = {}
         for page in pages:
@@ -60,7 +64,8 @@ class IndexClient:
                 first.setdefault(file.filename, file)
         return tuple(first.values())
 
-    async def _page(self, url: str) -> tuple[IndexFile, ...] | None:
+    async def _page(self, url: str) -> tuple[IndexFile, ...] | RunFailed | None:
+        """One root's files; None when it has none, the failure when it refuses: another root may have the project."""
         if url.startswith("file://"):
             return await asyncio.to_thread(_page_on_disk, url)
         plain = _without_credentials(url)
@@ -71,6 +76,8 @@ class IndexClient:
                 )
                 if reply.status_code in {404, 410}:
                     return None
+                if reply.status_code in {401, 403}:
+                    return index_away(f"the package index refuses {plain} ({reply.status_code})")
                 reply.raise_for_status()
                 if len(reply.content) > MAX_PAGE:
                     raise index_away(f"the page {plain} is larger than {MAX_PAGE} bytes")

@@ -67,7 +67,7 @@ async def test_pages_hold_no_password_and_no_foreign_address(
     assert all(file["url"].startswith(f"http://{HOST}/") for file in page.json()["files"])
 
 
-async def test_an_index_that_is_away_is_the_infrastructures_fault(
+async def test_an_index_that_refuses_is_the_infrastructures_fault(
     index: PackageIndex, catalog: Callable[..., Catalog]
 ) -> None:
     made = catalog()
@@ -75,4 +75,4 @@ async def test_an_index_that_is_away_is_the_infrastructures_fault(
     gateway = IndexGateway(made, nothing)
     async with gateway.listen() as proxy:
         assert (await get(proxy, gateway.roots("alice")[0] + "thing/")).status_code == 500
-    assert "does not answer" in str(gateway.problem)
+    assert "refuses" in str(gateway.problem)
