@@ -18,7 +18,7 @@ from envhub.packaging.contents import content_digest
 from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
-from envhub.packaging.wheel_dangers import wheel_dangers
+from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
 from envhub.protocol.packages import GenerationEvidence
 from packaging.version import Version as Pep440
 
@@ -112,7 +112,8 @@ def _refuse_secrets(members: list[Member]) -> None:
 def _refuse_dangers(wheel: Path) -> None:
     reasons = wheel_dangers(wheel).refused
     if reasons:
-        raise Invalid(f"the wheel would change its installation: {'; '.join(reasons[:5])}", code="dangerous_wheel")
+        message = f"the wheel would change its installation: {'; '.join(reasons[:5])}"
+        raise Invalid(message, code="dangerous_wheel", hint=DANGER_HINT)
 
 
 def _refuse_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:

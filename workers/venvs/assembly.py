@@ -13,12 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from workers.venvs.errors import BadWheel
 from workers.venvs.interpreters import Interpreter
+from workers.venvs.layout import BASE, OF_EACH
 from workers.venvs.programs import interpreter_settings
 from workers.venvs.wheel_trees import Tree
-
-BASE = "base"  # in an environment that lies over another: a link to that one
-LOCK_FILE = "envhub-lock.json"
-OF_EACH = {BASE, LOCK_FILE, "lib64", "pyvenv.cfg"}  # every environment has its own
 
 
 def assemble(target: Path, trees: Iterable[Tree], interpreter: Interpreter) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from envhub.protocol.builds import EnvironmentLock
 
-from workers.venvs.assembly import LOCK_FILE, remove_tree
+from workers.venvs.assembly import remove_tree
+from workers.venvs.layout import LOCK_FILE
 from workers.venvs.wheel_trees import read_tree
 
 MIN_IDLE_SECONDS = 24 * 3600.0  # longer than any run holds a box without asking for its environment again

@@ -18,9 +18,10 @@ from envhub.protocol.builds import EnvironmentLock, LockedWheel
 
 from workers.runs.file_lock import alone
 from workers.venvs import interpreters
-from workers.venvs.assembly import LOCK_FILE, assemble, assemble_over, freeze, remove_tree
+from workers.venvs.assembly import assemble, assemble_over, freeze, remove_tree
 from workers.venvs.errors import BadWheel, NoPython
 from workers.venvs.interpreters import Interpreter
+from workers.venvs.layout import LOCK_FILE
 from workers.venvs.tool_programs import TOOLS, install_tools
 from workers.venvs.wheel_checks import CheckedWheel, check_wheel
 from workers.venvs.wheel_trees import Tree, make_trees, read_tree, tree_path

@@ -17,16 +17,16 @@ from envhub.packaging.archives import Budget, Member, read_members, safe_members
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from workers.venvs.errors import BadWheel, DangerousWheel
+from workers.venvs.layout import OF_EACH
 
 WHEEL_BUDGET = Budget(
     max_packed=6 * 1024**3, max_unpacked=16 * 1024**3, max_files=200_000, max_ratio=1000.0
 )  # torch with CUDA is the largest that people use
 MAX_TEXT = 8 * 1024 * 1024
 # `activate-global-python-argcomplete` is no such name: argcomplete is a dependency of many
-_RESERVED_SCRIPTS = re.compile(r"^((python|pypy|activate|deactivate|pyvenv)(?!-)|pip\d*$|\.)", re.IGNORECASE)
+_RESERVED_SCRIPTS = re.compile(r"^((python|pypy|activate|deactivate|pyvenv)(?!-)|\.)", re.IGNORECASE)
 _SCRIPT_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,100}$")
 _ENTRY_POINT = re.compile(r"^(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(\[.*\])?$")
-_DATA_FOLDERS = {"share", "etc"}  # sympy's and jupyter's manual pages and the like: read by programs, never run
 
 
 Place = tuple[str, str]  # scheme ("site", "headers", "bin" or "data") and path beneath it
@@ -95,7 +95,9 @@ def _place(filename: str, member: Member, data: str) -> Place:
         return "bin", check_script(filename, rest)
     if kind == "headers":
         return "headers", rest
-    if kind == "data" and parts[2] in _DATA_FOLDERS and len(parts) > 3:
+    if kind == "data" and parts[2] == "bin":
+        return "bin", check_script(filename, "/".join(parts[3:]))
+    if kind == "data" and parts[2] not in OF_EACH and not rest.startswith("lib/python"):
         return "data", rest
     raise DangerousWheel(
         f"{filename} brings {member.path}, which would be written over the environment itself",

@@ -35,7 +35,7 @@ from envhub.packaging.metadata import (
 from envhub.packaging.project import Project, check_tree
 from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.secret_files import secret_files
-from envhub.packaging.wheel_dangers import wheel_dangers
+from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
 
 MAX_FILE_BYTES = 250 * 1024 * 1024
 EPOCH = "1580601600"  # 2020-02-02, hatchling's own: the same source gives the same bytes
@@ -132,7 +132,8 @@ def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
         raise PackageError(f"direct reference in the dependencies: {direct[0]}", code="direct_reference", hint=hint)
     refused = wheel_dangers(wheel).refused
     if refused:
-        raise PackageError(refused[0], code="dangerous_wheel")
+        message = f"the wheel would change its installation: {refused[0]}"
+        raise PackageError(message, code="dangerous_wheel", hint=DANGER_HINT)
 
 
 def _warnings(project: Project, metadata: PackageMetadata, sdist: Path) -> list[str]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from envhub.packaging.archives import Member, read_members, safe_members
 
-_SCRIPT = re.compile(r"^(python|pypy|pip|uv|activate|deactivate)", re.IGNORECASE)
+_SCRIPT = re.compile(r"^((python|pypy|activate|deactivate)(?!-)|(pip|uvx?)[\d.]*$)", re.IGNORECASE)
+DANGER_HINT = "Ship files inside the package (importlib.resources reads them), and call your programs otherwise."
 _ENTRY_LIMIT = 1024 * 1024
 
 

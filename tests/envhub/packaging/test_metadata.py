@@ -95,7 +95,7 @@ def test_members_that_take_effect_outside_the_package_are_refused(tmp_path: Path
 
 
 def test_a_console_script_named_python_is_refused(tmp_path: Path) -> None:
-    files = {"tiny_env-0.1.0.dist-info/entry_points.txt": "[console_scripts]\npython = a:b\nfine = a:b\n"}
+    files = {"tiny_env-0.1.0.dist-info/entry_points.txt": "[console_scripts]\npython = a:b\npipeline = a:b\n"}
     assert wheel_dangers(make_wheel(tmp_path, files=files)).refused == ("declares the console script 'python'",)
 
 

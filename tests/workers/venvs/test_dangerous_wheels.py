@@ -16,13 +16,14 @@ REFUSED = [
     "{data}/data/bin/python",
     "{data}/data/pyvenv.cfg",
     "{data}/data/lib/python3.11/site-packages/x.pth",
-    "{data}/data/notes.txt",
+    "{data}/data/lib64/x.so",
+    "{data}/data/base/bin/x",
+    "{data}/data/envhub-lock.json",
     "{data}/scripts/python3",
     "{data}/scripts/Python",
     "{data}/scripts/activate",
     "{data}/scripts/deactivate.nu",
     "{data}/scripts/sub/program",
-    "{data}/scripts/pip3",
     "{data}/surprise/x",
     "{data}/platlib/pyvenv.cfg",
     "other-1.0.data/scripts/program",
@@ -80,6 +81,19 @@ def test_a_wheel_that_says_another_name_is_refused(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "evil", files={"evil-1.0.dist-info/METADATA": metadata})
     with pytest.raises(BadWheel, match="'numpy'"):
         check_wheel(wheel, wheel.name)
+
+
+async def test_files_beside_the_packages_are_installed_and_so_is_pip(tmp_path: Path) -> None:
+    files = {"{data}/data/LICENSE": "text", "{data}/data/lib/libx.so.2": "code", "{data}/data/bin/x": "#!python\n"}
+    library = make_wheel(tmp_path, "library", files=files)
+    entry = "[console_scripts]\npip = pip:main\npip3 = pip:main\n"
+    files = {"pip-1.0.dist-info/entry_points.txt": entry, "{data}/data/LICENSE": "another"}
+    pip = make_wheel(tmp_path, "pip", files=files)
+    lock, shelf = lock_of(locked(library), locked(pip)), Shelf(library, pip)
+    environment = await ensure_environment(lock, root=tmp_path / "root", fetch=shelf)
+    assert (environment / "LICENSE").read_text() == "text"
+    assert (environment / "lib/libx.so.2").read_text() == "code"
+    assert {"x", "pip", "pip3"} <= set(os.listdir(environment / "bin"))
 
 
 def test_manual_pages_and_plain_scripts_are_let_in(tmp_path: Path) -> None:
