@@ -88,9 +88,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def execute(payload: Mapping[str, Any]) -> int:
-    """Becomes the command."""
+    """Becomes the command. What is ignored here, or was where the worker was started, would stay so in it."""
     os.chdir(payload["cwd"])
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
     os.execvpe(payload["argv"][0], payload["argv"], payload["env"])  # noqa: S606
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -70,6 +72,14 @@ async def test_a_reward_that_members_of_a_group_share_has_the_weight_of_the_memb
         both = [group(endpoint.base_url, example, deadline_s=30) for example in (0, 1)]
         records = await runner.rollouts(*both)
     assert [(record.reward, record.weights["exact"]) for record in records] == [(0.5, 0.5), (2.0, 2.0)]
+
+
+async def test_programs_of_the_environment_can_be_interrupted() -> None:
+    async with RunnerProcess(python_of(SAMPLE[0])) as runner:
+        assert isinstance(await runner.load("v0_words"), Hello)
+        status = Path(f"/proc/{runner.process.pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert not ignored & 1 << (SIGINT - 1)  # what is ignored, programs inherit
 
 
 async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:

@@ -23,6 +23,12 @@ async def test_a_signal_is_a_status_above_128(any_sandbox: Sandbox) -> None:
         assert (await box.exec(["sh", "-c", "kill -TERM $$"])).exit_code == 143
 
 
+async def test_no_signal_is_ignored_by_a_command(any_sandbox: Sandbox) -> None:
+    async with any_sandbox.create(BoxSpec()) as box:
+        assert (await box.exec(["sh", "-c", "kill -INT $$"])).exit_code == 130
+        assert b"SigIgn:\t0000000000000000\n" in (await box.exec(["cat", "/proc/self/status"])).stdout
+
+
 async def test_a_missing_program_is_127(any_sandbox: Sandbox) -> None:
     async with any_sandbox.create(BoxSpec()) as box:
         result = await box.exec(["no-such-program"])
