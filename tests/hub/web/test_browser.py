@@ -113,6 +113,23 @@ def test_the_theme_is_switched_and_remembered(look: Look) -> None:
     assert look.page.evaluate(background) == dark
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_the_api_has_the_systems_theme_or_the_chosen_one(
+    live_server: LiveServer, session: str, scheme: str
+) -> None:
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    with look_at(live_server.url, session=session, scheme=scheme) as look:
+        look.open("/api/v1/docs")
+        expect(look.page.locator("#swagger-ui .info")).to_be_visible()
+        first = look.page.evaluate(background)
+        assert (first == "rgb(28, 32, 34)") is (scheme == "dark")
+        assert look.complaints == []
+        look.open("/")
+        look.page.click("[data-theme-toggle]")
+        look.open("/api/v1/docs")
+        assert look.page.evaluate(background) != first
+
+
 def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showcase) -> None:
     look.open(f"/evaluations/{seeded.ended.pk}")
     look.page.keyboard.press("Tab")
