@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
+from envhub.protocol.rollouts import RolloutRecord
 
 from hub.evals.models import Evaluation
-from tests.factories.evals import create_hosted, make_record, store
+from tests.factories.evals import create_hosted, make_failure, make_record, store
 from tests.hub.web.showcase import Showcase
 
 pytestmark = pytest.mark.django_db
@@ -122,6 +125,19 @@ def test_without_rollouts_the_page_promises_some_only_while_it_runs(
     html = ada.get(f"/evaluations/{evaluation.pk}").content.decode()
     assert says in html
     assert ("scored yet" in html) == (state == "running")
+
+
+@pytest.mark.parametrize(("records", "cards"), [([], []), ([make_failure(0, 0)], ["coverage"])])
+def test_where_nothing_was_scored_no_empty_card_is_left(
+    showcase: Showcase, ada: Client, records: list[RolloutRecord], cards: list[str]
+) -> None:
+    failed = create_hosted(showcase.user, name="calculator-tool")
+    if records:
+        store(failed, records)
+    Evaluation.objects.filter(pk=failed.pk).update(state="failed")
+    page = ada.get(f"/evaluations/{failed.pk}").content.decode()
+    assert re.findall(r'class="card" aria-labelledby="(\w+)"', page) == cards
+    assert (f'<a href="/runs/{failed.run_id}">its log</a>' in page) is not bool(records)
 
 
 def _cells(html: str, column: int) -> list[str]:
