@@ -36,6 +36,16 @@ def test_a_worker_is_listed_with_what_it_can_do_and_holds(client: Client, header
     assert set(listed["queues"]) == set(worker.queues)
 
 
+def test_a_workers_machine_is_a_line_and_one_for_each_kind_of_gpu(client: Client, root: User) -> None:
+    worker = make_worker(make_worker_token()[1])
+    gpus = [{"index": n, "uuid": f"GPU-{n}", "name": "H200", "memory_mb": 143771, "free_mb": 143000} for n in range(8)]
+    worker.facts = {"cpus": 2, "memory_mb": 4096, "platform": "Linux-6.18", "engines": ["torch"], "gpus": gpus}
+    worker.save()
+    client.force_login(root)
+    page = client.get("/settings/workers").text
+    assert 'title="Linux-6.18">2 CPUs, 4.0 GiB, torch<br>8 × H200, 140.4 GiB</td>' in page
+
+
 def test_a_worker_that_was_not_heard_of_is_away(client: Client, headers: dict[str, str]) -> None:
     make_worker(make_worker_token()[1])
     Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=5))

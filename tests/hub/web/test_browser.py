@@ -130,6 +130,13 @@ def test_the_page_of_the_api_has_the_systems_theme_or_the_chosen_one(
         assert look.page.evaluate(background) != first
 
 
+def test_a_copy_button_is_as_high_as_a_line(look: Look) -> None:
+    look.open("/training/new?environment=ada/calculator-tool&model=ada/stub")
+    box = look.page.locator("[data-copy]").first.bounding_box()
+    assert box is not None
+    assert box["height"] < 40
+
+
 def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showcase) -> None:
     look.open(f"/evaluations/{seeded.ended.pk}")
     look.page.keyboard.press("Tab")
