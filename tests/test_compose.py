@@ -101,3 +101,7 @@ def test_health_is_asked_where_everything_behind_the_hub_counts() -> None:
     assert "/readyz" in str(COMPOSE["services"]["hub"]["healthcheck"]["test"])
     assert "/readyz" in (ROOT / "infra/docker/hub.Dockerfile").read_text()
     assert COMPOSE["services"]["sweeper"]["healthcheck"] == {"disable": True}
+
+
+def test_a_container_that_is_made_again_is_the_same_worker_to_the_hub() -> None:
+    assert COMPOSE["services"]["worker"]["hostname"] == "worker"
