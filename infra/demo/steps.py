@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ ENVIRONMENTS = (
     "reasoning-tasks",
 )
 SHORT = ("reverse-text", "reverse-text-harness", "word-count")  # verifiers 0.1.14, 0.1.15.dev11 and 0.4.0
+NO_ARGUMENTS: Mapping[str, Any] = {}
 FINAL = {"succeeded", "failed", "cancelled"}
 Say = Callable[[str], None]
 
@@ -62,21 +64,27 @@ def _await_build(cli: Cli, name: str, say: Say) -> Any:
 
 
 def evaluate_all(cli: Cli, versions: dict[str, Any], n: int, r: int, say: Say) -> list[Any]:
-    """Evaluate hub/tiny on every version that has no finished evaluation yet; the evaluations, in order."""
-    known = cli.run("eval", "list", "--model", MODEL, "--limit", "200")
-    started = [_evaluation_of(cli, known, view, n, r) for view in versions.values()]
+    """Evaluate hub/tiny on every version that has no such evaluation yet; the evaluations, in order."""
+    references = [f"{view['owner']}/{view['name']}@{view['version']}" for view in versions.values()]
+    started = [evaluation_of(cli, reference, MODEL, n, r) for reference in references]
     return [follow(cli, evaluation, say) for evaluation in started]
 
 
-def _evaluation_of(cli: Cli, known: Sequence[Any], view: Any, n: int, r: int) -> Any:
-    """The evaluation of this version that is there already, or a new one."""
-    name = f"{view['owner']}/{view['name']}"
-    for evaluation in known:
-        same = (evaluation["environment"], evaluation["version"]) == (name, view["version"])
-        if same and evaluation["state"] not in {"failed", "cancelled"}:
+def evaluation_of(
+    cli: Cli, reference: str, model: str, n: int, r: int, env_args: Mapping[str, Any] = NO_ARGUMENTS
+) -> Any:
+    """The evaluation of this version by these settings that is there already, or a new one."""
+    wanted = {"num_examples": n, "rollouts_per_example": r, "env_args": dict(env_args)}
+    for evaluation in cli.run("eval", "list", reference.partition("@")[0], "--model", model, "--limit", "200"):
+        same = f"{evaluation['environment']}@{evaluation['version']}" == reference
+        if (
+            same
+            and wanted.items() <= evaluation["config"].items()
+            and evaluation["state"] not in {"failed", "cancelled"}
+        ):
             return evaluation
-    arguments = ("-m", MODEL, "-n", str(n), "-r", str(r), "--seed", "0", "--no-wait")
-    return cli.run("eval", "run", f"{name}@{view['version']}", *arguments)
+    arguments = ("-n", str(n), "-r", str(r), "--seed", "0", "--env-args", json.dumps(env_args), "--no-wait")
+    return cli.run("eval", "run", reference, "-m", model, *arguments)
 
 
 def follow(cli: Cli, evaluation: Any, say: Say) -> Any:

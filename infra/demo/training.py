@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from infra.demo.hub import ROOT, Cli, DemoFailed
-from infra.demo.steps import FINAL, MODEL, Say, follow
+from infra.demo.steps import FINAL, MODEL, Say, evaluation_of, follow
 
 CONFIG = ROOT / "environments" / "reverse-text" / "configs" / "train" / "reverse-text.toml"
 SHORT_CONFIG = ROOT / "infra" / "demo" / "reverse-text-short.toml"
@@ -39,14 +38,5 @@ def evaluate_both(cli: Cli, environment: str, run: Any, say: Say) -> list[Any]:
     """The base model and the adapter on the task that was trained; their evaluations, in this order."""
     adapter = cli.run("train", "show", run["id"])["adapters"][-1]
     models = (MODEL, f"{adapter['owner']}/{adapter['name']}")
-    known = cli.run("eval", "list", "--limit", "200")
-    return [follow(cli, _evaluation(cli, known, environment, model), say) for model in models]
-
-
-def _evaluation(cli: Cli, known: Any, environment: str, model: str) -> Any:
-    for evaluation in known:
-        same = evaluation["model"] == model and evaluation["config"]["env_args"] == TASK
-        if same and evaluation["state"] not in {"failed", "cancelled"}:
-            return evaluation
-    arguments = ("-n", "50", "-r", "4", "--seed", "0", "--env-args", json.dumps(TASK), "--no-wait")
-    return cli.run("eval", "run", environment, "-m", model, *arguments)
+    started = [evaluation_of(cli, environment, model, 50, 4, TASK) for model in models]
+    return [follow(cli, evaluation, say) for evaluation in started]
