@@ -11,7 +11,7 @@ from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.conversation import print_rollout
 from envhub.cli.eval_follow import follow
 from envhub.cli.eval_summary import coverage, origin, print_summary, print_with_failure, score
-from envhub.cli.ids import id_of
+from envhub.cli.ids import id_of, index
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.errors import UsageError
@@ -50,8 +50,8 @@ def show(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False
 def rollouts(
     ctx: typer.Context,
     evaluation_id: EvaluationId,
-    example: Annotated[int | None, typer.Argument(help="Only this example.")] = None,
-    rollout: Annotated[int | None, typer.Argument(help="Print this one whole.")] = None,
+    example: Annotated[int | None, typer.Argument(help="Only this example.", parser=index)] = None,
+    rollout: Annotated[int | None, typer.Argument(help="Print this one whole.", parser=index)] = None,
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
     min_reward: Annotated[float | None, typer.Option()] = None,
     max_reward: Annotated[float | None, typer.Option()] = None,

@@ -1,9 +1,11 @@
-"""Ids as people give them: the id itself, or the address of its page."""
+"""Ids as people give them, the id itself or the address of its page, and indexes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+
+import typer
 
 from envhub.errors import UsageError
 
@@ -20,3 +22,10 @@ def id_of(noun: str, listing: str) -> Callable[[str], str]:
         raise UsageError(f"{text!r} is not the id of {noun}", hint=f"`{listing}` shows ids.")
 
     return read
+
+
+def index(text: str) -> int:
+    """A parser for an argument: typer by itself takes 0.0 for 0, and -1. Raises typer.BadParameter."""
+    if not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"{text!r} is not an index: 0, 1, 2, ...")
+    return int(text)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from envhub.cli import ids
 from envhub.cli.conversation import print_rollout
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.cli.training import TrainingId
@@ -21,7 +22,7 @@ from envhub.protocol.training import TOKENS_KEY, RolloutTokens
 def rollouts(
     ctx: typer.Context,
     training_id: TrainingId,
-    index: Annotated[int | None, typer.Argument(help="Print this one of the step whole.")] = None,
+    index: Annotated[int | None, typer.Argument(help="Print this one of the step whole.", parser=ids.index)] = None,
     step: Annotated[int | None, typer.Option(help="Of this step (default: the newest).")] = None,
     environment: Annotated[str | None, typer.Option("--env", help="Only of this environment.")] = None,
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,

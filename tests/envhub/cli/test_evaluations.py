@@ -247,3 +247,13 @@ def test_a_file_starts_several_evaluations_and_flags_win(cli: Cli) -> None:
 def test_wrong_usage_exits_2(cli: Cli, arguments: list[str]) -> None:
     create_ready_version(cli.user)
     cli("eval", "run", *arguments, code=2)
+
+
+@pytest.mark.parametrize("index", ["0.0", "-1", "1e3", "first"])
+def test_an_example_is_named_by_its_index_alone(cli: Cli, pushed: str, index: str) -> None:
+    assert "is not an index" in cli("eval", "rollouts", pushed, "--", index, code=2).stderr
+
+
+@pytest.mark.parametrize("option", [("--outcome", "x"), ("--sort", "x"), ("--min-reward", "nan")])
+def test_a_filter_that_makes_no_sense_is_refused(cli: Cli, pushed: str, option: tuple[str, str]) -> None:
+    assert "error" in cli("eval", "rollouts", pushed, *option, code=1).stderr
