@@ -19,6 +19,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from envhub.cli.configuration import Configuration, config_path, read_configuration
@@ -94,7 +95,10 @@ class Session:
             human()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing here yet") -> None:
-        """A plain table; numbers to the right. On a terminal texts are folded, but neither numbers nor ids."""
+        """A plain table; numbers to the right. On a terminal texts are folded, but neither numbers nor ids.
+
+        Where ids leave too little room for that, each row is a paragraph: its id, then the other columns by name.
+        """
         table = Table(box=None, pad_edge=False, header_style="bold")
         listed = [[cell(value) for value in row] for row in rows]
         if not listed:
@@ -109,8 +113,17 @@ class Session:
             needed += 2 + (max(longest, len(column)) if whole else min(longest, max(FOLDED_WIDTH, len(column))))
         for row in listed:
             table.add_row(*(escape(text) for text in row))
-        wide = needed - 2 > self.out.width  # then the terminal wraps the lines, which are copied as they are
-        (_console(sys.stdout, PIPE_WIDTH) if wide else self.out).print(table)
+        wide = needed - 2 > self.out.width
+        if wide and columns[0] == "id":
+            self._paragraphs(columns[1:], listed)
+        else:  # if wide, the terminal wraps the lines, which are copied as they are
+            (_console(sys.stdout, PIPE_WIDTH) if wide else self.out).print(table)
+
+    def _paragraphs(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        for ident, *texts in rows:
+            pairs = zip(columns, texts, strict=True)
+            named = "  ".join(f"[dim]{name}[/dim] {escape(text)}" for name, text in pairs if text)
+            self.out.print(ident, Padding(named, (0, 0, 0, 2)), sep="\n")
 
     def fields(self, pairs: Mapping[str, object]) -> None:
         """Aligned `name  value` lines; empty values are left out."""

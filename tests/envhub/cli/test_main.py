@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -137,7 +138,7 @@ class Terminal(StringIO):
         return True
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(120, 2), (80, 3), (55, 2)])
+@pytest.mark.parametrize(("columns", "lines"), [(120, 2), (80, 3), (55, 3)])
 def test_a_terminal_folds_texts_and_breaks_neither_ids_nor_numbers(
     columns: int, lines: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,3 +151,19 @@ def test_a_terminal_folds_texts_and_breaks_neither_ids_nor_numbers(
     assert run in text
     assert "-2.366e-05" in text
     assert len(text.splitlines()) == lines
+
+
+def test_a_table_that_is_too_wide_for_the_terminal_is_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    run = "01a205b1-763f-7210-a718-d326bbf30d95"
+    columns = ("id", "environment", "model", "state", "reward", "coverage", "source", "created")
+    row = (run, "demo/reverse-text", "hub/tiny", "succeeded", "0.04 ± 0.01", "80/80 scored (80 ok)", "hosted", "now")
+    Session().table(columns, [row])
+    lines = re.sub(r"\x1b\[\d+m", "", terminal.getvalue()).splitlines()
+    assert [line.rstrip() for line in lines] == [
+        run,
+        "  environment demo/reverse-text  model hub/tiny  state succeeded  reward 0.04 ±",
+        "  0.01  coverage 80/80 scored (80 ok)  source hosted  created now",
+    ]
