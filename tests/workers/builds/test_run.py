@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging import generation
+from envhub.protocol.builds import BuildReport
 from envhub.protocol.packages import GenerationEvidence
 from envhub.protocol.runs import FailureKind, FinishRequest, RunState
 
@@ -213,31 +214,46 @@ async def test_a_new_version_can_pin_a_release_that_left_the_index(
 
 @pytest.mark.verifiers
 @pytest.mark.matrix  # the end-to-end tests build real packages on every run
-async def test_a_real_package_becomes_ready(hub: FakeHub, data: Path, tmp_path: Path) -> None:
-    """On the operator's real index, which this machine's configuration names."""
-    source = """
+async def build_from_the_real_index(hub: FakeHub, data: Path, folder: Path, name: str, rows: str) -> BuildReport:
+    """Builds a package on the operator's real index, which this machine's configuration names; it must succeed."""
+    source = f"""
 import verifiers as vf
 from datasets import Dataset
 
 def load_environment():
-    rows = Dataset.from_list([{"question": "say hi", "answer": "hi"}])
+    rows = Dataset.from_dict({rows})
     return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[lambda completion, answer: 1.0]))
 """
     requires = ["verifiers>=0.1.8"]
-    wheel = make_wheel(tmp_path, "greeting", files={"greeting.py": source}, requires=requires)
+    wheel = make_wheel(folder, name, files={f"{name}.py": source}, requires=requires)
     settings = WorkerEnvironment(hub_url=hub.url, data=data)  # type: ignore[arg-type]
     async with HubClient(hub.url, "token", patience_s=2.0) as client:
-        claim = hub.claim(wheel, generation.classify({"greeting.py": source}, requires, {}))
+        claim = hub.claim(wheel, generation.classify({f"{name}.py": source}, requires, {}))
         finish = await execute(client, claim, run_build, settings, asyncio.Event())
     assert finish is not None
     assert finish.state is RunState.SUCCEEDED, hub.log
-    report = hub.reports[-1]
+    return hub.reports[-1]
+
+
+async def test_a_real_package_becomes_ready(hub: FakeHub, data: Path, tmp_path: Path) -> None:
+    rows = '{"question": ["say hi"], "answer": ["hi"]}'
+    report = await build_from_the_real_index(hub, data, tmp_path, "greeting", rows)
     assert (report.verifiers, all(check.passed for check in report.checks)) == ("0.1.14", True)
     assert [one.built_from_source for one in (report.lock.wheels if report.lock else ()) if one.name == "wget"] == [
         True
     ]
     assert report.scripted_rollout is not None
     assert report.scripted_rollout["reward"] == 1.0
+
+
+async def test_a_package_without_examples_of_its_own_passes_and_says_how_to_choose_them(
+    hub: FakeHub, data: Path, tmp_path: Path
+) -> None:
+    rows = '{"question": [], "answer": []}'
+    report = await build_from_the_real_index(hub, data, tmp_path, "chosen", rows)
+    checks = {check.name: check for check in report.checks}
+    assert all(check.passed for check in report.checks)
+    assert "--env-args" in checks["scripted-rollout"].summary
 
 
 async def test_a_missing_readme_is_a_failed_check_only(build: Build, hub: FakeHub, tmp_path: Path) -> None:
