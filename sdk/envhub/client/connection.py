@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -74,9 +75,18 @@ class Connection:
         """GET `path` below /api/v1. Raises ApiError or ConnectionFailed, as every call here."""
         return self._parse(self.send("GET", path, params=params), answer)
 
-    def post(self, path: str, body: BaseModel | None, answer: type[Model], *, repeatable: bool = False) -> Model:
+    def post(
+        self,
+        path: str,
+        body: BaseModel | None,
+        answer: type[Model],
+        /,
+        *,
+        repeatable: bool = False,
+        **params: str | None,
+    ) -> Model:
         """POST `body`; retried only when `repeatable` says that a second arrival does no harm."""
-        return self._parse(self.send("POST", path, body=body, repeatable=repeatable), answer)
+        return self._parse(self.send("POST", path, params=params, body=body, repeatable=repeatable), answer)
 
     def put(self, path: str, body: BaseModel, answer: type[Model]) -> Model:
         """PUT `body`."""
@@ -105,7 +115,7 @@ class Connection:
         request = self._http.build_request(
             method,
             self._address(path),
-            params={key: value for key, value in (params or {}).items() if value is not None} or None,
+            params=_given(params),
             content=content,
             headers={**self._credentials(), **({"Content-Type": "application/json"} if content else {})},
         )
@@ -115,12 +125,14 @@ class Connection:
         return response
 
     @contextmanager
-    def stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+    def stream(
+        self, url: str, *, headers: Mapping[str, str] | None = None, params: Params | None = None
+    ) -> Iterator[httpx.Response]:
         """GET bytes from this hub or from a presigned address; our token goes to this hub's API only."""
         presigned = url.startswith(("http://", "https://"))
         sent = {**({} if presigned else self._credentials()), "Accept": "*/*", **(headers or {})}
         try:
-            with self._http.stream("GET", self._address(url), headers=sent) as response:
+            with self._http.stream("GET", self._address(url), headers=sent, params=_given(params)) as response:
                 if response.has_redirect_location:
                     target = str(response.next_request.url) if response.next_request else ""
                     with self.stream(target, headers=headers) as final:
@@ -153,16 +165,16 @@ class Connection:
                     raise
                 self._retry.wait(attempt - 1, error.message)
 
-    def save(self, url: str, target: Path) -> Path:
+    def save(self, url: str, target: Path, /, **params: str | float | bool | None) -> Path:
         """GET bytes into the file `target`, which changes only when all of them have come; into a pipe as they come."""
         if target.exists() and not target.is_file():
-            self._write(url, target)
+            self._write(url, target, params)
             return target
         partial = target.with_name(f".{target.name}.partial")
         try:
             for attempt in range(self._retry.attempts):
                 try:
-                    self._write(url, partial)
+                    self._write(url, partial, params)
                 except (ConnectionFailed, ServerError) as error:
                     if attempt + 1 == self._retry.attempts:
                         raise
@@ -173,8 +185,8 @@ class Connection:
         finally:
             partial.unlink(missing_ok=True)
 
-    def _write(self, url: str, path: Path) -> None:
-        with self.stream(url) as response, path.open("wb") as sink:
+    def _write(self, url: str, path: Path, params: Params) -> None:
+        with self.stream(url, params=params) as response, path.open("wb") as sink:
             for piece in response.iter_bytes(CHUNK):
                 sink.write(piece)
 
@@ -232,10 +244,15 @@ class Connection:
             ) from error
 
     def _address(self, path: str) -> str:
-        return path if path.startswith(("http://", "https://")) else f"/api/v1{path}"
+        """Of a path as it is meant: what is no path in a name (?, #, %) is quoted, so queries go by parameters."""
+        return path if path.startswith(("http://", "https://")) else f"/api/v1{quote(path)}"
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def _given(params: Params | None) -> Params | None:
+    return {key: value for key, value in (params or {}).items() if value is not None} or None
 
 
 def connection_failed(url: str, error: httpx.TransportError) -> ConnectionFailed:

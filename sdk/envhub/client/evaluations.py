@@ -32,8 +32,7 @@ class Evaluations:
 
     def create(self, config: EvaluationConfig, owner: str | None = None) -> EvaluationView:
         """Queue a hosted evaluation."""
-        path = "/evaluations" + (f"?owner={owner}" if owner else "")
-        return self._hub.post(path, config, EvaluationView)
+        return self._hub.post("/evaluations", config, EvaluationView, owner=owner)
 
     def list(
         self, *, environment: str | None = None, model: str | None = None, owner: str | None = None
@@ -114,7 +113,5 @@ class Evaluations:
         max_reward: float | None = None,
     ) -> Path:
         """Write the export into the file `target`."""
-        filters = {"min_reward": min_reward, "max_reward": max_reward}
-        query = "".join(f"&{key}={value}" for key, value in filters.items() if value is not None)
-        path = f"/evaluations/{evaluation_id}/export?format={format}{query}"
-        return self._hub.save(path, target)
+        path = f"/evaluations/{evaluation_id}/export"
+        return self._hub.save(path, target, format=format, min_reward=min_reward, max_reward=max_reward)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel
 
@@ -16,16 +17,13 @@ Item = TypeVar("Item", bound=BaseModel)
 def iterate(
     connection: Connection, path: str, page: type[Page[Item]], **params: str | float | bool | None
 ) -> Iterator[Item]:
-    """Every item of a list, fetching the next page when the last is used up."""
+    """Every item of a list, fetching the next page when the last is used up.
+
+    Of a `next` address only the query is used: behind a proxy the hub may name itself differently from what we called.
+    """
     answer = connection.get(path, page, **params)
     while True:
         yield from answer.items
         if not answer.next:
             return
-        answer = connection.get(_beneath(connection, answer.next), page)
-
-
-def _beneath(connection: Connection, url: str) -> str:
-    """The path of a `next` URL: behind a proxy the hub may name itself differently from what we called."""
-    _, _, rest = url.partition("/api/v1/")
-    return f"/{rest}"
+        answer = connection.get(path, page, **dict(parse_qsl(urlsplit(answer.next).query)))

@@ -28,7 +28,7 @@ class Training:
 
     def create(self, request: TrainingRequest, owner: str | None = None) -> TrainingRunView:
         """Queue a training run."""
-        return self._hub.post("/training" + (f"?owner={owner}" if owner else ""), request, TrainingRunView)
+        return self._hub.post("/training", request, TrainingRunView, owner=owner)
 
     def list(self, *, owner: str | None = None, model: str | None = None) -> Iterator[TrainingRunView]:
         """Visible training runs, newest first."""
@@ -85,5 +85,4 @@ class Training:
 
     def export(self, training_id: str, target: Path, *, format: str = "jsonl") -> Path:
         """Write metrics (jsonl, tensorboard) or rollouts (parquet) into the file `target`."""
-        path = f"/training/{training_id}/export?format={format}"
-        return self._hub.save(path, target)
+        return self._hub.save(f"/training/{training_id}/export", target, format=format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import quote
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
@@ -27,4 +26,4 @@ class Users:
 
     def set_active(self, name: str, *, active: bool) -> UserView:
         """Disable a user (refused everywhere at once), or enable one again."""
-        return self._hub.patch(f"/users/{quote(name, safe='')}", UserChange(is_active=active), UserView)
+        return self._hub.patch(f"/users/{name}", UserChange(is_active=active), UserView)

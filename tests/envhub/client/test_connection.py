@@ -223,3 +223,9 @@ def test_a_log_is_followed_across_a_restart_of_the_hub() -> None:
     away = [httpx.ConnectError("refused")] * 12
     server = Server(page("one ", 0), *away, page("two", 4), page("", 7, done=True))
     assert "".join(server.client().runs.follow_log("r", sleep=server.waits.append)) == "one two"
+
+
+def test_a_name_is_quoted_in_a_path() -> None:
+    server = Server(httpx.Response(204))
+    server.client().models.delete("alice/gpt?x=1#2 %2F")
+    assert server.requests[0].url.raw_path == b"/api/v1/models/alice/gpt%3Fx%3D1%232%20%252F"
