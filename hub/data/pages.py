@@ -23,7 +23,7 @@ from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import file_of, files_below
 from hub.data.services import resolve
 from hub.runs.authentication import WorkerAuthentication
-from hub.storage.downloads import stream_part
+from hub.storage.downloads import serve_part
 from hub.storage.queries import presign_get
 
 KINDS = {"datasets": "dataset", "models": "model"}
@@ -163,5 +163,5 @@ def file(request: HttpRequest, repository: str, revision: str, path: str, plural
     name = path.rpartition("/")[2]
     if isinstance(content, Arrival):
         content.begun()
-        return stream_part(request, content.pieces, size=found.size, filename=name, headers=headers)
+        return serve_part(request, content.pieces, size=found.size, filename=name, headers=headers)
     return HttpResponseRedirect(presign_get(content.sha256, filename=name), headers=headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
@@ -43,61 +44,30 @@ def _chunks(path: Path, start: int, stop: int) -> Iterator[bytes]:
             yield data
 
 
-async def _async_chunks(path: Path, start: int, stop: int) -> AsyncIterator[bytes]:
-    """Django collects a plain iterator in memory under ASGI; reading in a thread keeps it streaming."""
-    chunks = _chunks(path, start, stop)
-    read = sync_to_async(lambda: next(chunks, b""), thread_sensitive=False)
-    while data := await read():
-        yield data
-
-
 def serve_file(request: HttpRequest, path: Path, *, filename: str) -> HttpResponseBase:
     """The bytes of an immutable file. Raises NotFound."""
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
         raise NotFound("the bytes are not there", code="blob_missing") from error
-    try:
-        wanted = read_range(request.headers.get("Range", ""), size)
-    except ValueError:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
-    start, stop = wanted or (0, size)
-    headers = {
-        "Content-Disposition": attachment(filename),
-        "Content-Type": "application/octet-stream",
-        "Content-Length": str(stop - start),
-        "Accept-Ranges": "bytes",
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, max-age=31536000, immutable",
-        "ETag": f'"{path.name}"',
-    }
-    if wanted:
-        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-    status = 206 if wanted else 200
-    if request.method == "HEAD":
-        return HttpResponse(status=status, headers=headers)
-    stream = _async_chunks if isinstance(request, ASGIRequest) else _chunks
-    return StreamingHttpResponse(stream(path, start, stop), status=status, headers=headers)
+    headers = {"Cache-Control": "private, max-age=31536000, immutable", "ETag": f'"{path.name}"'}
+    pieces = partial(_chunks, path)
+    return serve_part(request, pieces, size=size, filename=filename, headers=headers, ready=True)
 
 
-def stream_pieces(
-    request: HttpRequest, pieces: Iterator[bytes], *, content_type: str, filename: str
-) -> StreamingHttpResponse:
-    """What is made while it is sent, as a download."""
-    headers = {"Content-Disposition": attachment(filename), "X-Content-Type-Options": "nosniff"}
-    content = _in_thread(pieces) if isinstance(request, ASGIRequest) else pieces
-    return StreamingHttpResponse(content, content_type=content_type, headers=headers)
-
-
-def stream_part(
+def serve_part(
     request: HttpRequest,
     pieces: Callable[[int, int], Iterator[bytes]],
     *,
     size: int,
     filename: str,
     headers: Mapping[str, str],
+    ready: bool = False,
 ) -> HttpResponseBase:
-    """The range that the request asks for of `size` bytes that are still being made, from `pieces(start, stop)`."""
+    """The range that the request asks for of `size` bytes, from `pieces(start, stop)`.
+
+    ready: they need not wait for anything, so the threads that all requests share may read them.
+    """
     try:
         wanted = read_range(request.headers.get("Range", ""), size)
     except ValueError:
@@ -107,18 +77,35 @@ def stream_part(
         "Content-Disposition": attachment(filename),
         "Content-Type": "application/octet-stream",
         "Content-Length": str(stop - start),
+        "Accept-Ranges": "bytes",
         "X-Content-Type-Options": "nosniff",
     }
     if wanted:
         own["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-    content = pieces(start, stop)
-    stream = _in_thread(content) if isinstance(request, ASGIRequest) else content
-    return StreamingHttpResponse(stream, status=206 if wanted else 200, headers={**headers, **own})
+    status, headers = 206 if wanted else 200, {**headers, **own}
+    if request.method == "HEAD":
+        return HttpResponse(status=status, headers=headers)
+    content = _content(request, pieces(start, stop), ready=ready)
+    return StreamingHttpResponse(content, status=status, headers=headers)
 
 
-async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+def stream_pieces(
+    request: HttpRequest, pieces: Iterator[bytes], *, content_type: str, filename: str
+) -> StreamingHttpResponse:
+    """What is made while it is sent, as a download."""
+    headers = {"Content-Disposition": attachment(filename), "X-Content-Type-Options": "nosniff"}
+    return StreamingHttpResponse(_content(request, pieces), content_type=content_type, headers=headers)
+
+
+def _content(
+    request: HttpRequest, pieces: Iterator[bytes], *, ready: bool = False
+) -> Iterator[bytes] | AsyncIterator[bytes]:
+    return _in_thread(pieces, ready=ready) if isinstance(request, ASGIRequest) else pieces
+
+
+async def _in_thread(pieces: Iterator[bytes], *, ready: bool) -> AsyncIterator[bytes]:
     """Django collects a plain iterator in memory under ASGI; stepping it in a thread keeps it streaming."""
-    step = sync_to_async(_step)
+    step = sync_to_async(_step, thread_sensitive=not ready)
     while (piece := await step(pieces)) is not None:
         yield piece
 
