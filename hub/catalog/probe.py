@@ -30,7 +30,7 @@ def _probe(variant: TargetVariant, policy: OutboundPolicy) -> VariantTest:
         with outbound.client(policy, timeout=timeout) as http:
             message = _ask(http, variant, deadline=started + timeout)
     except OutboundRefused as error:
-        message = error.message
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
     except httpx.TimeoutException:
         message = f"no answer within {timeout:g} s"
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: a header that cannot be sent

@@ -31,13 +31,20 @@ def config_path() -> Path:
 
 
 def read_configuration(environ: Mapping[str, str], path: Path) -> Configuration:
-    """Raises UsageError when the file is not TOML."""
+    """Raises UsageError when the file is not TOML, or HUB_URL no address."""
     stored = _read(path)
-    url = environ.get("HUB_URL") or stored.get("url") or DEFAULT_URL
+    url = hub_address(environ.get("HUB_URL") or stored.get("url") or DEFAULT_URL)
     if token := environ.get("HUB_TOKEN"):
-        return Configuration(url.rstrip("/"), token, "HUB_TOKEN")
-    saved = stored.get("token") if url.rstrip("/") == stored.get("url") else None
-    return Configuration(url.rstrip("/"), saved, str(path) if saved else "nowhere")
+        return Configuration(url, token, "HUB_TOKEN")
+    saved = stored.get("token") if url == stored.get("url") else None
+    return Configuration(url, saved, str(path) if saved else "nowhere")
+
+
+def hub_address(text: str) -> str:
+    """The address without a slash at its end. Raises UsageError."""
+    if not text.startswith(("http://", "https://")):
+        raise UsageError(f"{text!r} is not the address of a hub", hint="Write http://host:port or https://host.")
+    return text.rstrip("/")
 
 
 def save_login(path: Path, url: str, token: str) -> None:

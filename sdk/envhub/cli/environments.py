@@ -12,6 +12,7 @@ from rich.markup import escape
 from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.references import parse
 from envhub.cli.session import JsonFlag, Session, current, printable
+from envhub.errors import UsageError
 from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, VersionView, Visibility, YankRequest
 
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
@@ -147,6 +148,8 @@ def set_properties(
     """Change visibility or description."""
     session = current(ctx)
     given = {"visibility": visibility, "description": description}
+    if set(given.values()) == {None}:
+        raise UsageError("nothing to change", hint="Give --visibility or --description.")
     patch = EnvironmentPatch.model_validate({key: value for key, value in given.items() if value is not None})
     view = session.hub.environments.update(parse(session, name).environment, patch)
     session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: {view.visibility}"))

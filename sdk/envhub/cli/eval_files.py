@@ -66,7 +66,9 @@ def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> Eva
     try:
         raw = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}") from error
+        raise UsageError(
+            f"there is no file {path}", hint="Write [[eval]] tables into it, or name an environment: owner/name."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from error
     if problems := {toml_path(place): problem for place, problem in make_json(raw)}:

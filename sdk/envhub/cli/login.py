@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.configuration import forget_login, save_login
+from envhub.cli.configuration import forget_login, hub_address, save_login
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.client import HubClient
 from envhub.errors import UsageError
@@ -24,9 +24,7 @@ def login(
 ) -> None:
     """Log in: approve this machine in the browser, or store an API token."""
     session = current(ctx)
-    where = (url or session.configuration.url).rstrip("/")
-    if not where.startswith(("http://", "https://")):
-        raise UsageError(f"{where!r} is not an address", hint="Write http://host:port or https://host.")
+    where = hub_address(url) if url else session.configuration.url
     secret = sys.stdin.readline().strip() if token == "-" else token
     if secret == "":
         raise UsageError("the token is empty", hint="Without --token the login is approved in a browser.")

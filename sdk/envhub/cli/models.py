@@ -154,6 +154,8 @@ def import_directory(
     """Upload a model directory; a worker serves it."""
     session = current(ctx)
     total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    if not total:
+        raise UsageError(f"{directory} has no files", hint="Give what model.save_pretrained(DIR) wrote.")
     with transfer(session, "uploading", total) as moved:
         view = session.hub.models.put_directory(
             model_reference(session, name), directory, engine=engine, visibility=visibility, progress=moved

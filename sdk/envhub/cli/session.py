@@ -102,7 +102,9 @@ class Session:
         table = Table(box=None, pad_edge=False, header_style="bold")
         listed = [[cell(value) for value in row] for row in rows]
         if not listed:
-            self.err.print(empty, style="dim")
+            self.err.print(escape(empty), style="dim")
+            if not self.configuration.token:
+                self.note("you are not logged in, and see only what is public: `hub login`")
             return
         needed = 0
         for index, column in enumerate(columns):

@@ -271,7 +271,9 @@ def api_error(response: httpx.Response) -> ApiError:
         detail = ErrorBody.model_validate_json(response.content).error
     except ValidationError:
         text = response.text.strip()[:200] if "json" in response.headers.get("content-type", "") else ""
-        detail = ErrorDetail(code=kind.code, message=text or f"the hub answered {status} {response.reason_phrase}")
+        answered = f"{response.request.url.host} answered {status} {response.reason_phrase}"
+        hint = "Is HUB_URL the address of a hub?" if status == 404 else ""
+        detail = ErrorDetail(code=kind.code, message=text or answered, hint=hint)
     error = kind(detail.message, code=detail.code, hint=detail.hint or HINTS.get(status, ""), fields=detail.fields)
     error.status = status
     return error

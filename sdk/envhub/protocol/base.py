@@ -11,7 +11,8 @@ Json: TypeAlias = Any  # a JSON value that belongs to a user's package; never in
 JsonObject: TypeAlias = dict[str, Any]
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$")]
+SLUG_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
+Slug = Annotated[str, StringConstraints(pattern=SLUG_PATTERN)]
 
 
 class Request(BaseModel):

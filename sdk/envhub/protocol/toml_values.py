@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from envhub.protocol.base import SLUG_PATTERN
+
 Path = tuple[str | int, ...]  # ("env", 0, "id")
 _WANTED = {"tuple_type": "should be a list", "dict_type": "should be a table", "model_type": "should be a table"}
 
@@ -33,5 +35,7 @@ def make_json(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 def in_words(item: ErrorDetails) -> str:
     """What is wrong, to stand after the name of what it is about."""
+    if item.get("ctx", {}).get("pattern") == SLUG_PATTERN:
+        return "should be of a-z, 0-9 and dashes between them, at most 64"
     message = _WANTED.get(item["type"]) or item["msg"].removeprefix("Value error, ")
     return message[:1].lower() + message[1:]

@@ -167,3 +167,27 @@ def test_a_table_that_is_too_wide_for_the_terminal_is_paragraphs(monkeypatch: py
         "  environment demo/reverse-text  model hub/tiny  state succeeded  reward 0.04 ±",
         "  0.01  coverage 80/80 scored (80 ok)  source hosted  created now",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("eval", "run", "nosuch.toml"), "[[eval]] tables"),
+        (("model", "import-dir", "m", "."), "has no files"),
+        (("user", "invite", "Bad Name"), "a-z, 0-9 and dashes"),
+        (("env", "set", "tiny-env"), "--visibility"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_write(cli: Cli, command: tuple[str, ...], says: str) -> None:
+    assert says in cli(*command, code=2).stderr
+
+
+def test_an_address_without_its_protocol_is_refused_at_once(cli: Cli) -> None:
+    cli.environ["HUB_URL"] = "127.0.0.1:8000"
+    assert "http://host:port" in cli("env", "list", code=2).stderr
+
+
+@pytest.mark.parametrize("command", ["env", "eval", "train", "model"])
+def test_who_is_not_logged_in_is_told_why_a_list_is_empty(cli: Cli, command: str) -> None:
+    del cli.environ["HUB_TOKEN"]
+    assert "hub login" in cli(command, "list").stderr
