@@ -5,6 +5,7 @@ An episode's message graph (`nodes`) is walked from its last node to the root; w
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -66,9 +67,9 @@ def settings(config: Mapping[str, Any]) -> JsonObject:
 
 def _to_record(episode: JsonObject, task: JsonObject, example: int, rollout: int) -> RolloutRecord:
     trace = _main_trace(episode)
-    failure = _failure(episode, trace)
     rewards = {name: _table(value) for name, value in _table(trace.get("rewards")).items()}
-    scores = {name: float(value.get("score") or 0.0) for name, value in rewards.items()}
+    failure = _failure(episode, trace) or _unscored(rewards)
+    scores = {name: float(value["score"]) for name, value in rewards.items() if _is_number(value.get("score"))}
     weights = {name: float(value.get("weight", 1.0)) for name, value in rewards.items()}
     metrics = {name: float(value) for name, value in _table(trace.get("metrics")).items() if _is_number(value)}
     messages, first = _conversation(trace)
@@ -113,6 +114,15 @@ def _failure(episode: Mapping[str, Any], trace: Mapping[str, Any]) -> RolloutFai
     return RolloutFailure(
         kind=kind, type=name, message=str(last.get("message") or name), traceback=str(last.get("traceback") or "")
     )
+
+
+def _unscored(rewards: Mapping[str, JsonObject]) -> RolloutFailure | None:
+    """A reward that is no number is the verifier's failure, as in results.jsonl: never a 0."""
+    for name, value in rewards.items():
+        if not _is_number(score := value.get("score")):
+            message = f"the score of {name} is {score!r}"
+            return RolloutFailure(kind=FailureKind.VERIFIER, type="NoReward", message=message)
+    return None
 
 
 def _is_truncated(trace: Mapping[str, Any]) -> bool:
@@ -197,4 +207,4 @@ def _table(value: Any) -> JsonObject:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

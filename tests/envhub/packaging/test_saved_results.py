@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -114,6 +115,17 @@ def test_a_reward_that_is_no_number_is_a_verifier_failure() -> None:
     (record,) = to_records([{"example_id": 0, "reward": float("nan")}])
     assert record.failure is not None
     assert record.failure.kind is FailureKind.VERIFIER
+
+
+@pytest.mark.parametrize("score", ["null", "NaN", '"1"'])
+def test_a_score_that_is_no_number_is_a_verifier_failure_and_no_0(tmp_path: Path, score: str) -> None:
+    directory = shutil.copytree(SAVED / "traces-0.4.0", tmp_path / "run")
+    path = directory / "traces.jsonl"
+    path.write_text(re.sub(r'"score": ?1.0', f'"score": {score}', path.read_text()))
+    record = read_saved_results(directory).records[0]
+    assert (record.outcome, record.reward) == (Outcome.FAILED, None)
+    assert record.failure is not None
+    assert (record.failure.kind, record.failure.type) == (FailureKind.VERIFIER, "NoReward")
 
 
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
