@@ -108,9 +108,15 @@ async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
 
 
 def plan(config: EvaluationConfig, policy: Policy, hello: Hello, described: Described) -> list[Group]:
-    """Single rollouts, or whole groups where the environment scores an example's rollouts together."""
+    """Single rollouts, or whole groups where the environment scores an example's rollouts together.
+
+    Raises EnvhubError (`no_examples`), UsageError.
+    """
     split = config.split if config.split in described.splits else next(iter(described.splits), config.split)
-    size = described.splits[split].size if split in described.splits else None
+    size = described.splits[split].size if split in described.splits else 0
+    if size == 0:
+        hint = "Give it the arguments that choose its data (--env-args, --taskset), or look at what it loads."
+        raise EnvhubError(f"{config.environment} has no examples", code="no_examples", hint=hint)
     wanted = config.num_examples if config.num_examples >= 0 else size
     if wanted is None:
         raise UsageError("the data set's size is not known", hint="Give -n with the number of examples.")
@@ -170,7 +176,8 @@ def _print(session: Session, item: JsonObject) -> None:
             "coverage": f"{item['scored']}/{len(records)} scored" + (f" ({failed} failed)" if failed else ""),
             "pass@k": "  ".join(f"{k}: {value:.3g}" for k, value in metadata["pass_at_k"].items()),
         })  # fmt: skip
-        session.table(("metric", "mean"), metadata["avg_metrics"].items())
+        if metadata["avg_metrics"]:
+            session.table(("metric", "mean"), metadata["avg_metrics"].items())
         for text in sorted({f"{r.failure.kind}: {r.failure.message}" for r in records if r.failure})[:3]:
             session.note(text)
     session.out.print(item["directory"], markup=False)

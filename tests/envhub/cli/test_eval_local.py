@@ -51,6 +51,12 @@ def test_group_rewards_get_whole_groups() -> None:
     assert [(group.example, group.n) for group in groups] == [(0, 4), (1, 4), (2, 4)]
 
 
+def test_a_data_set_without_examples_ends_before_it_replaces_earlier_results() -> None:
+    with pytest.raises(EnvhubError, match="has no examples") as caught:
+        plan(CONFIG, POLICY, _hello(requires_group=False), _described(0))
+    assert "--env-args" in caught.value.hint
+
+
 def test_local_flags_need_local(cli: Cli) -> None:
     assert "--local" in cli("eval", "run", "tiny-env", "-m", "m", "--skip-upload", code=2).stderr
 
