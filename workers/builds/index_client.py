@@ -54,9 +54,8 @@ class IndexClient:
         found = await asyncio.gather(*(self._page(f"{root}{name}/") for root in self._roots))
         pages = [page for page in found if isinstance(page, tuple)]
         if not pages:
-            refused = next((page for page in found if page is not None), None)
-            if refused is not None:
-                raise refused
+            for refusal in (page for page in found if isinstance(page, RunFailed)):
+                raise refusal
             return None
         first: dict[str, IndexFile] = {}
         for page in pages:

@@ -43,7 +43,7 @@ def _next_attempt(env: Any) -> tuple[Scope, Attempt] | None:
 
 
 def _wrap_rollout(env: Any, supervise: Supervise) -> Callable[..., Awaitable[Any]]:
-    original = env.rollout
+    original: Callable[..., Awaitable[Any]] = env.rollout
 
     @functools.wraps(original)
     def rollout(input: Any, client: Any, model: str, sampling_args: Any = None, **rest: Any) -> Awaitable[Any]:
