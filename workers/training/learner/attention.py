@@ -1,6 +1,7 @@
 """Causal attention over packed segments, each with its ancestors' keys; one function for every device.
 
-Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward.
+Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward. No
+mask is registered under that name: transformers then makes none, and does not ask the device where sequences begin.
 CUDA: flash-attn's varlen kernel when it is installed, else torch's. Elsewhere: one scaled_dot_product_attention for
 each run of equal segments, so that no mask of all tokens by all tokens exists.
 """
@@ -16,8 +17,8 @@ from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface
 
+from workers.training.learner.placing import on_device
 from workers.training.packing.microbatch import MicroBatch
 
 try:
@@ -58,12 +59,8 @@ class Packed:
     @staticmethod
     def of(batch: MicroBatch, device: torch.device) -> Packed:
         """The layout of `batch` on `device`."""
-
-        def tensor(values: Any) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.int32, device=device)
-
-        index = None if batch.key_index is None else tensor(batch.key_index)
-        queries, keys = tensor(batch.bounds), tensor(batch.key_bounds)
+        index = None if batch.key_index is None else on_device(batch.key_index, torch.int32, device)
+        queries, keys = (on_device(bounds, torch.int32, device) for bounds in (batch.bounds, batch.key_bounds))
         return Packed(batch.bounds, batch.paths, queries, keys, index, batch.max_query, batch.max_key)
 
     @cached_property
@@ -184,9 +181,4 @@ def _interface(
     return attend(query, key, value, packed, scale=scale, window=sliding_window).contiguous(), None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    return None
-
-
 AttentionInterface.register(ATTENTION, _interface)
-AttentionMaskInterface.register(ATTENTION, _no_mask)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from workers.training.learner.attention import Packed
 from workers.training.learner.head import Targets
+from workers.training.learner.placing import on_device
 from workers.training.packing.microbatch import MicroBatch
 
 
@@ -26,23 +26,18 @@ class DeviceBatch:
 
 def to_device(batch: MicroBatch, *, denominator: float, device: torch.device, precise: torch.dtype) -> DeviceBatch:
     """Copy `batch`. precise: the dtype that losses are computed in."""
-
-    def tensor(values: Any, dtype: torch.dtype) -> Tensor:
-        host = torch.as_tensor(values).to(dtype)
-        return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
-
     targets = Targets(
-        labels=tensor(batch.labels, torch.long),
-        logmu=tensor(batch.logprobs, precise),
-        advantages=tensor(batch.advantages, precise),
-        inv_temperature=tensor(batch.inv_temperature, precise),
-        scale=tensor(batch.weights, precise) / denominator,
-        sequence=tensor(batch.sequence, torch.long),
+        labels=on_device(batch.labels, torch.long, device),
+        logmu=on_device(batch.logprobs, precise, device),
+        advantages=on_device(batch.advantages, precise, device),
+        inv_temperature=on_device(batch.inv_temperature, precise, device),
+        scale=on_device(batch.weights, precise, device) / denominator,
+        sequence=on_device(batch.sequence, torch.long, device),
     )
     return DeviceBatch(
-        ids=tensor(batch.ids, torch.long),
-        positions=tensor(batch.positions, torch.long),
+        ids=on_device(batch.ids, torch.long, device),
+        positions=on_device(batch.positions, torch.long, device),
         packed=Packed.of(batch, device),
-        index=tensor(batch.index, torch.long),
+        index=on_device(batch.index, torch.long, device),
         targets=targets,
     )

@@ -87,15 +87,15 @@ def gspo(logp: Tensor, logmu: Tensor, advantage: Tensor, sequence: Tensor, confi
 
     GSPO (Zheng et al. 2025, 4.1). Every token's loss is -min(s A, clip(s) A); since s depends on all n tokens of the
     sequence, token t gets d/dlogp_t = mean over the sequence's tokens u of -s A_u [u not clipped].
-    sequence: [M], the number (from 0, any gaps) of each token's sequence; a sequence is never split over calls.
+    sequence: [M], the number of each token's sequence, never falling; a sequence is never split over calls.
     """
-    count = int(sequence.max()) + 1 if len(sequence) else 0
-    lengths = torch.bincount(sequence, minlength=count).clamp(min=1).to(logp.dtype)
-    mean = logp.new_zeros(count).index_add_(0, sequence, logp - logmu) / lengths
-    at_sequence = mean[sequence]
+    place = (sequence.diff(prepend=sequence[:1]) > 0).cumsum(0)  # below M: how many there are need not be read back
+    lengths = torch.zeros_like(logp).index_add_(0, place, torch.ones_like(logp)).clamp(min=1)
+    mean = torch.zeros_like(logp).index_add_(0, place, logp - logmu) / lengths
+    at_sequence = mean[place]
     whole = clipped(at_sequence, torch.zeros_like(at_sequence), advantage, config)
-    shared = logp.new_zeros(count).index_add_(0, sequence, whole.dlogp) / lengths
-    return TokenLoss(whole.loss, shared[sequence], whole.masked)
+    shared = torch.zeros_like(logp).index_add_(0, place, whole.dlogp) / lengths
+    return TokenLoss(whole.loss, shared[place], whole.masked)
 
 
 TOKEN_LOSSES: dict[LossName, TokenLossFunction] = {
