@@ -53,9 +53,9 @@ def layers_to_recompute(base: Path, config: LearnerConfig, device: torch.device)
 
 
 def recompute_layers(policy: Policy, count: int | None) -> None:
-    """Let the first `count` layers keep only their input; None: all of them."""
+    """Let the first `count` layers keep only their input; None: all of them. No layer draws random numbers."""
     if count == 0:
         return
-    policy.model.gradient_checkpointing_enable({"use_reentrant": False})
+    policy.model.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
     for number, layer in enumerate(policy.body.layers):
         layer.gradient_checkpointing = count is None or number < count

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
@@ -34,16 +35,17 @@ def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
     if world.size == 1:
         return
     layers: list[nn.Module] = list(policy.body.layers)
+    mesh = init_device_mesh(policy.device.type, (world.size,))  # else the GPUs of a machine that has some
     precision = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
     for layer in layers:
         adapters = {p for p in layer.parameters() if policy.adapters and p.requires_grad}
-        fully_shard(layer, mp_policy=precision, ignored_params=adapters)
+        fully_shard(layer, mesh=mesh, mp_policy=precision, ignored_params=adapters)
     inside = {p for layer in layers for p in layer.parameters()}
     outside = {p for p in policy.model.parameters() if p not in inside}
     adapters = {p for p in inside if policy.adapters and p.requires_grad}
     for parameter in outside:
         parameter.data = parameter.data.to(compute)
-    fully_shard(policy.body, mp_policy=precision, ignored_params=outside | adapters)
+    fully_shard(policy.body, mesh=mesh, mp_policy=precision, ignored_params=outside | adapters)
     for module in policy.body.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)

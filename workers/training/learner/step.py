@@ -149,5 +149,6 @@ def _precise(policy: Policy) -> torch.dtype:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch's CUDA allocator has a class for it, its CPU allocator only a text."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+    """torch's CUDA allocator has a class for it. Its CPU allocator, Triton, cuBLAS and CUDA itself have only a text."""
+    texts = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in texts)

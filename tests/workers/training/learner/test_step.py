@@ -118,6 +118,19 @@ def test_running_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(weights(made), weights(plain))
 
 
+@pytest.mark.parametrize(
+    ("text", "is_it"),
+    [
+        ("CUDA error: out of memory", True),
+        ("Triton Error [CUDA]: out of memory", True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("CUDA error: an illegal memory access was encountered", False),
+    ],
+)
+def test_a_gpus_libraries_say_in_words_that_memory_ran_out(text: str, is_it: bool) -> None:
+    assert module.is_out_of_memory(RuntimeError(text)) == is_it
+
+
 def test_a_halved_budget_is_remembered_from_its_step_on(tmp_path: Path) -> None:
     assert Budgets(tmp_path / "budgets.jsonl", 64).halve(5) == 32
     again = Budgets(tmp_path / "budgets.jsonl", 64)
