@@ -33,6 +33,8 @@ RESTARTS = 3  # without a finished step in between
 PAUSE_S = 1.0
 LOADING_S = 900.0  # until a fresh process beats for the first time: it loads torch and meets the others meanwhile
 KEPT_LINES = 60
+# Every micro-batch has sizes of its own: fixed segments would be full of holes, and a turn's end could not free them.
+ALLOCATOR = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 KINDS: dict[int, tuple[type[LearnerError], FailureKind]] = {
     kind.exit_status: (kind, blame)
     for kind, blame in (
@@ -84,8 +86,7 @@ class LearnerKeeper:
         """One life of the process; gives its exit status, negative for a signal."""
         self.run_dir.error.unlink(missing_ok=True)
         self.run_dir.turn_wanted.unlink(missing_ok=True)  # by an earlier life
-        environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET
-        process = await spawn(self.command(), environment | visible_devices(self.gpus))
+        process = await spawn(self.command(), self.variables())
         self.pid = process.pid
         self.children.record(process.pid, what="learner", run_id=self.run_id)
         reading = asyncio.create_task(self._read(process))
@@ -108,6 +109,11 @@ class LearnerKeeper:
         else:
             module = ["-m", "workers.training.learner"]
         return [sys.executable, *module, str(self.run_dir.root)]
+
+    def variables(self) -> dict[str, str]:
+        """The process's environment. The operator may set the allocator otherwise: not every driver can map memory."""
+        passed = {name: os.environ[name] for name in (*PASSED, *ALLOCATOR) if name in os.environ}
+        return ALLOCATOR | passed | QUIET | visible_devices(self.gpus)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

@@ -34,6 +34,16 @@ async def test_a_configuration_that_it_cannot_read_is_not_tried_again(keeper: Le
     assert "prayer" in caught.value.failure.message
 
 
+@pytest.mark.parametrize(("set_to", "passed"), [(None, "expandable_segments:True"), ("max_split_size_mb:64",) * 2])
+def test_memory_comes_in_segments_that_grow_unless_the_operator_says_otherwise(
+    keeper: LearnerKeeper, set_to: str | None, passed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    if set_to:
+        monkeypatch.setenv("PYTORCH_ALLOC_CONF", set_to)
+    assert keeper.variables()["PYTORCH_ALLOC_CONF"] == passed
+
+
 def test_running_out_of_memory_has_a_hint(keeper: LearnerKeeper) -> None:
     failure = keeper.failure(4)
     assert failure.kind is FailureKind.LIMIT
