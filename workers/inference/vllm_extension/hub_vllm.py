@@ -6,7 +6,7 @@ exception: nothing was written, and vLLM's server breaks the caller's connection
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import vllm.lora.ops.torch_ops.lora_ops as kernels
 import vllm.lora.punica_wrapper.punica_cpu as wrapper
 from hub_weights import refusal  # type: ignore[import-not-found]  # beside this file, on PYTHONPATH
 from safetensors import safe_open
-from vllm.model_executor.model_loader.reload.layerwise import finalize_layerwise_reload, initialize_layerwise_reload
 
 plain_shrink = kernels.bgmv_shrink
 
@@ -54,19 +53,17 @@ class HubWorker:
 
     model_runner: Any
     model_config: Any
+    reload_weights: Callable[..., None]
 
     def hub_reload_weights(self, directory: str) -> dict[str, str]:
         """Replace the base weights, or say under "refused" why not; the old ones are then untouched.
 
-        Layer by layer: a bare load_weights fails on layers that the CPU build packed.
+        By the worker's own way, under its configuration: a bare load_weights fails on layers that the CPU build packed.
         """
         new = Path(directory)
         reason = refusal(new, Path(self.model_config.model))
         if reason:
             return {"refused": reason}
-        model = self.model_runner.model
-        initialize_layerwise_reload(model)
-        model.load_weights(tensors_of(sorted(new.glob("*.safetensors"))))
-        finalize_layerwise_reload(model, self.model_config)
-        repack_tied_head(model)
+        self.reload_weights(weights_iterator=tensors_of(sorted(new.glob("*.safetensors"))))
+        repack_tied_head(self.model_runner.model)
         return {}
