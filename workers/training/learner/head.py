@@ -99,20 +99,19 @@ def _chunk(
     dweight: Tensor | None,
     given: TokenLoss | None,
 ) -> HeadOutput:
-    scaled = _scaled(hidden, targets)
-    logq = torch.log_softmax(_logits(scaled, weight), -1)
+    logq = torch.log_softmax(_logits(hidden, weight, targets), -1)
     logp = logq.gather(1, targets.labels[:, None]).squeeze(1)
     probability = torch.exp(logq)
     entropy = -torch.bmm(probability[:, None], logq[:, :, None]).flatten()  # row by row, with no third buffer
     del logq
     token = given or TOKEN_LOSSES[config.name](logp, targets.logmu, targets.advantages, config)
-    slope = token.dlogp * targets.scale
-    # d logp / d logits = onehot(label) - probability; the probabilities become the gradient in place.
+    slope = token.dlogp * targets.scale * targets.inv_temperature
+    # d logp / d logits = (onehot(label) - probability) / temperature; the probabilities become the gradient in place.
     dlogits = probability.mul_(-slope[:, None]).scatter_add_(1, targets.labels[:, None], slope[:, None])
     narrow = dlogits.to(weight.dtype)
-    dhidden = (narrow @ weight) * targets.inv_temperature[:, None].to(weight.dtype)
+    dhidden = narrow @ weight
     if dweight is not None:
-        _add_outer(dweight, narrow, scaled)
+        _add_outer(dweight, narrow, hidden)
     return HeadOutput((token.loss * targets.scale).sum(), dhidden, logp, entropy, token)
 
 
@@ -122,18 +121,21 @@ def _sequence_level(
     """First pass of a loss on whole sequences: all log-probabilities, then every token's derivative."""
     logps = []
     for at in rows:
-        logq = torch.log_softmax(_logits(_scaled(hidden[at], targets.part(at)), weight), -1)
+        logq = torch.log_softmax(_logits(hidden[at], weight, targets.part(at)), -1)
         logps.append(logq.gather(1, targets.labels[at, None]).squeeze(1))
     return gspo(torch.cat(logps), targets.logmu, targets.advantages, targets.sequence, config)
 
 
-def _scaled(hidden: Tensor, targets: Targets) -> Tensor:
-    return hidden * targets.inv_temperature[:, None].to(hidden.dtype)
+def _logits(hidden: Tensor, weight: Tensor, targets: Targets) -> Tensor:
+    """At the sampler's temperature, in fp32 (or fp64): bf16 has no 1 / 0.7, and would be off by as much everywhere.
 
-
-def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
-    logits = hidden @ weight.t()
-    return logits if logits.dtype == torch.float64 else logits.float()
+    A GPU gives its sums as they are; rounded to bf16 they would add noise to every ratio.
+    """
+    if hidden.is_cuda and hidden.dtype == torch.bfloat16:
+        logits = torch.mm(hidden, weight.t(), out_dtype=torch.float32)
+    else:
+        logits = (hidden @ weight.t()).to(targets.inv_temperature.dtype)
+    return logits.mul_(targets.inv_temperature[:, None])
 
 
 def _add_outer(dweight: Tensor, dlogits: Tensor, hidden: Tensor) -> None:

@@ -92,6 +92,15 @@ def test_bf16_heads_sum_their_gradient_in_fp32() -> None:
     assert dweight[0].item() == pytest.approx(-1024 * 0.01 * 0.5, rel=3e-3)
 
 
+def test_a_bf16_heads_temperature_is_the_samplers() -> None:
+    """1 / 0.6 in bf16 is 1.664: a logit of 32 would always be 0.08 too small."""
+    weight = torch.tensor([[4.0], [0.0]], dtype=torch.bfloat16)
+    hidden, ones = torch.full((1, 1), 8.0, dtype=torch.bfloat16), torch.ones(1)
+    of = Targets(ones.long(), ones, ones, ones / 0.6, ones, ones.long())
+    output = head_loss(hidden, weight, of, LossConfig(name="reinforce"), chunk=1, dweight=None)
+    assert output.logp.item() == pytest.approx(-32 / 0.6, abs=1e-4)
+
+
 def test_no_targets_have_no_loss() -> None:
     hidden, weight = inputs()
     nothing = targets().part(slice(0, 0))
