@@ -139,7 +139,7 @@ def varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: flo
 
     torch's kernel knows by itself whether its backward has to repeat bitwise, flash-attn's has to be told.
     """
-    q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))
+    q, k, v = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))  # part[0]'s gradient is an array
     if packed.key_index is not None:
         k, v = k.index_select(0, packed.key_index), v.index_select(0, packed.key_index)
     span = (-1, 0) if window is None else (window - 1, 0)
