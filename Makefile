@@ -5,7 +5,7 @@ DATA ?= ./data
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode each process compiles what it imports: seconds of CPU at every start
-.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step lock
+.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step bench-gpu lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ bench-train: setup ## the learner against a padded one and TRL's (half an hour; 
 
 bench-step: setup ## a whole training step against TRL's
 	@$(PY) -m tests.bench.bench_train_step
+
+bench-gpu: setup ## the learner on this machine's GPU: do its kernels agree, and how fast is it (GPU_BENCH='--profile --results FILE')
+	@$(PY) -m tests.bench.bench_gpu $(GPU_BENCH)
 
 LOCK = .venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --generate-hashes --no-emit-index-url --no-emit-find-links \
     --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q
