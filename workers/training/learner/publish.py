@@ -58,9 +58,15 @@ def remove_old(run: RunDir, keep: int) -> None:
 
 
 def _whole_weights(learner: Learner) -> dict[str, Tensor]:
-    """The model's state, in the dtype that it computes with; gathered one tensor at a time."""
-    weights = {}
-    for name, tensor in learner.policy.model.state_dict().items():
+    """The model's state, in the dtype that it computes with; gathered one tensor at a time.
+
+    A tied head is left out: off a GPU it would come as a copy of its own, which nobody could tell to be the embedding.
+    """
+    model, weights = learner.policy.model, {}
+    own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    for name, tensor in model.state_dict().items():
+        if name not in own:
+            continue
         full = whole(tensor)
         if learner.world.rank == 0:
             weights[name] = full.detach().to(
