@@ -30,6 +30,11 @@ HINTS: Sequence[tuple[str, str]] = (
         r"out of memory|OutOfMemory|MemoryError|bad_alloc|not enough memory|can't allocate memory|-9\b",
         "the machine has too little memory for this model: use a smaller one, or another worker",
     ),
+    (
+        r"NVIDIA driver|CUDA driver version|no kernel image|No CUDA GPUs",
+        "this machine's NVIDIA driver or GPU does not fit the CUDA that vLLM was built for: see nvidia-smi, and "
+        "update the driver",
+    ),
     (r"max_model_len", f"lower --max-model-len in {ARGUMENTS} to what the model was made for"),
     (r"unrecognized arguments|expected one argument|invalid choice|invalid \S+ value", f"correct {ARGUMENTS}"),
     (

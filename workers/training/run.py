@@ -105,19 +105,25 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
     lora = payload.config.trainer.mode is TrainingMode.LORA
     policy = VersionedPolicy(payload.model.reference, SERVED_NAME, connect_to(payload, http), adapters=lora)
     turns = Turns(run_dir, policy)
-    children = Children(job.settings.folder("children"))
+    children, home = Children(job.settings.folder("children")), job.settings.folder("engine-home")
     engine = EngineKeeper(
         engine_start(job, payload, run_dir, placement),
         policy,
         children,
-        job.settings.folder("engine-home"),
+        home,
         job.lease.log,
         job.claim.run_id,
         stall_s=job.settings.stall_s,
         turn=turns.lock,
     )
     learner = LearnerKeeper(
-        run_dir, children, job.lease.log, job.claim.run_id, gpus=placement.learner, stall_s=job.settings.stall_s
+        run_dir,
+        children,
+        home,
+        job.lease.log,
+        job.claim.run_id,
+        stall_s=job.settings.stall_s,
+        gpus=placement.learner,
     )
     reporter = Reporter(job, payload, run_dir, await stack.enter_async_context(exporting(job, payload)))
     async with asyncio.TaskGroup() as tasks:

@@ -55,6 +55,17 @@ def test_tracebacks_that_two_processes_print_into_each_other_are_told_apart() ->
     assert cause_of(lines) == "ValueError: No available memory for the cache blocks."
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 12080). Please update",
+        "AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+    ],
+)
+def test_a_driver_that_is_too_old_is_not_the_models_fault(cause: str) -> None:
+    assert "update the driver" in hint_for(cause)
+
+
 def test_words_that_only_look_like_an_exception_are_no_cause() -> None:
     assert (
         cause_of(["INFO: ready", "Error: this is a log line", "WARNING 11-22 00:44:25 [x.py:1] OSError: [Errno 24]"])

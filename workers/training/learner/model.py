@@ -58,7 +58,8 @@ class Policy:
 def pick_device(wanted: str) -> torch.device:
     """The device that the configuration asks for. Raises BadModel when it is not there."""
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise BadModel("the configuration asks for a GPU, and torch sees none", hint="set device to auto or cpu")
+        hint = "install torch's CUDA build on this worker (infra/README.md), or update its NVIDIA driver"
+        raise BadModel(f"the learner has a GPU, and torch {torch.__version__} cannot use it", hint=hint)
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device())

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from envhub.protocol.gpus import Gpu
 from envhub.protocol.runs import Failure, FailureKind
@@ -59,6 +60,7 @@ class LearnerKeeper:
 
     run_dir: RunDir
     children: Children
+    home: Path  # Triton's compiled kernels are kept there
     log: Callable[[str], None]
     run_id: str
     stall_s: float = 180.0
@@ -113,7 +115,7 @@ class LearnerKeeper:
     def variables(self) -> dict[str, str]:
         """The process's environment. The operator may set the allocator otherwise: not every driver can map memory."""
         passed = {name: os.environ[name] for name in (*PASSED, *ALLOCATOR) if name in os.environ}
-        return ALLOCATOR | passed | QUIET | visible_devices(self.gpus)
+        return ALLOCATOR | passed | QUIET | visible_devices(self.gpus) | {"HOME": str(self.home)}
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None

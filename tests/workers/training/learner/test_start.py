@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig
 from tests.workers.training.learner.making import batch, make_run, samples
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.errors import BadModel
-from workers.training.learner.model import Policy, compute_dtype, make_policy
+from workers.training.learner.model import Policy, compute_dtype, make_policy, pick_device
 from workers.training.learner.recompute import layers_to_recompute
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype
@@ -57,6 +58,13 @@ def test_the_device_decides_when_nothing_is_asked_for() -> None:
               for asked in (None, "float32", "bfloat16")]  # fmt: skip
     narrow, wide = torch.bfloat16, torch.float32
     assert dtypes == [(wide, narrow), (wide, wide), (narrow, narrow)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's torch can use its GPU")
+def test_a_torch_that_cannot_use_the_gpu_names_itself() -> None:
+    with pytest.raises(BadModel, match=re.escape(torch.__version__)) as caught:
+        pick_device("cuda")
+    assert "CUDA build" in caught.value.hint
 
 
 def test_split_weights_that_are_trained_are_loaded_as_their_own_masters() -> None:

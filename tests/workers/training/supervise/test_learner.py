@@ -23,7 +23,7 @@ def said() -> list[str]:
 @pytest.fixture
 def keeper(tmp_path: Path, said: list[str]) -> LearnerKeeper:
     (tmp_path / "children").mkdir()
-    return LearnerKeeper(RunDir(tmp_path), Children(tmp_path / "children"), log=said.append, run_id="r")
+    return LearnerKeeper(RunDir(tmp_path), Children(tmp_path / "children"), tmp_path, log=said.append, run_id="r")
 
 
 async def test_a_configuration_that_it_cannot_read_is_not_tried_again(keeper: LearnerKeeper) -> None:
@@ -42,6 +42,10 @@ def test_memory_comes_in_segments_that_grow_unless_the_operator_says_otherwise(
     if set_to:
         monkeypatch.setenv("PYTORCH_ALLOC_CONF", set_to)
     assert keeper.variables()["PYTORCH_ALLOC_CONF"] == passed
+
+
+def test_compiled_kernels_are_kept_with_the_workers_files(keeper: LearnerKeeper, tmp_path: Path) -> None:
+    assert keeper.variables()["HOME"] == str(tmp_path)
 
 
 def test_running_out_of_memory_has_a_hint(keeper: LearnerKeeper) -> None:
