@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_safe
-from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
@@ -98,7 +97,7 @@ def training_rollout(request: HttpRequest, training_id: UUID, step: int, index: 
     record = read_record(row)
     of_step = Step.objects.get(pk=row.step_id)
     metrics = StepMetrics.model_validate(of_step.metrics)
-    shown, bounds = rollout_row(row, step), RatioBounds.of(TrainingConfig.model_validate(found.config).trainer)
+    shown, bounds = rollout_row(row, step), RatioBounds.of(found.config["trainer"])
     scene = Scene(step, _largest(metrics), left_out=shown.dropped.replace("_", " "), bounds=bounds)
     tokens = token_page(record, scene, page=whole_number(request, "page") or 1)
     colouring = request.GET.get("colour", "")

@@ -169,7 +169,7 @@ def training_configuration(request: HttpRequest, training_id: UUID) -> HttpRespo
 def _configuration(request: HttpRequest, found: TrainingRun, head: Context) -> Context:
     return {
         "toml": found.toml,
-        "settings": pretty(head["view"].config.model_dump(mode="json", exclude_none=True)),
+        "settings": pretty(found.config),
         "pinned": [(item, reference_of(item.version)) for item in found.versions.all()],
     }
 
@@ -201,7 +201,7 @@ def _log(request: HttpRequest, found: TrainingRun, head: Context) -> Context:
     if not head["can_read_log"]:
         raise NotFound("the log is for members of the owner")
     run = found.run
-    labels = sorted({item.label for item in found.versions.all()})
+    labels = head["view"].labels
     process, text = request.GET.get("process", ALL), request.GET.get("text", "").strip()[:200]
     processes = processes_of(labels)
     if process not in processes:

@@ -32,7 +32,7 @@ from hub.secrets.services import decrypt, reveal_for_run
 from hub.storage.queries import presign_get
 from hub.training.models import Checkpoint, TrainingRun, Use
 from hub.training.queries import newest_checkpoint
-from hub.training.services.creating import reference_of, tables
+from hub.training.services.creating import reference_of, stored_config, tables
 
 WEIGHTS = "weights/"  # of a checkpoint's files: what a warm start needs
 
@@ -43,7 +43,7 @@ def train_payload(run: Run) -> TrainPayload:
     training = rows.filter(run=run).first()
     if training is None:
         raise NotFound("the training run is gone", hint="start a new one")
-    config = TrainingConfig.model_validate(training.config)
+    config = stored_config(training)
     granted = granted_secrets(training, config)
     pinned = {(row.use, row.position): row.version for row in _pinned(training)}
     targets: dict[Use, list[dict[str, Any]]] = {Use.TRAIN: [], Use.EVAL: []}

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envhub.protocol.training_trainer import Loss, TrainerTable
+from envhub.protocol.base import JsonObject
+from envhub.protocol.training_trainer import LOSS_PARAMETERS, Loss
 
 CLIPPED = frozenset({Loss.GRPO, Loss.DAPO, Loss.DR_GRPO})
 
@@ -18,13 +19,15 @@ CLIPPED = frozenset({Loss.GRPO, Loss.DAPO, Loss.DR_GRPO})
 class RatioBounds:
     """Of one run."""
 
-    loss: Loss
+    loss: str  # one of Loss, or one that there was once
     parameters: Mapping[str, float]
 
     @classmethod
-    def of(cls, trainer: TrainerTable) -> RatioBounds:
-        """From the run's configuration."""
-        return cls(trainer.loss, trainer.loss_parameters)
+    def of(cls, trainer: JsonObject) -> RatioBounds:
+        """From [trainer] of a run's configuration as it is stored."""
+        loss = trainer["loss"]
+        known = LOSS_PARAMETERS[Loss(loss)] if loss in set(Loss) else {}
+        return cls(loss, {**known, **trainer["loss_params"]})
 
     @property
     def text(self) -> str:
@@ -38,10 +41,10 @@ class RatioBounds:
                 return f"dppo_kl cuts off a token whose probability its advantage has moved by over {bounds}"
             case Loss.GSPO:
                 return f"gspo clips the ratio of whole samples, to {self.low:g} and {self.high:g}"
-            case Loss.REINFORCE:
-                return "reinforce has no bounds"
+            case Loss.GRPO | Loss.DAPO | Loss.DR_GRPO:
+                return f"{self.loss} clips at {self.low:g} and {self.high:g}"
             case _:
-                return f"{self.loss.value} clips at {self.low:g} and {self.high:g}"
+                return f"{self.loss} has no bounds"
 
     @property
     def low(self) -> float:
@@ -58,9 +61,9 @@ class RatioBounds:
         ratio = math.exp(min(50.0, learner - sampler))
         if self.loss in CLIPPED:
             return ratio > self.high if advantage > 0 else ratio < self.low and advantage < 0
-        if self.loss is Loss.CISPO:
+        if self.loss == Loss.CISPO:
             return ratio > self.parameters["clip_high"]
-        if self.loss is Loss.DPPO_KL:
+        if self.loss == Loss.DPPO_KL:
             moved = math.exp(min(0.0, learner)) - math.exp(min(0.0, sampler))
             return moved > self.parameters["mask_high"] if advantage > 0 else moved < -self.parameters["mask_low"]
         return False

@@ -14,7 +14,6 @@ from envhub.protocol.training import (
     TrainingRolloutRow,
     TrainingRunView,
 )
-from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_health import health
 from envhub.protocol.training_metrics import StepMetrics
 from envhub.protocol.training_trainer import TrainingMode
@@ -43,9 +42,10 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         model=row.model_name,
         mode=TrainingMode(row.mode),
         environments=tuple(reference_of(item.version) for item in row.versions.all() if item.use == Use.TRAIN),
+        labels=labels_of(row),
         step=row.step,
         max_steps=row.max_steps,
-        config=TrainingConfig.model_validate(row.config),
+        config=row.config,
         latest=StepMetrics.model_validate(row.latest) if row.latest else None,
         best_reward=row.best_reward,
         waiting_for=reasons.get(run.pk) if run else None,
@@ -56,6 +56,11 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def labels_of(row: TrainingRun) -> tuple[str, ...]:
+    """What charts and the log call the run's environments."""
+    return tuple(sorted({item.label for item in row.versions.all()}))
 
 
 def training_detail(row: TrainingRun, *, now: datetime) -> TrainingRunView:

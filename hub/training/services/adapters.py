@@ -8,7 +8,6 @@ from django.db import transaction
 from django.db.models import ProtectedError
 from envhub.protocol.packages import Visibility
 from envhub.protocol.training import AdapterReport
-from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_trainer import TrainingMode
 
 from hub.accounts.services import system_owner
@@ -68,7 +67,7 @@ def _name(training: TrainingRun, report: AdapterReport) -> str:
 
 def _drop_old(training: TrainingRun, *, kept: Adapter) -> None:
     """Remove the oldest that nothing refers to."""
-    number = TrainingConfig.model_validate(training.config).adapters.keep_last
+    number = training.config["adapters"]["keep_last"]
     if number < 0:
         return
     rows = Adapter.objects.filter(training=training, final=False).exclude(pk=kept.pk).select_related("model")

@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 
 from django.db import transaction
 from envhub.protocol.training import CheckpointReport
-from envhub.protocol.training_config import TrainingConfig
 
 from hub.core.errors import Invalid
 from hub.storage.models import Blob
@@ -57,7 +56,7 @@ def _put_files(checkpoint: Checkpoint, blobs: dict[str, Blob]) -> None:
 
 def _drop_old(training: TrainingRun, *, kept: Checkpoint) -> None:
     """Keep the newest, the one just stored, and those from which other runs began."""
-    number = TrainingConfig.model_validate(training.config).checkpoints.keep_cloud
+    number = training.config["checkpoints"]["keep_cloud"]
     if number < 0:
         return
     rows = Checkpoint.objects.filter(training=training).order_by("-step")

@@ -16,6 +16,7 @@ from envhub.protocol.training import TrainingRequest
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_environment import EnvironmentTable
 from envhub.protocol.training_toml import TrainingConfigError, read_training_request
+from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
@@ -91,6 +92,19 @@ def read_config(request: TrainingRequest) -> TrainingConfig:
         return read_training_request(request).config
     except TrainingConfigError as error:
         raise Invalid(error.message, fields=error.fields, hint="`hub train check FILE` shows the same") from error
+
+
+def stored_config(training: TrainingRun) -> TrainingConfig:
+    """The configuration of a run that is about to work. Raises Invalid when today's rules refuse it."""
+    try:
+        return TrainingConfig.model_validate(training.config)
+    except ValidationError as error:
+        fields = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        raise Invalid(
+            f"the run's configuration is refused now: {', '.join(fields)}",
+            hint="start another run with a configuration that `hub train check` accepts",
+            fields=fields,
+        ) from error
 
 
 def tables(config: TrainingConfig) -> Iterator[tuple[Use, int, EnvironmentTable]]:

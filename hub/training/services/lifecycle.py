@@ -6,7 +6,6 @@ from django.db import transaction
 from django.utils import timezone
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_config import TrainingConfig
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
@@ -16,7 +15,7 @@ from hub.evals.services.creating import require_ready
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
 from hub.training.models import TrainingRun, Use
-from hub.training.services.creating import queue_run, reference_of
+from hub.training.services.creating import queue_run, reference_of, stored_config
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
@@ -49,7 +48,7 @@ def share_training(*, user: User, training: TrainingRun, visibility: Visibility)
 
 
 def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
-    """A new run that goes on from the newest checkpoint (or begins anew). Raises NotAllowed, Conflict."""
+    """A new run that goes on from the newest checkpoint (or begins anew). Raises NotAllowed, Conflict, Invalid."""
     require_role(user, training.owner, Role.MEMBER)
     with transaction.atomic():
         row = locked(training)
@@ -63,7 +62,7 @@ def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
         for item in pinned:
             require_ready(item.version)
         names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
-        row.run = queue_run(row, user, TrainingConfig.model_validate(row.config), names)
+        row.run = queue_run(row, user, stored_config(row), names)
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "state", "finished_at"])
     return row

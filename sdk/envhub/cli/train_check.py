@@ -11,11 +11,13 @@ import typer
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.cli.train_files import TrainingFile, read_training_file, tell_warnings
 from envhub.errors import UsageError
+from envhub.protocol.base import JsonObject
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_estimate import SMALL, TrainingEstimate, estimate
 from envhub.protocol.training_shapes import TINY, ModelShape, shape_of_config, shape_of_name
+from envhub.protocol.training_trainer import TrainingMode
 
 TrainFile = Annotated[Path, typer.Argument(help="The training TOML.")]
 
@@ -73,7 +75,8 @@ def print_check(session: Session, read: TrainingFile, found: TrainingEstimate, g
     """The run in a few lines, then the needs."""
     config = read.config
     session.fields({
-        "model": config.model, "mode": mode_line(config), "environments": [table.reference for table in config.env],
+        "model": config.model, "mode": mode_line(config.model_dump(mode="json")),
+        "environments": [table.reference for table in config.env],
         "evaluated on": [table.reference for table in config.eval.env] if config.eval else "",
         "a step": f"{found.rollouts_per_step} rollouts in {found.groups_per_step} groups",
         "longest sample": f"{found.longest_sample:,} tokens",
@@ -91,11 +94,12 @@ def needs(parts: dict[str, int]) -> str:
     return f"at most {amount(sum(parts.values()))} ({listed})" if parts else ""
 
 
-def mode_line(config: TrainingConfig) -> str:
-    """`LoRA, rank 16, alpha 16, loss dapo`."""
-    trainer = config.trainer
-    lora = f"LoRA, rank {trainer.rank}, alpha {config.alpha:g}"
-    return f"{lora if trainer.mode == 'lora' else 'every weight'}, loss {trainer.loss}"
+def mode_line(config: JsonObject) -> str:
+    """`LoRA, rank 16, alpha 16, loss dapo`; of a configuration as JSON, which may be an old run's."""
+    trainer = config["trainer"]
+    rank = trainer["rank"]
+    lora = f"LoRA, rank {rank}, alpha {trainer['alpha'] or config['lora_alpha'] or rank:g}"
+    return f"{lora if trainer['mode'] == TrainingMode.LORA else 'every weight'}, loss {trainer['loss']}"
 
 
 def amount(size: float) -> str:

@@ -60,7 +60,7 @@ def _new_points(
 ) -> Iterator[EvaluationPoint]:
     """Evaluations that were not told yet: an evaluation ends after its step was reported."""
     points = [point for step in new for point in step.evaluations]
-    if view.config.eval is not None or view.config.val is not None:
+    if view.config.get("eval") or view.config.get("val"):
         with suppress(ConnectionFailed, ApiError):
             points += session.hub.training.get(view.id).evaluations
     for point in points:

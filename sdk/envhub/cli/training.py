@@ -63,15 +63,13 @@ def logs(
     view = session.hub.training.get(training_id)
     if view.run_id is None:
         raise UsageError(f"training run {training_id} has no log")
-    evaluated = view.config.eval.env if view.config.eval else ()
-    labels = sorted({table.label for table in (*view.config.env, *evaluated)})
-    if process not in (known := processes_of(labels)):
+    if process not in (known := processes_of(view.labels)):
         raise UsageError(f"no process is called {process!r}", hint=f"Give one of {', '.join(known)}.")
 
     def select(pieces: Iterator[str]) -> Iterator[str]:
         if process == ALL:
             return pieces
-        return (f"{line.text}\n" for line in lines_of(pieces, labels) if line.process == process)
+        return (f"{line.text}\n" for line in lines_of(pieces, view.labels) if line.process == process)
 
     print_log(session, view.run_id, follow=follow_log, select=select)
 

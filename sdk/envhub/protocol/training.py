@@ -248,9 +248,10 @@ class TrainingRunView(Response):
     model: str
     mode: TrainingMode
     environments: tuple[str, ...]  # owner/name@version
+    labels: tuple[str, ...] = ()  # of all environments, also of those that are evaluated: in metrics and the log
     step: int = 0  # finished
     max_steps: int
-    config: TrainingConfig
+    config: JsonObject  # a TrainingConfig by the rules of the day when it was submitted: read it, never check it
     toml: str = ""  # as it was written; detail only
     latest: StepMetrics | None = None
     best_reward: float | None = None

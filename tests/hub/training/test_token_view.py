@@ -85,7 +85,7 @@ def test_notes_of_another_shape_do_not_break_the_page() -> None:
 def test_a_token_beyond_the_bounds_of_the_loss_is_marked() -> None:
     note = TokenTraining(trained=(True,) * 3, advantages=(0.5,) * 3, logprobs=(-0.7, -0.3, -1.4))
     turn = make_turn(0, (1,), (41, 42, 43), "hi")
-    bounds = RatioBounds.of(TrainerTable(loss=Loss.DAPO))
+    bounds = RatioBounds.of(TrainerTable(loss=Loss.DAPO).model_dump(mode="json"))
     tokens = token_page(rollout(turn, notes=(note,)), Scene(1, bounds=bounds)).turns[0].tokens
     assert ["cut" in token.classes.split() for token in tokens] == [False, True, False]
     assert "ratio 1.49, cut off" in tokens[1].title

@@ -26,11 +26,11 @@ def test_as_the_learner_does(loss: Loss) -> None:
     learner, sampler, advantage = (torch.tensor(column, dtype=torch.float64) for column in zip(*GRID, strict=True))
     config = LossConfig.model_validate({"name": loss.value, **LOSS_PARAMETERS[loss]})
     masked = TOKEN_LOSSES[config.name](learner, sampler, advantage, config).masked.tolist()
-    bounds = RatioBounds.of(TrainerTable(loss=loss))
+    bounds = RatioBounds.of(TrainerTable(loss=loss).model_dump(mode="json"))
     assert [bounds.cut(*one) for one in GRID] == masked
     assert any(masked) == (loss is not Loss.REINFORCE)
 
 
 @pytest.mark.parametrize("loss", list(Loss))
 def test_every_loss_says_its_bounds(loss: Loss) -> None:
-    assert loss.value in RatioBounds.of(TrainerTable(loss=loss)).text
+    assert loss.value in RatioBounds.of(TrainerTable(loss=loss).model_dump(mode="json")).text
