@@ -122,7 +122,8 @@ async def _resolved(workshop: Workshop, release: str | None) -> EnvironmentLock:
     )
     chosen = await resolve(question, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
     if any(one.name == workshop.package.name for one in chosen):
-        raise BuildFailed("dependency_conflict", f"the package depends on a project of its own name, {chosen[0].name}")
+        name = workshop.package.name
+        raise BuildFailed("dependency_conflict", f"the package depends on a project of its own name, {name}")
     wheels = [_own(workshop), *await _wheels(workshop, chosen)]
     for tool in dict.fromkeys(workshop.payload.tool_programs):
         wheels += await _tool_wheels(workshop, tool)

@@ -110,6 +110,17 @@ async def test_conflicting_requirements_are_explained(
     assert "lib>=2" in (finish.failure.message if finish.failure else "")
 
 
+async def test_a_dependency_with_the_packages_own_name_is_named(
+    build: Build, hub: FakeHub, index: PackageIndex, tmp_path: Path
+) -> None:
+    for name in ("another", "echo"):
+        index.add(make_wheel(tmp_path, name, "1.0"))
+    finish = await build(make_wheel(tmp_path / "own", "echo", "2.0", requires=["another", "echo"]))
+    assert code_of(finish, hub) == "dependency_conflict"
+    assert finish.failure is not None
+    assert finish.failure.message.endswith("a project of its own name, echo")
+
+
 async def test_a_direct_reference_is_refused_and_not_fetched(
     build: Build, hub: FakeHub, index: PackageIndex, tmp_path: Path
 ) -> None:
