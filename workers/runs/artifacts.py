@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +17,11 @@ from envhub.protocol.base import BlobRef
 from envhub.protocol.blobs import BlobNeed, BlobsReply, BlobsRequest
 
 from workers.runs.hub import RunClient
+from workers.runs.trimming import children, trim
 
 CHUNK = 1024 * 1024
 ATTEMPTS = 5
+IN_HAND_S = 3600.0  # after which every run has unpacked, linked or copied what it fetched
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 Call = Callable[[httpx.AsyncClient], Awaitable[None]]
 
@@ -63,8 +66,12 @@ class Artifacts:
             os.utime(path)
             return path
         await self._again(lambda http: download(http, self._run.absolute(url), sha256, path))
-        await asyncio.to_thread(trim, self._cache, self._cache_bytes, keep=path)
+        await asyncio.to_thread(self._trim)
         return path
+
+    def _trim(self) -> None:
+        """Housekeeping spares what was used since the oldest live run began, which may be a deployment's of weeks."""
+        trim(children(self._cache), max_bytes=self._cache_bytes, unused_since=time.time() - IN_HAND_S)
 
     async def _upload(self, sha256: str, size: int, content: bytes | Path) -> None:
         async def send(http: httpx.AsyncClient) -> None:
@@ -110,22 +117,6 @@ async def download(http: httpx.AsyncClient, url: str, sha256: str, path: Path) -
         os.chmod(target.name, 0o444)
         with suppress(FileExistsError):  # another run fetched the same meanwhile
             os.link(target.name, path)
-
-
-def trim(cache: Path, limit: int, *, keep: Path) -> None:
-    """Remove the least recently used blobs until the cache holds at most `limit` bytes. Others may do so beside us."""
-    entries = []
-    for entry in cache.iterdir():
-        with suppress(FileNotFoundError):
-            if not entry.name.startswith("."):
-                entries.append((entry.stat(), entry))
-    total = sum(stat.st_size for stat, _ in entries)
-    for stat, entry in sorted(entries, key=lambda pair: pair[0].st_mtime):
-        if total <= limit:
-            return
-        if entry != keep:
-            entry.unlink(missing_ok=True)
-            total -= stat.st_size
 
 
 def hash_file(path: Path) -> str:
