@@ -55,23 +55,21 @@ def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True)
     """Another attempt, after a back-off; past the bound the run fails with `failure`. A requested cancel wins, also one
     that came after `run` was read.
     """
-    if run.cancel_requested_at is not None:
-        return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
-    if run.attempt >= run.max_attempts:
-        return end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
-    not_before = now + back_off(run.attempt) if wait else None
     with transaction.atomic():
+        locked = Run.objects.select_for_update().filter(pk=run.pk)
+        if locked.values_list("cancel_requested_at", flat=True).first() is not None:
+            return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
+        if run.attempt >= run.max_attempts:
+            return end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
         queued = move(
             run,
             RunState.QUEUED,
             worker=None,
             token_digest="",
             lease_expires_at=None,
-            not_before=not_before,
+            not_before=now + back_off(run.attempt) if wait else None,
             progress=None,
         )
-        if queued.cancel_requested_at is not None:
-            return end_attempt(run=queued, to=RunState.CANCELLED, now=now, failure=CANCELLED)
         note_in_log(run=queued, text=f"attempt {run.attempt} ended: {failure.message} [{failure.code}]; trying again")
         if not wait:
             send_on_commit(spec_of(run.kind).task, queue=run.queue, run_id=str(run.pk))

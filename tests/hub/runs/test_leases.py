@@ -193,8 +193,9 @@ def test_a_lost_worker_that_was_to_cancel_is_not_replaced() -> None:
     assert Run.objects.get(pk=run.pk).state == RunState.CANCELLED
 
 
-def test_a_cancel_that_comes_while_the_sweeper_requeues_is_not_lost() -> None:
-    run = make_run()
+@pytest.mark.parametrize("more_attempts", [True, False])
+def test_a_cancel_that_comes_while_the_sweeper_requeues_is_not_lost(more_attempts: bool) -> None:
+    run = make_run() if more_attempts else make_run(max_attempts=1)
     hold_run(run)
     request_cancel(run=Run.objects.get(pk=run.pk))
     requeue_run(run=run, failure=WORKER_LOST, now=timezone.now())  # which has read it before
