@@ -18,6 +18,7 @@ from envhub.protocol.training import TrainPayload
 from pydantic import BaseModel, ValidationError
 
 from workers.runs.errors import RunFailed
+from workers.runs.trimming import last_use
 from workers.training.journal.durable import write_durably
 from workers.training.journal.manifest import NAME as MANIFEST
 from workers.training.journal.reader import JournalReader
@@ -159,14 +160,17 @@ async def from_checkpoint(run_dir: RunDir, step: int, files: Mapping[str, BlobRe
 
 def remove_old(root: Path, now: float | None = None) -> None:
     """Directories of runs that nobody has gone on with for a week."""
-    for folder in root.iterdir() if root.exists() else ():
+    for folder in list(root.iterdir()) if root.exists() else ():
         if (now or time.time()) - last_written(folder) > KEPT_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_written(folder: Path) -> float:
-    """When a file in the folder was; one that grows leaves the folder's own time as it is."""
-    times = [folder.stat().st_mtime]
-    with suppress(OSError):  # another run's: files come and go
-        times += [path.lstat().st_mtime for path in folder.iterdir()]
-    return max(times)
+    """When a file in the folder was; one that grows leaves the folder's own time as it is. 0.0 for one that is gone.
+
+    The folder may be a live run's: files come and go, which its own time tells, and it goes itself at the run's end.
+    """
+    listed = []
+    with suppress(OSError):
+        listed = [*folder.iterdir()]
+    return max(last_use(path) or 0.0 for path in (*listed, folder))

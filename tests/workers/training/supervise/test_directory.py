@@ -22,6 +22,7 @@ from workers.training.supervise.beginning import version_to_begin_with
 from workers.training.supervise.directory import (
     checkpoint_files,
     evaluated,
+    last_written,
     note_evaluated,
     note_reported,
     prepare_directory,
@@ -158,3 +159,7 @@ def test_only_what_nobody_has_written_to_for_a_week_is_removed(tmp_path: Path) -
         os.utime(tmp_path / name, (0, -60))
     remove_old(tmp_path, now=week)
     assert [path.name for path in tmp_path.iterdir()] == ["going-on"]
+
+
+def test_a_run_that_ends_while_its_directory_is_looked_at_is_no_error(tmp_path: Path) -> None:
+    assert last_written(tmp_path / "gone") == 0.0
