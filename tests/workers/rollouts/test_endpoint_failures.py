@@ -100,6 +100,13 @@ async def test_an_endpoint_that_refuses_token_ids_is_asked_without_them_from_the
     assert stub.requests[-1].body["logprobs"] is True
 
 
+async def test_a_refusal_that_is_about_something_else_costs_no_tokens_of_later_calls(stub: PolicyEndpoint) -> None:
+    stub.faults = deque([Fault.CONTEXT_LENGTH])
+    async with quick_endpoint(stub.base_url) as endpoint:
+        await endpoint.send(Route.CHAT, HELLO)
+        assert (await endpoint.send(Route.CHAT, HELLO)).tokens is not None
+
+
 async def test_an_endpoint_that_ignores_token_ids_gives_none(stub: PolicyEndpoint) -> None:
     stub.ignores_token_ids = True
     async with quick_endpoint(stub.base_url) as endpoint:

@@ -124,16 +124,16 @@ class Endpoint:
         request = {**wire.request(body), "model": state.variant.model}
         levels = wire.token_fields if self._wants_tokens else ({},)
         first = min(state.token_level, len(levels) - 1)
-        refusal: Answer | None = None
+        refusals: list[Answer] = []
         for level in range(first, len(levels)):
             answer = await self._post(state.variant, wire, request | forced(levels[level], request))
             if answer.ok or answer.status == 413:
-                state.token_level = max(state.token_level, level) if answer.ok else state.token_level
+                if answer.ok and all(names(refusal, levels[0]) for refusal in refusals):
+                    state.token_level = max(state.token_level, level)
                 self._learn(route, answer)
                 return answer
-            refusal = refusal or answer
-        assert refusal is not None
-        return refusal
+            refusals.append(answer)
+        return refusals[0]
 
     def _learn(self, route: Route, answer: Answer) -> None:
         if route is Route.TOKENIZE and type(length := answer.body.get("max_model_len")) is int:
@@ -156,6 +156,11 @@ class Endpoint:
             raise Trouble(f"no answer within {variant.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Trouble(scrub(f"the connection failed: {error or type(error).__name__}", variant)) from error
+
+
+def names(refusal: Answer, fields: JsonObject) -> bool:
+    """Whether a refusal is about one of the fields; any other may be of this one call."""
+    return any(field in json.dumps(refusal.body) for field in fields)
 
 
 def forced(level: JsonObject, request: JsonObject) -> JsonObject:
