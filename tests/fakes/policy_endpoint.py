@@ -35,6 +35,7 @@ class Fault(StrEnum):
     DISCONNECT_MID_STREAM = "disconnect_mid_stream"
     CONTEXT_LENGTH = "context_length"
     NO_KEY = "no_key"
+    STRANGE_CALL = "strange_call"
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,9 @@ class PolicyEndpoint:
                     request.transport.abort()
             case Fault.CONTEXT_LENGTH:
                 return context_length(10, 11)
+            case Fault.STRANGE_CALL:
+                message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1"}]}
+                return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
             case Fault.NO_KEY:
                 return error(401, "authentication_error", "Incorrect API key provided")
         return error(500, "server_error", "The server had an error")

@@ -63,6 +63,17 @@ async def test_a_refusal_reaches_anthropics_clients_in_their_shape(box: Box, stu
     assert "maximum context length" in body["error"]["message"]
 
 
+async def test_a_strange_answer_is_the_endpoints_fault_in_the_responses_protocol(
+    box: Box, stub: PolicyEndpoint
+) -> None:
+    recorder = box.interceptor.open("g.0")
+    stub.always = Fault.STRANGE_CALL
+    status, body = await box.post("/r/g.0/v1/responses", {"model": "m", "input": "hi"})
+    assert (status, body["error"]["type"]) == (503, "hub_infrastructure")
+    assert "strange answer" in body["error"]["message"]
+    assert recorder.turns[0].status == 503
+
+
 async def test_variants_share_the_calls_and_cover_for_each_other(stub: PolicyEndpoint) -> None:
     async with PolicyEndpoint() as other, quick_endpoint(stub.base_url, other.base_url) as endpoint:
         for _ in range(4):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 from envhub.protocol.base import JsonObject
 
 from workers.rollouts.interceptor import responses, streams, token_route
-from workers.rollouts.interceptor.answers import Answer, Route, Upstream
+from workers.rollouts.interceptor.answers import Answer, Route, Upstream, UpstreamFailed
 from workers.rollouts.interceptor.refusals import Refusal
 
 BODY_LIMIT = 32 * 1024**2  # bytes of one request
@@ -38,24 +37,33 @@ async def ask(upstream: Upstream, protocol: str, body: JsonObject) -> Answer:
     try:
         if protocol == "responses":
             answer = await upstream.send(Route.CHAT, responses.request_to_chat(call))
-            return answer.with_body(responses.answer_from_chat(answer.body)) if answer.ok else answer
-        if protocol == "tokens":
+        elif protocol == "tokens":
             length = getattr(upstream, "model_length", None)
             answer = await upstream.send(Route.COMPLETIONS, token_route.request_to_completions(call, length))
-            if not answer.ok:
-                return answer
-            return answer.with_body(token_route.answer_to_chat(answer.body, has_tools=bool(body.get("tools"))))
-        answer = await upstream.send(Route(protocol), call)
+        else:
+            answer = await upstream.send(Route(protocol), call)
     except responses.Unsupported as error:
         raise Refusal(400, "invalid_request_error", str(error)) from error
     except (KeyError, TypeError, AttributeError, IndexError) as error:  # the box's body is not what its protocol says
         raise Refusal(400, "invalid_request_error", f"the request is malformed: {error!r}") from error
+    try:
+        return answer.with_body(translated(protocol, body, answer))
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        text = f"{upstream.model}: the endpoint gave a strange answer ({error!r})"
+        raise UpstreamFailed(text, retries=answer.retries) from error
+
+
+def translated(protocol: str, body: JsonObject, answer: Answer) -> JsonObject:
+    """The answer's body in the protocol of the call, whose body is `body`. Raises what a strange one makes it raise."""
+    if answer.ok and protocol == "responses":
+        return responses.answer_from_chat(answer.body)
+    if answer.ok and protocol == "tokens":
+        return token_route.answer_to_chat(answer.body, has_tools=bool(body.get("tools")))
     if not answer.ok and protocol == "messages" and answer.body.get("type") != "error":
         error_part = answer.body.get("error")
         text = error_part.get("message") if isinstance(error_part, dict) else error_part
-        inner = {"type": "invalid_request_error", "message": str(text)}
-        return replace(answer, body={"type": "error", "error": inner})
-    return answer
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": str(text)}}
+    return answer.body
 
 
 async def read_body(request: web.Request) -> tuple[JsonObject, int]:
