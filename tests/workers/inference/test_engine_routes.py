@@ -45,6 +45,14 @@ async def test_token_ids_and_logprobs_belong_to_the_text(client: openai.AsyncOpe
     assert answer.prompt_token_ids
 
 
+async def test_zero_logprobs_of_a_text_completion_are_those_of_its_own_tokens(client: openai.AsyncOpenAI) -> None:
+    answer = await client.completions.create(model="hub/tiny", prompt="hi", max_tokens=3, logprobs=0)
+    spelled = answer.choices[0].logprobs
+    assert spelled is not None
+    assert len(spelled.token_logprobs or ()) == 3
+    assert spelled.top_logprobs == [None] * 3
+
+
 async def test_a_seed_repeats_the_answer_and_choices_differ(client: openai.AsyncOpenAI) -> None:
     first, second = [await complete(client, seed=3, n=3) for _ in range(2)]
     texts = [choice.message.content for choice in first.choices]

@@ -54,6 +54,18 @@ async def test_the_box_sees_tokens_only_when_it_asks(box: Box) -> None:
     assert len(asked["choices"][0]["token_ids"]) == 6
 
 
+@pytest.mark.parametrize(("asked", "sent"), [(0, 0), (3, 3), (None, 1), (False, 1)])
+async def test_a_text_completion_with_zero_logprobs_asks_for_those_of_its_own_tokens(
+    box: Box, stub: PolicyEndpoint, asked: Any, sent: int
+) -> None:
+    recorder = box.interceptor.open("g.0")
+    _, body = await box.post("/r/g.0/v1/completions", {"model": "m", "prompt": "once", "logprobs": asked})
+    assert stub.requests[-1].body["logprobs"] is sent
+    assert ("logprobs" in body["choices"][0]) == (asked in {0, 3} and asked is not False)
+    assert recorder.turns[0].tokens is not None
+    assert recorder.turns[0].tokens.logprobs
+
+
 async def test_a_next_turn_extends_the_last_one_exactly(box: Box) -> None:
     recorder = box.interceptor.open("g.0")
     await box.post("/r/g.0/v1/chat/completions", HELLO)

@@ -110,13 +110,14 @@ def _wanted(body: Body, ids: list[int], context: int, is_chat: bool) -> Wanted:
         raise BadRequest(
             f"This model's maximum context length is {context} tokens. However, your prompt has {len(ids)} tokens."
         )
+    logprobs = body.get("logprobs")
     return Wanted(
         prompt_ids=ids,
         params=sampling_params(body, context - len(ids)),
         n=_whole(body, "n", 1, 1, 128),
         chat=is_chat,
         stream=bool(body.get("stream", False)),
-        logprobs=body.get("logprobs") not in (None, False),
+        logprobs=bool(logprobs) if is_chat else logprobs is not None and logprobs is not False,  # 0: the sampled one's
         return_token_ids=bool(body.get("return_token_ids", False)),
         tokens_as_ids=bool(body.get("return_tokens_as_token_ids", False)),
         tools=bool(body.get("tools")) and body.get("tool_choice") != "none",

@@ -175,3 +175,9 @@ def without_added(body: JsonObject) -> JsonObject:
             if isinstance(choice, dict)
         ]
     return slim
+
+
+def is_asked(request: JsonObject, key: str, *, counted: bool) -> bool:
+    """Whether the request itself asks for it; for the logprobs of text completions, which are `counted`, 0 does."""
+    value = request.get(key)
+    return bool(value) or (counted and value is not None and value is not False)

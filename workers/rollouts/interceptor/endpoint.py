@@ -19,7 +19,7 @@ from envhub.client.endpoints import endpoint_headers, endpoint_url, scrub
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import EndpointTarget, TargetVariant
 
-from workers.rollouts.interceptor.answers import Answer, Garbage, Route, UpstreamFailed
+from workers.rollouts.interceptor.answers import Answer, Garbage, Route, UpstreamFailed, is_asked
 from workers.rollouts.interceptor.wires import WIRES, Wire
 
 POLICY_FAULTS = frozenset({400, 413, 422})
@@ -165,7 +165,7 @@ def names(refusal: Answer, fields: JsonObject) -> bool:
 
 def forced(level: JsonObject, request: JsonObject) -> JsonObject:
     """Where we want logprobs, a request that says `logprobs: false` must not prevent it."""
-    return {key: value for key, value in level.items() if not request.get(key)}
+    return {key: value for key, value in level.items() if not is_asked(request, key, counted=value is not True)}
 
 
 async def read_bounded(response: aiohttp.ClientResponse) -> bytes:

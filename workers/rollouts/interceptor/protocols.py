@@ -10,7 +10,7 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 
 from workers.rollouts.interceptor import responses, streams, token_route
-from workers.rollouts.interceptor.answers import Answer, Route, Upstream, UpstreamFailed
+from workers.rollouts.interceptor.answers import Answer, Route, Upstream, UpstreamFailed, is_asked
 from workers.rollouts.interceptor.refusals import Refusal
 
 BODY_LIMIT = 32 * 1024**2  # bytes of one request
@@ -106,5 +106,5 @@ def events(protocol: str, body: JsonObject, shown: JsonObject) -> Iterator[bytes
 
 def asked_for_tokens(body: JsonObject, protocol: str) -> bool:
     """Whether the box wants ids or logprobs: what it did not ask for, it is not sent."""
-    wanted = bool(body.get("return_token_ids")) or body.get("logprobs") not in (None, False)
-    return wanted or protocol in {"tokens", "tokenize"}
+    wanted = body.get("return_token_ids") or is_asked(body, "logprobs", counted=protocol == "completions")
+    return bool(wanted) or protocol in {"tokens", "tokenize"}
