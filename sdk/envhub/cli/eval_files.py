@@ -64,7 +64,7 @@ class EvalFile:
 def read_eval_file(path: Path, defaults: Mapping[str, Any] | None = None) -> EvalFile:
     """Parse and check a file; it may override `defaults`, fields of EvaluationConfig. Raises UsageError."""
     try:
-        raw = tomllib.loads(path.read_text())
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise UsageError(
             f"there is no file {path}", hint="Write [[eval]] tables into it, or name an environment: owner/name."

@@ -129,7 +129,7 @@ def import_endpoints(
 ) -> None:
     """Register every endpoint of an endpoints.toml; keys are read from the variables that it names."""
     session = current(ctx)
-    requests = read_endpoints(file.read_text(), session.environ, test=test)
+    requests = read_endpoints(file.read_text(encoding="utf-8-sig"), session.environ, test=test)
     views, failed = [], []
     for request in requests:
         try:

@@ -26,7 +26,7 @@ class TrainingFile:
 def read_training_file(path: Path) -> TrainingFile:
     """Read and check. Raises UsageError that names every wrong key with its line."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}", hint="`hub train init --env owner/name` writes one.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -49,7 +49,7 @@ def parse_training(text: str, where: str) -> TrainingReading:
 def read_env_file(path: Path) -> dict[str, str]:
     """NAME=value lines; `export`, quotes, blank lines and # comments are understood. Raises UsageError."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"env_files: cannot read {path}", hint="The path is relative to the TOML.") from error
     found: dict[str, str] = {}

@@ -81,7 +81,8 @@ def read_training_request(request: TrainingRequest) -> TrainingReading:
 
 
 def read_training_toml(text: str) -> TrainingReading:
-    """Parse and check a file. Raises TrainingConfigError with every problem at once."""
+    """Parse and check a file, which may begin with a byte order mark. Raises TrainingConfigError with every problem."""
+    text = text.removeprefix("\ufeff")
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

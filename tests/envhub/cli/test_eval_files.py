@@ -30,6 +30,10 @@ model = "hub/tiny"
 """
 
 
+def test_a_file_of_a_windows_editor_is_read(tmp_path: Path) -> None:
+    assert read_eval_file(_write(tmp_path, "\ufeff" + GUIDE)) == read_eval_file(_write(tmp_path, GUIDE))
+
+
 def _write(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "eval.toml"
     path.write_text(text)

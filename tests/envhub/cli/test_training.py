@@ -65,6 +65,16 @@ def test_a_run_is_submitted_as_written_with_the_values_of_its_env_files(hub: Tra
     assert (request.toml, request.env) == (TOML, {"TOOL_KEY": "v 1", "OTHER": "2"})
 
 
+def test_files_of_windows_editors_are_read(hub: Trainer) -> None:
+    for name in ("train.toml", "s.env"):
+        path = Path(name)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().removeprefix(b"# mine\n").replace(b"\n", b"\r\n"))
+    hub("train", "run", "train.toml", "--no-wait")
+    (request,) = hub.hub.requests
+    assert request.toml == TOML
+    assert request.env == {"TOOL_KEY": "v 1", "OTHER": "2"}
+
+
 def test_a_followed_run_prints_each_step_and_what_came_of_it(hub: Trainer) -> None:
     result = hub("train", "run", "train.toml")
     assert [f"step {step}/3" in result.stderr for step in (1, 2, 3)] == [True] * 3

@@ -199,6 +199,13 @@ def test_the_configuration_survives_json() -> None:
     assert again == config
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file() -> None:
+    assert read_training_toml("\ufeff" + MINIMAL) == read_training_toml(MINIMAL)
+    with pytest.raises(TrainingConfigError) as refused:
+        read_training_toml("\ufeffmodle = 1\n")
+    assert "line 1, modle" in refused.value.fields
+
+
 def test_a_request_holds_one_configuration() -> None:
     assert read_training_request(TrainingRequest(toml=MINIMAL)).config.model == "m"
     for request in (TrainingRequest(), TrainingRequest(toml=MINIMAL, config={"model": "m"})):
