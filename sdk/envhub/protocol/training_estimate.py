@@ -146,11 +146,15 @@ def _disk(config: TrainingConfig, counts: TrainingEstimate, trained: int, width:
     interval, steps = config.checkpoint_interval, config.max_steps
     checkpoints = 1 + (steps // interval if interval else 0)
     exported = 1 + (steps // config.adapters.interval if config.adapters.interval else 0)
-    keep, last = config.checkpoints.keep_cloud, config.adapters.keep_last
     tokens = config.batch_size * counts.longest_sample * steps
     return {
-        "checkpoints": trained * STORED_BYTES * (checkpoints if keep < 0 else min(keep, checkpoints)),
-        "adapters": trained * width * (exported if last < 0 else min(last, exported)),
+        "checkpoints": trained * STORED_BYTES * _kept(checkpoints, config.checkpoints.keep_cloud),
+        "adapters": trained * width * _kept(exported, config.adapters.keep_last),
         "journal": tokens * JOURNAL_BYTES,
         "rollouts": counts.sampled_tokens * ROLLOUT_BYTES,
     }
+
+
+def _kept(made: int, keep: int) -> int:
+    """How many of those made are there at once: the newest always is, and all of them when `keep` is negative."""
+    return made if keep < 0 else min(made, max(1, keep))

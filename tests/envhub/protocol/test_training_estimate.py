@@ -67,6 +67,16 @@ def test_only_kept_checkpoints_take_disk() -> None:
     assert kept.disk["checkpoints"] == 3 * one.disk["checkpoints"]
 
 
+def test_the_newest_checkpoint_and_adapter_are_always_kept() -> None:
+    shape = shape_of_name("4B")
+    none = estimate(
+        read_training_toml(TOML + "[checkpoints]\nkeep_cloud = 0\n[adapters]\nkeep_last = 0\n").config, shape
+    )
+    one = estimate(read_training_toml(TOML + "[checkpoints]\ninterval = 0\n").config, shape)
+    assert none.disk == one.disk
+    assert none.disk["checkpoints"] > 0
+
+
 def test_a_config_json_that_is_no_decoder_has_no_shape() -> None:
     assert shape_of_config({"model_type": "vit"}) is None
     assert shape_of_config({"hidden_size": "x"}) is None
