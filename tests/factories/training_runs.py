@@ -138,7 +138,7 @@ def adapter_report(step: int = 3, *, mode: TrainingMode = TrainingMode.LORA, **f
     weights = "adapter_model.safetensors" if mode is TrainingMode.LORA else "model.safetensors"
     files = {name: make_blob(config).sha256, weights: make_blob().sha256}
     rank = 16 if mode is TrainingMode.LORA else None
-    return AdapterReport(step=step, mode=mode, files=files, rank=rank, **fields)
+    return AdapterReport(step=step, mode=mode, files=files, rank=rank, alpha=rank, **fields)
 
 
 def report(training: TrainingRun, said: Any) -> Any:

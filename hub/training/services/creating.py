@@ -13,9 +13,10 @@ from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_config import TrainingConfig, alpha_of
 from envhub.protocol.training_environment import EnvironmentTable
 from envhub.protocol.training_toml import TrainingConfigError, read_training_request
+from envhub.protocol.training_trainer import TrainingMode
 from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
@@ -35,7 +36,7 @@ from hub.secrets.services import encrypt, reveal_for_run
 from hub.training.models import Checkpoint, TrainingRun, TrainingVersion, Use
 from hub.training.queries import get_checkpoint
 from hub.training.services.exporting import check_exporters
-from hub.training.services.policy_models import find_policy_model, policy_shape
+from hub.training.services.policy_models import check_lora, find_policy_model, policy_shape
 
 MAX_ENV_BYTES = 262_144
 
@@ -53,7 +54,7 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
     named = {name for _, _, table in tables(config) for name in table.secrets}
     check_exporters(config, granted={*config.secrets, *named, *request.env})
     trainer = config.trainer
-    policy = find_policy_model(user=user, owner=owner, reference=config.model, mode=trainer.mode, rank=trainer.rank)
+    policy = find_policy_model(user=user, owner=owner, config=config)
     warm_start = _warm_start(user, config)
     with transaction.atomic():
         Owner.objects.select_for_update(no_key=True).get(pk=owner.pk)  # runs of a sweep find a free name in turn
@@ -176,6 +177,9 @@ def _warm_start(user: User, config: TrainingConfig) -> Checkpoint | None:
             hint="give the same model and [trainer] mode",
             fields={"checkpoint_id": config.checkpoint_id},
         )
+    if config.trainer.mode is TrainingMode.LORA:
+        made = found.training.config
+        check_lora(config, of="the checkpoint", rank=made["trainer"]["rank"], alpha=alpha_of(made))
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envhub.protocol.packages import Visibility
+from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_estimate import SMALL
 from envhub.protocol.training_shapes import ModelShape, shape_of_config
 from envhub.protocol.training_trainer import TrainingMode
@@ -43,11 +44,12 @@ class PolicyModel:
         }
 
 
-def find_policy_model(*, user: User, owner: Owner, reference: str, mode: TrainingMode, rank: int) -> PolicyModel:
-    """The model that "owner/name" (or "name" of the run's owner) or a Hugging Face id names.
+def find_policy_model(*, user: User, owner: Owner, config: TrainingConfig) -> PolicyModel:
+    """The model that a configuration names: "owner/name" (or "name" of the run's owner), or a Hugging Face id.
 
     Raises NotFound, Invalid (it cannot be trained), Unavailable (the Hugging Face endpoint is away).
     """
+    reference = config.model
     owner_slug, slash, name = reference.partition("/")
     wanted = {"owner__slug": owner_slug, "name": name} if slash else {"owner": owner, "name": reference}
     model = visible_models(user).filter(**wanted).first()
@@ -61,7 +63,7 @@ def find_policy_model(*, user: User, owner: Owner, reference: str, mode: Trainin
             fields={"model": reference},
         )
     if model.base is not None:
-        _check_adapter(model, reference, mode, rank)
+        _check_adapter(model, config)
     return PolicyModel(engine=model.engine, parameters=model.parameters, model=model)
 
 
@@ -75,20 +77,30 @@ def policy_shape(training: TrainingRun) -> ModelShape | None:
     return None if snapshot is None else shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
 
 
-def _check_adapter(model: Model, reference: str, mode: TrainingMode, rank: int) -> None:
-    if mode is TrainingMode.FULL:
+def _check_adapter(model: Model, config: TrainingConfig) -> None:
+    if config.trainer.mode is TrainingMode.FULL:
         raise Invalid(
-            f"{reference} is an adapter: every weight can be trained of a whole model only",
+            f"{config.model} is an adapter: every weight can be trained of a whole model only",
             code="not_trainable",
             hint='use [trainer] mode = "lora", or name the base model',
             fields={"trainer.mode": "full"},
         )
     made = Adapter.objects.filter(model=model).first()
-    if made is not None and made.rank not in {None, rank}:
+    if made is not None:
+        check_lora(config, of=config.model, rank=made.rank, alpha=made.alpha)
+
+
+def check_lora(config: TrainingConfig, *, of: str, rank: int | None, alpha: float | None) -> None:
+    """A run can go on from an adapter of its own rank and alpha alone (None: not known here). Raises Invalid."""
+    known = {name: value for name, value in (("rank", rank), ("alpha", alpha)) if value is not None}
+    given = {"rank": config.trainer.rank, "alpha": config.alpha}
+    wrong = {name: value for name, value in known.items() if value != given[name]}
+    if wrong:
+        have = " and ".join(f"{name} {value:g}" for name, value in known.items())
         raise Invalid(
-            f"{reference} has rank {made.rank}, and the run would train rank {rank}",
-            hint=f"set [trainer] rank = {made.rank}",
-            fields={"trainer.rank": str(rank)},
+            f"{of} has {have}, and the run would train rank {config.trainer.rank} and alpha {config.alpha:g}",
+            hint="set [trainer] " + ", ".join(f"{name} = {value:g}" for name, value in known.items()),
+            fields={f"trainer.{name}": f"{given[name]:g}" for name in wrong},
         )
 
 

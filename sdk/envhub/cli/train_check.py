@@ -14,7 +14,7 @@ from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_config import TrainingConfig, alpha_of
 from envhub.protocol.training_estimate import SMALL, TrainingEstimate, estimate
 from envhub.protocol.training_shapes import TINY, ModelShape, shape_of_config, shape_of_name
 from envhub.protocol.training_trainer import TrainingMode
@@ -97,8 +97,7 @@ def needs(parts: dict[str, int]) -> str:
 def mode_line(config: JsonObject) -> str:
     """`LoRA, rank 16, alpha 16, loss dapo`; of a configuration as JSON, which may be an old run's."""
     trainer = config["trainer"]
-    rank = trainer["rank"]
-    lora = f"LoRA, rank {rank}, alpha {trainer['alpha'] or config['lora_alpha'] or rank:g}"
+    lora = f"LoRA, rank {trainer['rank']}, alpha {alpha_of(config):g}"
     return f"{lora if trainer['mode'] == TrainingMode.LORA else 'every weight'}, loss {trainer['loss']}"
 
 

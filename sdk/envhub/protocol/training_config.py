@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envhub.protocol.base import Request
+from envhub.protocol.base import JsonObject, Request
 from envhub.protocol.training_environment import (
     EnvironmentTable,
     EvalEnvironment,
@@ -241,6 +241,12 @@ class TrainingConfig(Request):
     def secrets_of(self, table: EnvironmentTable) -> tuple[str, ...]:
         """Names of the secrets that enter this environment's box."""
         return tuple(sorted({*self.secrets, *table.secrets} - TRAINER_SECRETS))
+
+
+def alpha_of(config: JsonObject) -> float:
+    """`TrainingConfig.alpha` of a configuration as it is stored."""
+    trainer = config["trainer"]
+    return float(trainer["alpha"] or config["lora_alpha"] or trainer["rank"])
 
 
 def _first_duplicate(labels: Iterable[str]) -> str:

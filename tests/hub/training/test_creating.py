@@ -9,6 +9,7 @@ from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
 from envhub.protocol.packages import VersionState
 from envhub.protocol.runs import RunState
+from envhub.protocol.training import TrainingRequest
 
 from hub.accounts.models import User
 from hub.catalog.models import Model
@@ -29,6 +30,7 @@ from tests.factories.storage import make_blob
 from tests.factories.training_runs import (
     SHAPE,
     adapter_report,
+    checkpoint_report,
     create_run,
     create_trainable,
     report,
@@ -172,8 +174,23 @@ def test_training_goes_on_from_an_adapter_of_the_same_rank(alice: User) -> None:
     assert again.model.base is not None
     with pytest.raises(Invalid, match="rank 16"):
         submit(alice, "[trainer]\nrank = 8\n", model="alice/sort")
+    with pytest.raises(Invalid, match="alpha 32"):
+        submit(alice, "[trainer]\nalpha = 32\n", model="alice/sort")
     with pytest.raises(Invalid, match="whole model"):
         submit(alice, '[trainer]\nmode = "full"\n', model="alice/sort")
+
+
+@pytest.mark.parametrize(("trainer", "field"), [("rank = 8", "trainer.rank"), ("alpha = 32", "trainer.alpha")])
+def test_a_checkpoint_of_another_adapter_is_refused_at_once(alice: User, trainer: str, field: str) -> None:
+    first = submit(alice)
+    start(first)
+    head = f'checkpoint_id = "{report(first, checkpoint_report(1)).pk}"\nmodel = "base"\n'
+    env = '[[env]]\nid = "tiny-env"\n'
+    assert create_training(user=alice, owner=alice.owner, request=TrainingRequest(toml=head + env)).warm_start
+    request = TrainingRequest(toml=f"{head}{env}[trainer]\n{trainer}\n")
+    with pytest.raises(Invalid, match="the checkpoint has rank 16 and alpha 16") as refused:
+        create_training(user=alice, owner=alice.owner, request=request)
+    assert field in refused.value.fields
 
 
 def test_two_runs_of_one_name_make_two_names_for_adapters(alice: User) -> None:
