@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+SMALLEST = 1e-300  # half of it, and half of that, still have their digits
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MINUS = "\u2212"
 
@@ -25,7 +26,7 @@ class Scale:
 
 def scale_of(values: Iterable[float], *, from_zero: bool = False, unit_range: bool = False) -> Scale:
     """Round ends around the values; `unit_range`: 0 to 1 when all lie in there."""
-    known = [value for value in values if math.isfinite(value)] or [0.0]
+    known = [value if abs(value) > SMALLEST else 0.0 for value in values if math.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
     if unit_range and low >= 0 and high <= 1:
         return Scale(0.0, 1.0, (1.0, 0.5, 0.0))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from django.db import transaction
 from envhub.packaging.index_rows import LARGEST, MAX_METRICS
+from envhub.protocol.base import Json
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.training import EvaluationReport, StepReport, StepSegment, TrainingIndexRow
-from envhub.protocol.training_metrics import StepMetrics
 
 from hub.core.errors import Invalid
 from hub.core.storable import storable, storable_text
@@ -40,12 +40,12 @@ def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> b
         step = Step.objects.create(
             training=row,
             step=metrics.step,
-            metrics=storable(metrics.model_dump(mode="json", exclude={"evaluations"})),
+            metrics=storable(bounded(metrics.model_dump(mode="json", exclude={"evaluations"}))),
             run_id=run.pk,
             attempt=run.attempt,
         )
         _store_rollouts(step, report.segments, blobs)
-        _advance(row, step, metrics, replaced=bool(replaced))
+        _advance(row, step, replaced=bool(replaced))
         for point in metrics.evaluations:
             _store_point(row, EvaluationReport(point=point))
     return True
@@ -60,7 +60,7 @@ def report_evaluation(*, training: TrainingRun, report: EvaluationReport, guard:
 
 def _store_point(training: TrainingRun, report: EvaluationReport) -> bool:
     point = report.point
-    value = storable(point.model_dump(mode="json"))
+    value = storable(bounded(point.model_dump(mode="json")))
     key = {"training": training, "step": point.step, "label": storable_text(point.label)[:200]}
     row, created = TrainingEvaluation.objects.get_or_create(**key, defaults={"point": value})
     if created or row.point == value:
@@ -70,8 +70,19 @@ def _store_point(training: TrainingRun, report: EvaluationReport) -> bool:
     return True
 
 
-def _advance(training: TrainingRun, step: Step, metrics: StepMetrics, *, replaced: bool) -> None:
-    reward = metrics.reward_mean
+def bounded(value: Json) -> Json:
+    """A copy whose numbers lie within LARGEST: charts, means and health calculate with all of them."""
+    if isinstance(value, dict):
+        return {key: bounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [bounded(item) for item in value]
+    if isinstance(value, int | float) and abs(value) > LARGEST:
+        return type(value)(LARGEST if value > 0 else -LARGEST)
+    return value
+
+
+def _advance(training: TrainingRun, step: Step, *, replaced: bool) -> None:
+    reward = step.metrics["reward_mean"]
     if replaced:  # perhaps the best one
         told = Step.objects.filter(training=training).values_list("metrics__reward_mean", flat=True)
         training.best_reward = max((one for one in told if one is not None), default=None)

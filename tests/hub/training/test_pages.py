@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 from django.test import Client
+from envhub.protocol.training_metrics import EvaluationPoint, Histogram
 from pytest_django import DjangoAssertNumQueries
 
 from hub.training.models import Step, TrainingRun
 from hub.training.services import report_step
+from tests.factories.training_runs import create_run, report, start, step_report
 from tests.factories.training_showcase import TrainingShowcase, long_report, run_of
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
@@ -74,6 +77,22 @@ def test_what_models_and_logs_wrote_is_escaped(showcase: TrainingShowcase, ada: 
     log = ada.get(address(showcase, "log")).content.decode()
     assert "&lt;b&gt;not bold" in log
     assert "\x1b" not in log
+
+
+@pytest.mark.parametrize("number", [1.7e308, -1.7e308, math.inf, 5e-324, 1e100])
+@pytest.mark.parametrize("path", ["/training", "/training/{}", "/training/{}/numbers", "/training/{}/rollouts"])
+def test_numbers_of_any_size_are_shown(db: None, number: float, path: str) -> None:
+    training = create_run()
+    start(training)
+    bins = Histogram(low=min(number, 0.0), high=max(number, 0.0), counts=(1, 2))
+    for step in (1, 2):
+        point = EvaluationPoint(label="val", step=step, reward_mean=number, reward_std_error=abs(number))
+        more = {"losses": {"loss": number}, "seconds": {"step": number}, "advantages": bins, "evaluations": (point,)}
+        report(training, step_report(step, reward_mean=number, kl=number, trained_tokens=10**400, **more))
+    client = Client()
+    client.force_login(training.created_by)
+    assert client.get(path.format(training.pk)).status_code == 200
+    assert client.get(f"/api/v1/training/{training.pk}").status_code == 200
 
 
 def test_charts_cost_the_same_for_a_long_run(

@@ -20,6 +20,8 @@ from hub.training.scales import scale_of, short
         ([3e-14], {"from_zero": True}, (4e-14, 2e-14, 0.0)),
         ([1e-13, 3e-13], {}, (3e-13, 2e-13, 1e-13)),
         ([0.1, 0.3], {}, (0.3, 0.2, 0.1)),
+        ([0.0, 5e-324], {}, (1.0, 0.0, -1.0)),
+        ([-1e100, 1e100], {}, (1e100, 0.0, -1e100)),
     ],
 )
 def test_an_axis_has_round_ends_around_its_values(
