@@ -1,4 +1,7 @@
-"""Storing steps and evaluations, idempotent by attempt: a later attempt replaces what an earlier one had reported."""
+"""Storing steps and evaluations, idempotent by attempt.
+
+A step that a later attempt reports replaces the same and all later ones of earlier attempts: it went on before them.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,11 @@ def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> b
     with transaction.atomic():
         run = guard()
         row = locked(training)
-        known = Step.objects.filter(training=row, step=metrics.step)
-        if known.filter(run_id=run.pk, attempt=run.attempt).exists():
+        later = Step.objects.filter(training=row, step__gte=metrics.step)
+        if later.filter(step=metrics.step, run_id=run.pk, attempt=run.attempt).exists():
             return False
-        replaced, _ = known.delete()
+        replaced, _ = later.exclude(run_id=run.pk, attempt=run.attempt).delete()
+        TrainingEvaluation.objects.filter(training=row, step__gte=metrics.step).delete()
         step = Step.objects.create(
             training=row,
             step=metrics.step,
@@ -88,7 +92,7 @@ def _advance(training: TrainingRun, step: Step, *, replaced: bool) -> None:
         training.best_reward = max((one for one in told if one is not None), default=None)
     elif reward is not None:
         training.best_reward = reward if training.best_reward is None else max(reward, training.best_reward)
-    if step.step >= training.step:
+    if replaced or step.step > training.step:
         training.step, training.latest = step.step, step.metrics
     training.save(update_fields=["step", "latest", "best_reward"])
 

@@ -148,7 +148,7 @@ class StepSegment(Request):
 class StepReport(Request):
     """A finished step with the rollouts that its batch was made from. Idempotent on (training run, step).
 
-    A later attempt of the run replaces what an earlier one had reported for the same step.
+    A later attempt of the run replaces what earlier ones had reported for this step and all after it.
     """
 
     metrics: StepMetrics

@@ -24,7 +24,7 @@ from hub.runs.services import claim_run, end_attempt, start_run
 from hub.storage.services import collect_garbage
 from hub.training.models import Checkpoint, StepSegment, TrainingRollout, TrainingRun
 from hub.training.payload import train_payload
-from hub.training.queries import all_metrics, read_record
+from hub.training.queries import all_metrics, evaluation_points, read_record
 from hub.training.services import create_training, delete_training, resume_training
 from tests.factories.accounts import make_user
 from tests.factories.evals import make_config
@@ -68,20 +68,34 @@ def test_a_step_said_twice_is_stored_once(training: TrainingRun) -> None:
 
 def test_a_later_attempt_replaces_the_step_of_an_earlier_one(training: TrainingRun) -> None:
     report(training, step_report(1, (1.0, 1.0)))
-    report(training, step_report(2))
     start(training)
     assert report(training, step_report(1, (0.0,)))
     training.refresh_from_db()
-    assert [step.reward_mean for step in all_metrics(training)] == [0.0, 0.5]
-    assert (training.step, training.latest["step"]) == (2, 2)
-    assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (3, 2)
+    assert [step.reward_mean for step in all_metrics(training)] == [0.0]
+    assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (1, 1)
+
+
+def test_what_an_abandoned_attempt_did_after_the_point_where_a_later_one_went_on_is_gone(
+    training: TrainingRun,
+) -> None:
+    for step in (1, 2, 3):
+        report(training, step_report(step, (step / 4,)))
+        report(training, EvaluationReport(point=EvaluationPoint(label="val", step=step, reward_mean=0.1)))
+    start(training)
+    assert report(training, step_report(2, (0.0,)))
+    training.refresh_from_db()
+    assert [step.reward_mean for step in all_metrics(training)] == [0.25, 0.0]
+    assert [point.step for point in evaluation_points(training)] == [1]
+    assert (training.step, training.latest["step"], training.best_reward) == (2, 2, 0.25)
+    assert report(training, step_report(3))
+    assert [step.step for step in all_metrics(training)] == [1, 2, 3]
 
 
 def test_the_best_reward_is_that_of_a_step_which_is_there(training: TrainingRun) -> None:
-    report(training, step_report(1, (1.0, 1.0)))
-    report(training, step_report(2, (0.0, 1.0)))
+    report(training, step_report(1, (0.0, 1.0)))
+    report(training, step_report(2, (1.0, 1.0)))
     start(training)
-    report(training, step_report(1, (0.0, 0.0)))
+    report(training, step_report(2, (0.0, 0.0)))
     training.refresh_from_db()
     assert training.best_reward == 0.5
 

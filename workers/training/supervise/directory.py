@@ -55,7 +55,7 @@ def is_behind(run_dir: RunDir, payload: TrainPayload, claim: Claim) -> bool:
     resume = payload.resume.step if payload.resume is not None else 0
     if max(payload.reported_steps, resume) > max(steps, default=0):
         return True
-    return payload.reported_steps > known.reported + 1  # see `told`
+    return payload.reported_steps not in {known.reported, known.reported + 1}  # see `told`
 
 
 def begun(payload: TrainPayload) -> Lineage:

@@ -99,6 +99,14 @@ async def test_a_directory_that_another_worker_has_overtaken_is_made_anew(tmp_pa
     assert not again.journal.exists()
 
 
+async def test_a_directory_is_made_anew_when_another_worker_went_back_to_a_checkpoint_before_it(tmp_path: Path) -> None:
+    run_dir = await prepare_directory(tmp_path, payload(), claim(1), Blobs().fetch)
+    trained(run_dir, 5)
+    note_reported(run_dir, 5)
+    again = await prepare_directory(tmp_path, payload(reported_steps=3), claim(3), Blobs().fetch)
+    assert not again.journal.exists()
+
+
 async def test_a_worker_that_has_not_yet_caught_up_with_an_earlier_attempt_keeps_its_own_steps(tmp_path: Path) -> None:
     blobs = Blobs()
     first = await prepare_directory(tmp_path / "one", payload(), claim(1), blobs.fetch)
