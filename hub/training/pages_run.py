@@ -29,6 +29,7 @@ from hub.training.models import Step, TrainingRun, Use
 from hub.training.paging import whole_number
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.creating import reference_of
+from hub.training.services.lifecycle import is_resumable
 from hub.training.wire import adapter_view, checkpoint_view, training_views
 
 RANGES = ((0, "all steps"), (500, "newest 500"), (100, "newest 100"), (25, "newest 25"))
@@ -58,7 +59,7 @@ def run_context(request: HttpRequest, found: TrainingRun, *, tab: str) -> dict[s
         "stopping": run is not None and run.cancel_requested_at is not None and not found.is_final,
         "can_share": may_write,
         "can_stop": may_write and not found.is_final,
-        "can_resume": may_write and found.is_final and view.state is not RunState.SUCCEEDED,
+        "can_resume": may_write and is_resumable(found),
         "can_read_log": may_read and run is not None,
     }
 

@@ -15,7 +15,10 @@ from hub.evals.services.creating import require_ready
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
 from hub.training.models import TrainingRun, Use
+from hub.training.queries import newest_checkpoint
 from hub.training.services.creating import queue_run, reference_of, stored_config
+
+NOT_FINITE = "learner_not_finite"  # workers.training.supervise.learner
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
@@ -58,6 +61,12 @@ def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
             raise Conflict(
                 "every step is done", code="complete", hint="start another with checkpoint_id, or train its adapter"
             )
+        if _failure_code(row) == NOT_FINITE:
+            raise Conflict(
+                "its weights make loss or gradient not finite, and would again: a resumed run has the same settings",
+                code="not_finite",
+                hint=f"start another run with a smaller learning_rate and {_beginning(row)}",
+            )
         pinned = list(row.versions.select_related("version__environment__owner"))
         for item in pinned:
             require_ready(item.version)
@@ -66,6 +75,24 @@ def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "state", "finished_at"])
     return row
+
+
+def is_resumable(training: TrainingRun) -> bool:
+    """Whether a resumed run would go on and not just fail again."""
+    done = training.state == RunState.SUCCEEDED.value
+    return training.is_final and not done and _failure_code(training) != NOT_FINITE
+
+
+def _failure_code(training: TrainingRun) -> str:
+    failure = training.run.failure if training.run is not None else None
+    return str(failure["code"]) if failure else ""
+
+
+def _beginning(training: TrainingRun) -> str:
+    newest = newest_checkpoint(training)
+    if newest is None:
+        return "the same model"
+    return f'checkpoint_id = "{newest.pk}" (of step {newest.step}; `hub train checkpoints {training.pk}` has more)'
 
 
 def delete_training(*, user: User, training: TrainingRun) -> None:

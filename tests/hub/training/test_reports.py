@@ -6,8 +6,9 @@ import math
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
-from envhub.protocol.runs import RunState
+from envhub.protocol.runs import Failure, FailureKind, RunState
 from envhub.protocol.training import EvaluationReport, TrainPayload
 from envhub.protocol.training_metrics import EvaluationPoint
 from envhub.protocol.training_trainer import TrainingMode
@@ -156,6 +157,24 @@ def test_a_run_that_is_done_or_goes_on_is_not_resumed(training: TrainingRun, ali
     end(training)
     with pytest.raises(Conflict, match="every step is done"):
         resume_training(user=alice, training=training)
+
+
+@pytest.mark.parametrize(("checkpoints", "beginning"), [((), "the same model"), ((1, 2), "(of step 2;")])
+def test_a_run_whose_weights_went_astray_is_not_resumed_but_told_what_to_do(
+    training: TrainingRun, alice: User, checkpoints: tuple[int, ...], beginning: str
+) -> None:
+    for step in checkpoints:
+        report(training, checkpoint_report(step))
+    failure = Failure(kind=FailureKind.POLICY, code="learner_not_finite", message="not finite")
+    run = Run.objects.get(pk=training.run_id)
+    end_attempt(run=run, to=RunState.FAILED, now=timezone.now(), failure=failure)
+    with pytest.raises(Conflict, match="not finite") as refused:
+        resume_training(user=alice, training=training)
+    assert "smaller learning_rate" in refused.value.hint
+    assert beginning in refused.value.hint
+    client = Client()
+    client.force_login(alice)
+    assert 'id="resume"' not in client.get(f"/training/{training.pk}").content.decode()
 
 
 def test_a_run_starts_from_the_weights_of_anothers_checkpoint_which_then_stays(

@@ -34,6 +34,7 @@ from workers.training.packing.plan import PackingOptions, pack_step
 from workers.training.samples.arrays import Floats
 
 NOT_FINITE_LIMIT = 3
+AGAIN = "start another run with a smaller learning_rate, from a checkpoint of this one (checkpoint_id)"
 
 
 class Learner:
@@ -121,7 +122,7 @@ class Learner:
         self.not_finite = 0 if finite else self.not_finite + 1
         if self.not_finite >= NOT_FINITE_LIMIT:
             message = f"loss or gradient were not finite in {NOT_FINITE_LIMIT} steps in a row, up to {report.step}"
-            raise NotFinite(message, hint="lower the learning rate; the batches are in the journal")
+            raise NotFinite(message, hint=AGAIN)
         more = {
             "skipped": "" if finite else "not_finite",
             "grad_norm": norm if math.isfinite(norm) else None,

@@ -49,7 +49,6 @@ KINDS: dict[int, tuple[type[LearnerError], FailureKind]] = {
 }
 HINTS = {
     OutOfMemory.code: 'Set a smaller trainer.token_budget or seq_len, or train with mode = "lora".',
-    NotFinite.code: "Lower learning_rate or grad_clip. The steps' batches are kept with the run's files.",
     BadModel.code: "hub model list says what can be trained here.",
 }
 
