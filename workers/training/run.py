@@ -27,10 +27,9 @@ from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.evaluation import Evaluations, held_out_examples
-from workers.training.coordinator.loop import Coordinator
+from workers.training.coordinator.loop import Coordinator, weights_of
 from workers.training.coordinator.policy import Connect, VersionedPolicy
 from workers.training.coordinator.sources import Source, open_source
-from workers.training.coordinator.zero_adapter import write_zero_adapter
 from workers.training.exporters.exports import exporting
 from workers.training.learner.run_dir import RunDir
 from workers.training.placement import CannotPlace, Placement, place
@@ -69,32 +68,12 @@ async def run_training(job: Job) -> None:
             payload.config, initial_adapter=adapter, threads=job.settings.engine_threads, placement=placement
         )
         run_dir.config.write_text(config.model_dump_json(indent=1))
-        if payload.config.trainer.mode is TrainingMode.LORA and not run_dir.version(0).exists():
-            first_version(run_dir, payload, adapter)
         try:
             async with AsyncExitStack() as stack:
                 await train(job, payload, run_dir, placement, stack)
         except BaseExceptionGroup as group:
             raise first_of(group) from None
     shutil.rmtree(run_dir.root, ignore_errors=True)
-
-
-def first_version(run_dir: RunDir, payload: TrainPayload, adapter: object) -> None:
-    """weights/v000000: the adapter that training begins with. Raises RunFailed."""
-    trainer = payload.config.trainer
-    if adapter is not None:
-        shutil.copytree(str(adapter), run_dir.version(0))
-        return
-    try:
-        write_zero_adapter(
-            run_dir.version(0),
-            run_dir.base,
-            rank=trainer.rank,
-            alpha=payload.config.alpha,
-            targets=trainer.target_modules,
-        )
-    except ValueError as error:
-        raise RunFailed.because(FailureKind.LIMIT, "no_target_modules", str(error)) from error
 
 
 async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Placement, stack: AsyncExitStack) -> None:
@@ -138,6 +117,8 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
             background.append(tasks.create_task(watch_rollouts(coordinator)))
             version = version_to_begin_with(run_dir, run.evaluations.is_due)
             reporter.catch_up(version)
+            if lora:
+                await weights_of(run_dir, version)  # of version 0, the learner's too
             await policy.advance(version, run_dir.version(version))
             await policy.serving()
             if version > evaluated(run_dir):

@@ -53,7 +53,7 @@ class Follower:
         steps = self._committed()
         done = checkpoint.restore_checkpoint(self.learner, self.run, replayable_from=steps[0] if steps else 1)
         self.heart.step = self.heart.checkpoint = done
-        if done:
+        if done or self.learner.policy.adapters:  # an adapter is served from the start: beside it nothing else is
             publish.publish(self.learner, self.run)
         logger.info("starting after step %d; %d batches are journaled", done, len(steps))
 

@@ -1,9 +1,9 @@
 """Names in a run's directory, as the learner and the coordinator share it. Free of torch.
 
 Read: config.json, base/ (the model in Hugging Face's format), journal/, stop (an empty file: finish and leave).
-Written: weights/v000001/ (the policy after step 1), checkpoints/step-000010/, metrics.jsonl (one line a step),
-learner.state.json (heartbeat), learner.error.json (why it left), budgets.jsonl (token budgets that memory enforced),
-logprobs/ (the learner's own of a step's trained tokens, until the step is told).
+Written: weights/v000001/ (the policy after step 1; an adapter is there from v000000 on), checkpoints/step-000010/,
+metrics.jsonl (one line a step), learner.state.json (heartbeat), learner.error.json (why it left), budgets.jsonl (token
+budgets that memory enforced), logprobs/ (the learner's own of a step's trained tokens, until the step is told).
 On a GPU that is shared: turn.wanted (by the learner) and turn.granted (to it); see learner.turns.
 """
 

@@ -156,7 +156,7 @@ def test_old_checkpoints_and_versions_go(tmp_path: Path) -> None:
     )
     run = follow(make_run(tmp_path / "run", settings, steps=STEPS), settings)
     assert checkpoint_steps(run) == [5, 4, 2]
-    assert sorted(path.name for path in run.weights.iterdir()) == ["v000004", "v000005"]
+    assert sorted(path.name for path in run.weights.iterdir()) == ["v000000", "v000004", "v000005"]
 
 
 def test_the_stop_marker_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
