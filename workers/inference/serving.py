@@ -16,6 +16,7 @@ from workers.runs.execution import Job
 
 CHECK_SECONDS = 1.0
 HEALTH_SECONDS = 10.0
+DRAIN_SECONDS = 300.0  # for answers that are under way when the deployment ends, or is loaded anew
 SILENT_SECONDS = 180.0  # then an engine is taken for a frozen one, as the manager does
 MAX_BODY = 32 * 1024 * 1024
 HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
@@ -82,21 +83,34 @@ async def run_serve(job: Job) -> None:
 
 
 async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
+    job.lease.farewell_s = DRAIN_SECONDS
     secret = secrets.token_urlsafe(32)
     limits = TCPConnector(limit=0)
     async with ClientSession(connector=limits, timeout=ClientTimeout(total=None, sock_connect=10)) as http:
         proxy = Proxy(base_url, secret, http)
-        runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None)
+        runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, job.settings.serve_host, 0).start()
+            site = web.TCPSite(runner, job.settings.serve_host, 0)
+            await site.start()
             host, port = job.settings.serve_address or job.settings.serve_host, runner.addresses[0][1]
             address = ServeAddress(base_url=f"http://{host}:{port}/v1", secret=secret)
             await job.run.post(f"/runs/{job.run.run_id}/address", address, ServeAccepted)
             job.lease.log(f"{payload.model} is served at {address.base_url}")
             await _until_idle(job, proxy, payload.idle_seconds, http, base_url)
+        except asyncio.CancelledError:
+            if job.lease.cancelled.is_set():
+                await _drain(site, proxy)
+            raise
         finally:
             await runner.cleanup()
+
+
+async def _drain(site: web.TCPSite, proxy: Proxy) -> None:
+    """Take no new connections, and let what is under way end. The lease's farewell bounds it by a second cancel."""
+    await site.stop()
+    while proxy.idle_seconds == 0.0:  # noqa: ASYNC110  looked at as rarely as its engine
+        await asyncio.sleep(CHECK_SECONDS)
 
 
 async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientSession, base_url: str) -> None:

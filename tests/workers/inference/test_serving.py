@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout, web
+from aiohttp import ClientConnectorError, ClientSession, ClientTimeout, web
+from envhub.protocol.inference import ServeAddress, ServePayload
+from envhub.protocol.models import LocalTarget
+from envhub.protocol.runs import FinishRequest, RunState
 
 from workers.inference import serving
 from workers.inference.serving import Proxy
+from workers.runs import execution
 from workers.runs.errors import RunFailed
 
 JOB: Any = SimpleNamespace(lease=SimpleNamespace(log=lambda text: None))
@@ -53,6 +58,67 @@ async def test_one_that_nobody_calls_is_idle_whatever_its_engine_does(
     for name in ("CHECK_SECONDS", "HEALTH_SECONDS"):
         monkeypatch.setattr(serving, name, 0.01, raising=False)
     await watch(frozen, idle_seconds=0.1)
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[str]:
+    """An engine whose answers take a second."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b"first ", b"last"):
+            await response.write(piece)
+            await asyncio.sleep(0.5)
+        return response
+
+    async def health(request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.add_routes([web.get("/health", health), web.post("/v1/completions", answer)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    await runner.cleanup()
+
+
+async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "CLEANUP_S", 0.1)
+    addresses: asyncio.Queue[ServeAddress] = asyncio.Queue()
+
+    async def post(path: str, body: ServeAddress, reply: object) -> None:
+        addresses.put_nowait(body)
+
+    async def start() -> None:
+        """The hub knows that it has begun."""
+
+    job: Any = SimpleNamespace(
+        lease=SimpleNamespace(log=lambda text: None, cancelled=asyncio.Event(), lost=asyncio.Event(), farewell_s=0.0),
+        settings=SimpleNamespace(serve_host="127.0.0.1", serve_address="", run_limit_s=60.0),
+        run=SimpleNamespace(run_id="r", post=post, start=start),
+    )
+    local = LocalTarget(fingerprint="f", engine="torch", files={}, urls={})
+    payload = ServePayload(model="a/m", target=local, idle_seconds=60)
+    body = partial(serving._serve, payload=payload, base_url=slow)
+    ended = asyncio.create_task(execution.outcome_of(job, body, asyncio.Event()))
+    served = await addresses.get()
+    headers = {"Authorization": f"Bearer {served.secret}"}
+    async with (
+        ClientSession(timeout=ClientTimeout(total=10)) as http,
+        http.post(f"{served.base_url}/completions", headers=headers) as answer,
+    ):
+        assert await answer.content.readexactly(6) == b"first "
+        job.lease.cancelled.set()
+        assert await answer.read() == b"last"
+    async with ClientSession() as newcomer:
+        with pytest.raises(ClientConnectorError):
+            await newcomer.post(f"{served.base_url}/completions")
+    assert await ended == FinishRequest(state=RunState.CANCELLED)
 
 
 async def test_an_engine_that_has_ended_is_named() -> None:
