@@ -13,7 +13,7 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_environment import EvalEnvironment, Sampling
+from envhub.protocol.training_environment import EvalEnvironment
 from envhub.protocol.training_metrics import EvaluationPoint
 
 from workers.rollouts.schedule import Unit, run_all
@@ -82,13 +82,14 @@ class Evaluations:
 
     def _held_out(self) -> Iterator[Asked]:
         assert self.config.val is not None
-        sampling = sampling_arguments(Sampling.model_validate(plain(self.config)))
+        steps = self.config.max_steps
         for environment in self.config.env:
             source, number = self.trained[environment.label], self.held_out.get(environment.label, 0)
             split = environment.split or "train"
             size = source.size(split)
             if size is not None and number:
-                examples = range(size - number, size)
+                examples, own = range(size - number, size), self.config.sampling_of(environment)
+                sampling = sampling_arguments(own, own.temperature_at(steps, steps))
                 yield Asked(source, split, examples, self.config.val.rollouts_per_example, sampling)
 
     async def _evaluate(self, label: str, asked: Sequence[Asked], step: int) -> EvaluationPoint:
@@ -144,14 +145,6 @@ def figures_of(record: RolloutRecord) -> RolloutRecord:
 def is_due(step: int, interval: int, last: bool) -> bool:
     """Every `interval` steps, before the first and after the last."""
     return step % interval == 0 or last
-
-
-def plain(config: TrainingConfig) -> JsonObject:
-    """The run's [sampling] for [val]; a schedule's end is its temperature."""
-    sampling = config.sampling
-    schedule = sampling.temp_scheduler
-    known = sampling.model_dump(exclude={"temp_scheduler"})
-    return {**known, "temperature": schedule.end_temperature} if schedule else known
 
 
 def means_by_example(records: Sequence[RolloutRecord]) -> list[float]:

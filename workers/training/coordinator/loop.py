@@ -33,7 +33,6 @@ from workers.training.coordinator.segments import keep_step
 from workers.training.coordinator.shaping import training_sampling
 from workers.training.coordinator.sources import Source
 from workers.training.coordinator.state import META, CoordinatorState, last_state
-from workers.training.coordinator.temperature import temperature_at
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.reader import JournalReader
 from workers.training.journal.writer import JournalWriter
@@ -143,7 +142,7 @@ class Coordinator:
             too_hard = any(buffer.state()[Pool.HARD] for buffer in self._buffers.values())
             raise NothingToLearn(str(error), mastered=not too_hard) from error
         sampling = self.config.sampling_of(self._tables[shelf.label])
-        temperature = temperature_at(sampling, self.step + 1, self.config.max_steps)
+        temperature = sampling.temperature_at(self.step + 1, self.config.max_steps)
         plan = GroupPlan(
             number=self._next_group, label=shelf.label, example=example, n=shelf.group_size, temperature=temperature
         )

@@ -51,6 +51,17 @@ async def test_eval_sampling_lies_over_the_runs_key_by_key() -> None:
     }
 
 
+async def test_validation_samples_as_its_environment_does_in_training_at_the_last_steps_temperature() -> None:
+    schedule = {"start_temperature": 1.0, "end_temperature": 0.5, "total_steps": 21}
+    own = {"id": "alice/b", "sampling": {"max_tokens": 99, "temp_scheduler": schedule}}
+    config = TrainingConfig.model_validate(
+        {"model": "m", "max_steps": 11, "sampling": {"max_tokens": 7}, "env": [own], "val": {"num_examples": 1}}
+    )
+    source = Asked()
+    await Evaluations(config, {"b": source}, {}, {"b": 1}).run(0)  # type: ignore[dict-item]
+    assert [request.sampling for request in source.requests] == [{"max_tokens": 99, "temperature": 0.75}]
+
+
 async def test_a_groups_name_can_stand_in_a_path_whatever_the_environment_is_called() -> None:
     table = {"id": "alice/b", "name": "maths/hard? 50%"}
     config = TrainingConfig.model_validate({"model": "m", "env": [{"id": "a/a"}], "eval": {"env": [table]}})

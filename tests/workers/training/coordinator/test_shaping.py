@@ -7,7 +7,6 @@ from envhub.protocol.training_environment import TemperatureSchedule, TrainingSa
 
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.shaping import Shaping, seed_of, training_sampling
-from workers.training.coordinator.temperature import temperature_at
 
 REQUEST = RolloutRequest(
     name="t1", example=3, n=2, split="train", sampling={}, forced=training_sampling(0.7), seed="0/1"
@@ -48,4 +47,4 @@ def test_a_seed_fits_every_engine() -> None:
 @pytest.mark.parametrize(("step", "expected"), [(1, 1.0), (6, 0.75), (11, 0.5), (99, 0.5)])
 def test_the_temperature_follows_its_schedule(step: int, expected: float) -> None:
     schedule = TemperatureSchedule(start_temperature=1.0, end_temperature=0.5, total_steps=11)
-    assert temperature_at(TrainingSampling(temp_scheduler=schedule), step, 100) == pytest.approx(expected)
+    assert TrainingSampling(temp_scheduler=schedule).temperature_at(step, 100) == pytest.approx(expected)
