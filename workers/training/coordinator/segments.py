@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from workers.training.samples.record import is_trainable
 from workers.training.samples.rollout import Rollout
 from workers.training.samples.sample import Sample
 
-SEGMENT_ROLLOUTS = 128
+SEGMENT_ROLLOUTS, MOST_SEGMENTS = 128, 128  # of a file, of a report
 REPORT = "report.json"
 FAST = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -54,7 +55,7 @@ def keep_step(directory: Path, metrics: StepMetrics, resolved: Sequence[Resolved
     """Write what the hub will be told of a step; its report is the last file."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    rows = list(rows_of(resolved))
+    rows = list(islice(rows_of(first_those_trained(resolved)), SEGMENT_ROLLOUTS * MOST_SEGMENTS))
     segments = []
     for first in range(0, len(rows), SEGMENT_ROLLOUTS):
         part = rows[first : first + SEGMENT_ROLLOUTS]
@@ -80,6 +81,13 @@ def tables_of(path: Path) -> Iterator[pa.Table]:
     with pa.ipc.open_file(path) as file:
         for number in range(file.num_record_batches):
             yield pa.Table.from_batches([file.get_batch(number)])
+
+
+def first_those_trained(resolved: Sequence[Resolved]) -> Sequence[Resolved]:
+    """In their order while a report holds them all; else those that were left out come last, and go."""
+    count = sum(len(one.credited.finished.records) for one in resolved)
+    too_many = count > SEGMENT_ROLLOUTS * MOST_SEGMENTS
+    return sorted(resolved, key=lambda one: bool(one.dropped)) if too_many else resolved
 
 
 def placed(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from envhub.packaging.segments import to_records
 from envhub.protocol.training import TOKENS_KEY, RolloutTokens
 from envhub.protocol.training_config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import group, record, turn
+from workers.training.coordinator import segments
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.plan import FinishedGroup
 from workers.training.coordinator.segments import REPORT, KeptStep, keep_step, tables_of
 
 
-def kept(folder: Path, *groups: FinishedGroup) -> KeptStep:
+def kept(folder: Path, *groups: FinishedGroup, batch_size: int = 0) -> KeptStep:
     """The report of a batch that these groups fill."""
-    size = sum(len(one.records) for one in groups)
+    size = batch_size or sum(len(one.records) for one in groups)
     asked = {"model": "m", "env": [{"id": "a/a"}], "batch_size": size, "rollouts_per_example": 2}
     batches = Batches(TrainingConfig.model_validate(asked), {}, 64)
     for one in groups:
@@ -37,6 +39,17 @@ def test_each_row_leads_to_its_rollout(tmp_path: Path) -> None:
     assert [(row.group, row.advantage) for row in segment.rows] == [
         ("0", -0.5), ("0", 0.5), ("1", -0.25), ("1", 0.25)
     ]  # fmt: skip
+
+
+def test_of_more_rollouts_than_a_report_holds_those_in_the_batch_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "SEGMENT_ROLLOUTS", 2)
+    left_out = [group(number, [1.0, 1.0]) for number in range(200)]
+    report = kept(tmp_path, *left_out, *(group(number, [0.0, 1.0]) for number in range(200, 230)), batch_size=60)
+    assert len(report.segments) == 128
+    assert [row.admitted for segment in report.segments for row in segment.rows] == [True] * 60 + [False] * 196
+    assert report.metrics.dropped == {"zero_signal": 400}
 
 
 def test_the_token_view_follows_the_turns(tmp_path: Path) -> None:
