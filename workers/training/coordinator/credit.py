@@ -74,5 +74,6 @@ def normalisation_of(config: TrainingConfig) -> tuple[Normalisation, int]:
     if loss in (Loss.GRPO, Loss.GSPO):
         return "sequence", 0
     if loss is Loss.DR_GRPO:
-        return "constant", config.sampling.max_tokens or config.trainer.seq_len or 1024
+        longest = max(config.sampling_of(table).max_tokens or 0 for table in config.env)
+        return "constant", longest or config.trainer.seq_len or 1024
     return "token", 0

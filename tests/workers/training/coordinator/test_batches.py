@@ -126,6 +126,15 @@ def test_the_denominator_is_the_losss() -> None:
         assert cut.denominator == denominator, loss
 
 
+def test_dr_grpo_divides_by_the_longest_completion_that_an_environment_may_have() -> None:
+    tables = [{"id": "alice/a", "sampling": {"max_tokens": 30}}, {"id": "alice/b"}]
+    made = batches(trainer={"loss": "dr_grpo"}, sampling={"max_tokens": 10}, env=tables, batch_size=2)
+    made.offer(group(0, [0.0, 1.0]), 1)
+    cut = made.cut(1, 0)
+    assert cut is not None
+    assert cut.denominator == 2 * 30.0
+
+
 def without_tokens(finished: FinishedGroup) -> FinishedGroup:
     bare = [one.turns[0].model_copy(update={"tokens": None}) for one in finished.records]
     records = tuple(one.model_copy(update={"turns": (turn,)}) for one, turn in zip(finished.records, bare, strict=True))
