@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 from uuid import UUID
 
@@ -82,11 +83,10 @@ def is_unchanged(request: HttpRequest, found: TrainingRun) -> bool:
 
 def remaining(recent: list[StepMetrics], max_steps: int) -> str:
     """How long the rest takes at the pace of the newest steps: "28 min"; "" when they do not say."""
-    times = [step.at for step in recent if step.at is not None]
-    if len(times) < 2:
+    paces = [step.seconds["step"] for step in recent if "step" in step.seconds]  # without the time between attempts
+    if len(paces) < 2:
         return ""
-    left = (times[-1] - times[0]) / (len(times) - 1) * max(0, max_steps - recent[-1].step)
-    minutes = round(left.total_seconds() / 60)
+    minutes = round(fmean(paces) * max(0, max_steps - recent[-1].step) / 60)
     if minutes >= 90:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min" if minutes > 1 else "a minute"
