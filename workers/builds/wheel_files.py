@@ -95,3 +95,4 @@ class WheelFiles:
         os.chmod(temporary, 0o444)
         with suppress(FileExistsError):
             os.link(temporary, self._folder / sha256)
+        os.utime(self._folder / sha256)  # in use, also where it was there before
