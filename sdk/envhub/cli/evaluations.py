@@ -12,6 +12,7 @@ from envhub.cli.conversation import print_rollout
 from envhub.cli.eval_follow import follow
 from envhub.cli.eval_summary import coverage, origin, print_summary, print_with_failure, score
 from envhub.cli.ids import id_of, index
+from envhub.cli.references import parse
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.errors import UsageError
@@ -25,7 +26,9 @@ EvaluationId = Annotated[
 
 def list_evaluations(
     ctx: typer.Context,
-    environment: Annotated[str | None, typer.Argument(help="Only of this environment.")] = None,
+    environment: Annotated[
+        str | None, typer.Argument(help="Only of owner/name[@version], or name for your own.")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
     owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
@@ -33,7 +36,8 @@ def list_evaluations(
 ) -> None:
     """List evaluations, newest first."""
     session = current(ctx)
-    found = list(islice(session.hub.evaluations.list(environment=environment, model=model, owner=owner), limit))
+    wanted = str(parse(session, environment)) if environment else None
+    found = list(islice(session.hub.evaluations.list(environment=wanted, model=model, owner=owner), limit))
     rows = [(item.id, item.environment, item.model, item.state, score(item.summary), coverage(item.summary),
              origin(item), item.created_at) for item in found]  # fmt: skip
     columns = ("id", "environment", "model", "state", "reward", "coverage", "source", "created")

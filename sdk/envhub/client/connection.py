@@ -166,7 +166,12 @@ class Connection:
                 self._retry.wait(attempt - 1, error.message)
 
     def save(self, url: str, target: Path, /, **params: str | float | bool | None) -> Path:
-        """GET bytes into the file `target`, which changes only when all of them have come; into a pipe as they come."""
+        """GET bytes into the file `target`, which changes only when all of them have come; into a pipe as they come.
+
+        Raises UsageError when its directory is not there.
+        """
+        if not target.parent.is_dir():
+            raise UsageError(f"there is no directory {target.parent}", hint="Make it first.")
         if target.exists() and not target.is_file():
             self._write(url, target, params)
             return target

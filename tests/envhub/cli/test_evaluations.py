@@ -257,3 +257,11 @@ def test_an_example_is_named_by_its_index_alone(cli: Cli, pushed: str, index: st
 @pytest.mark.parametrize("option", [("--outcome", "x"), ("--sort", "x"), ("--min-reward", "nan")])
 def test_a_filter_that_makes_no_sense_is_refused(cli: Cli, pushed: str, option: tuple[str, str]) -> None:
     assert "error" in cli("eval", "rollouts", pushed, *option, code=1).stderr
+
+
+def test_evaluations_of_ones_own_environment_are_listed_by_its_name(cli: Cli, pushed: str) -> None:
+    assert [item["id"] for item in cli.json("eval", "list", "tiny-env")] == [pushed]
+
+
+def test_an_export_into_a_directory_that_is_not_there_names_it(cli: Cli, pushed: str) -> None:
+    assert "no directory nowhere" in cli("eval", "export", pushed, "nowhere/all.parquet", code=2).stderr
