@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from os.path import commonpath
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httpx
 from packaging.utils import canonicalize_name
@@ -89,12 +90,15 @@ class IndexClient:
         return None
 
     def _credentials(self, url: str) -> httpx.BasicAuth | None:
+        """Those of a root on the same host: of several, of the one whose path goes along with the address furthest."""
         wanted = urlsplit(url)
-        for root in self._roots:
-            own = urlsplit(root)
-            if own.username and (own.scheme, own.hostname, own.port) == (wanted.scheme, wanted.hostname, wanted.port):
-                return httpx.BasicAuth(unquote(own.username), unquote(own.password or ""))
-        return None
+        same = [own for own in map(urlsplit, self._roots) if own.username and _origin(own) == _origin(wanted)]
+        own = max(same, key=lambda root: len(commonpath([root.path, wanted.path or "/"])), default=None)
+        return httpx.BasicAuth(unquote(own.username or ""), unquote(own.password or "")) if own else None
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port
 
 
 def _without_credentials(url: str) -> str:

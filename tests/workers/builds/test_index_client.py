@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from base64 import b64decode
 from pathlib import Path
 
 import httpx
@@ -23,3 +24,17 @@ async def test_what_no_index_has_while_one_refuses_is_no_missing_project(index: 
     async with PackageIndex(password="secret").serve() as private, httpx.AsyncClient() as http:
         with pytest.raises(RunFailed, match=r"refuses .*/thing/ \(401\)"):
             await IndexClient(http, [private, index.url]).files("thing")
+
+
+async def test_two_indexes_of_one_host_have_a_password_each() -> None:
+    asked: dict[str, str] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked[request.url.path] = request.headers["Authorization"]
+        return httpx.Response(404)
+
+    roots = ["https://first:1@index.example/a/simple/", "https://second:2@index.example/b/simple/"]
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        assert await IndexClient(http, roots).files("thing") is None
+    logins = {path: b64decode(header.removeprefix("Basic ")).decode() for path, header in asked.items()}
+    assert logins == {"/a/simple/thing/": "first:1", "/b/simple/thing/": "second:2"}
