@@ -88,7 +88,7 @@ async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
     limits = TCPConnector(limit=0)
     async with ClientSession(connector=limits, timeout=ClientTimeout(total=None, sock_connect=10)) as http:
         proxy = Proxy(base_url, secret, http)
-        runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None)
         await runner.setup()
         try:
             site = web.TCPSite(runner, job.settings.serve_host, 0)
