@@ -34,7 +34,7 @@ from workers.training.coordinator.loop import report_dir
 from workers.training.coordinator.segments import REPORT, KeptStep
 from workers.training.exporters.exports import Exports
 from workers.training.learner.folders import MANIFEST
-from workers.training.learner.reports import LearnerStep, WeightsManifest, read_file
+from workers.training.learner.reports import LearnerState, LearnerStep, WeightsManifest, read_file
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.token_logprobs import remove_logprobs
 from workers.training.supervise.directory import (
@@ -258,11 +258,19 @@ def link(source: Path, target: Path) -> None:
 
 async def awaited_step(run_dir: RunDir, step: int) -> LearnerStep | None:
     """The learner writes its line a moment after it published the weights; a killed one writes it after its replay."""
-    for _ in range(LINE_POLLS):
+    polls = 0
+    while polls < LINE_POLLS:
         if (found := learner_step(run_dir, step)) is not None:
             return found
         await asyncio.sleep(LINE_POLL_S)
+        polls += not will_train(run_dir, step)
     return None
+
+
+def will_train(run_dir: RunDir, step: int) -> bool:
+    """Whether the learner is before `step`, on its way there: its replay may take minutes."""
+    state = read_file(run_dir.state, LearnerState)
+    return state is not None and state.step < step and state.phase not in {"done", "failed"}
 
 
 def learner_step(run_dir: RunDir, step: int) -> LearnerStep | None:

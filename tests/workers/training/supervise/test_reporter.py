@@ -1,7 +1,8 @@
-"""What is uploaded is whole, whatever the learner removes meanwhile."""
+"""What is uploaded is whole, whatever the learner removes meanwhile; a step is told with the learner's figures."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -17,9 +18,11 @@ from envhub.protocol.training_config import TrainingConfig
 
 from workers.training.journal.manifest import NAME as JOURNAL_MANIFEST
 from workers.training.learner.folders import write_folder
+from workers.training.learner.reports import LearnerState, LearnerStep, append_line, replace_file
 from workers.training.learner.run_dir import RunDir
+from workers.training.supervise import reporter as module
 from workers.training.supervise.directory import note_reported
-from workers.training.supervise.reporter import Reporter
+from workers.training.supervise.reporter import Reporter, awaited_step
 
 CONFIG = {"model": "hub/tiny", "env": [{"id": "alice/a"}], "max_steps": 4, "adapters": {"interval": 2}}
 
@@ -139,3 +142,15 @@ async def test_only_what_is_due_or_wanted_gets_into_the_catalog(run_dir: RunDir)
     assert job.posted == []
     await reports.adapter(3, wanted=True)
     assert [(report.step, report.final) for report in job.posted] == [(3, False)]
+
+
+@pytest.mark.parametrize(("phase", "found"), [("replaying", True), ("done", False)])
+async def test_the_figures_of_a_step_are_waited_for_while_the_learner_replays(
+    run_dir: RunDir, monkeypatch: pytest.MonkeyPatch, phase: Any, found: bool
+) -> None:
+    monkeypatch.setattr(module, "LINE_POLLS", 2)
+    replace_file(run_dir.state, LearnerState(phase=phase, step=1, checkpoint=1, t=0.0, pid=1))
+    waiting = asyncio.create_task(awaited_step(run_dir, 2))
+    await asyncio.sleep(0.4)
+    append_line(run_dir.metrics, LearnerStep(step=2, version=2, loss=0.5))
+    assert (await waiting is not None) == found
