@@ -114,13 +114,13 @@ def _named(session: Session, config: EvaluationConfig) -> EvaluationConfig:
 
 
 def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bool) -> None:
-    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed."""
+    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed, or scored no rollout."""
     started = [_start(session, config) for config in configs]
     for view in started:
         session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
     ended = [follow(session, view) for view in started] if wait else started
     session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
-    if wait and any(view.state is not RunState.SUCCEEDED for view in ended):
+    if wait and any(view.state is not RunState.SUCCEEDED or not view.summary.scored for view in ended):
         raise typer.Exit(1)
 
 

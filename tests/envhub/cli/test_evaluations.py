@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from django.utils import timezone
+from envhub.cli.session import Session
+from envhub.protocol.evals import EvaluationView
+from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from hub.evals.models import Evaluation, RolloutIndex
@@ -265,3 +268,20 @@ def test_evaluations_of_ones_own_environment_are_listed_by_its_name(cli: Cli, pu
 
 def test_an_export_into_a_directory_that_is_not_there_names_it(cli: Cli, pushed: str) -> None:
     assert "no directory nowhere" in cli("eval", "export", pushed, "nowhere/all.parquet", code=2).stderr
+
+
+@pytest.mark.parametrize(("record", "code"), [(make_record(0, 0), 0), (make_failure(0, 0), 1)])
+def test_an_evaluation_that_scored_nothing_is_a_failed_command(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, record: RolloutRecord, code: int
+) -> None:
+    def followed(session: Session, view: EvaluationView) -> EvaluationView:
+        """As its worker would end it."""
+        evaluation = Evaluation.objects.get(pk=view.id)
+        store(evaluation, [record])
+        Evaluation.objects.filter(pk=evaluation.pk).update(state="succeeded")
+        return session.hub.evaluations.get(view.id)
+
+    monkeypatch.setattr("envhub.cli.eval_run.follow", followed)
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    cli("eval", "run", "tiny-env", "-m", "stub", "-n", "1", "-r", "1", code=code)
