@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import transformers
 from tests.bench.gpu_agreement import agreement, older_torch
 from tests.bench.gpu_shapes import MIXES, QWEN3, SMALL, SMALL_MIXES
 from tests.bench.gpu_speed import Case, forget, matmul_peak, measure
+from workers.training.learner.errors import LearnerError
 from workers.training.supervise.learner import ALLOCATOR
 
 LIMITS = {
@@ -48,8 +50,9 @@ def machine(device: torch.device) -> dict[str, str]:
 
 def words(result: dict[str, Any], limit: int | None) -> str:
     """One case's line."""
-    if "skipped" in result:
-        return f"{result['case']}: skipped, {result['skipped']}"
+    for outcome in ("skipped", "failed"):
+        if outcome in result:
+            return f"{result['case']}: {outcome}, {result[outcome]}"
     beside = f" (at half of an H200: {limit})" if limit else ""
     return (
         f"{result['case']}: {result['tokens_per_s']:.0f} tokens/s{beside}, {result['share_of_peak']:.1%} of the peak, "
@@ -59,27 +62,35 @@ def words(result: dict[str, Any], limit: int | None) -> str:
 
 
 def run(options: argparse.Namespace, device: torch.device) -> bool:
-    """All of it; whether the kernels agree."""
+    """All of it; whether the kernels agree and every case that fits was trained."""
     ends = time.monotonic() + 60 * options.minutes
     torch.set_num_threads(1)  # as the learner has it
     results: dict[str, Any] = {"machine": machine(device), "agreement": agreement(device), "cases": []}
-    results["matmul_flops"] = matmul_peak(device, SMALL_PRODUCT if options.small else PRODUCT)
+    results["matmul_flops"] = peak = matmul_peak(device, SMALL_PRODUCT if options.small else PRODUCT)
     print(json.dumps({name: results[name] for name in ("machine", "agreement", "matmul_flops")}), flush=True)
     for case in cases(small=options.small):
         if options.only and case.name not in options.only:
             continue
-        if time.monotonic() > ends:
-            result: dict[str, Any] = {"case": case.name, "skipped": "out of time"}
-        else:
-            result = measure(case, device, results["matmul_flops"], profile=options.profile)
-            forget(device)
+        result: dict[str, Any] = {"case": case.name, "skipped": "out of time"}
+        if time.monotonic() < ends:
+            result = measured(case, device, peak, profile=options.profile)
+        forget(device)
         results["cases"].append(result)
         print(words(result, LIMITS.get(case.name)), flush=True)
         for name, milliseconds, calls in result.get("profile", ()):
             print(f"  {milliseconds:9.2f} ms {calls:6d} x {name}")
         if options.results:
             options.results.write_text(json.dumps(results, indent=1))
-    return bool(results["agreement"]["good"])
+    return results["agreement"]["good"] and not any("failed" in result for result in results["cases"])
+
+
+def measured(case: Case, device: torch.device, peak: float, *, profile: bool) -> dict[str, Any]:
+    """A case's figures; one that fails is told, and the others go on."""
+    try:
+        return measure(case, device, peak, profile=profile)
+    except (RuntimeError, TypeError, LearnerError) as error:
+        traceback.print_exc()
+        return {"case": case.name, "failed": repr(error)[:500]}
 
 
 def main() -> int:
@@ -100,7 +111,7 @@ def main() -> int:
         )
     with older_torch():
         good = run(options, torch.device("cpu" if options.small else "cuda", 0))
-    print("the kernels agree" if good else "MISSED: the kernels do not agree")
+    print("the kernels agree" if good else "MISSED: kernels do not agree, or a case failed")
     return 0 if good else 1
 
 

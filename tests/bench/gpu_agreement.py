@@ -6,8 +6,11 @@ four hundredths in gradients: of each array a kernel may be off by TOLERANCE or 
 
 from __future__ import annotations
 
+import math
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any
 from unittest import mock
@@ -66,8 +69,8 @@ def attention_errors(batch: MicroBatch, device: torch.device) -> Errors:
     for name, function in found.items():
         own = attention.flash_attn_varlen_func if name == "flash-attn" else None
         with mock.patch.object(attention, "flash_attn_varlen_func", own):
-            narrow = attended(function, [each.bfloat16() for each in wide], push.bfloat16(), packed)
-        errors[name] = apart(narrow, exact)
+            narrow = partial(attended, function, [each.bfloat16() for each in wide], push.bfloat16(), packed)
+            errors[name] = apart(narrow, exact)
     return errors
 
 
@@ -95,9 +98,9 @@ def module_errors(batch: MicroBatch, device: torch.device) -> Errors:
     """
     with mock.patch.object(kernels, "liger_patch", return_value=None):
         exact = trained(batch, device, torch.float32)
-        errors = {"plain": apart(trained(batch, device, torch.bfloat16), exact)}
+        errors = {"plain": apart(partial(trained, batch, device, torch.bfloat16), exact)}
     if device.type == "cuda" and kernels.liger_patch("qwen3") is not None:
-        errors["Liger"] = apart(trained(batch, device, torch.bfloat16), exact)
+        errors["Liger"] = apart(partial(trained, batch, device, torch.bfloat16), exact)
     return errors
 
 
@@ -112,9 +115,14 @@ def trained(batch: MicroBatch, device: torch.device, dtype: torch.dtype) -> list
     return [master.grad for master in masters.named.values() if master.grad is not None]
 
 
-def apart(found: Sequence[Tensor], exact: Sequence[Tensor]) -> list[float]:
-    """Error of each array."""
-    return [float((a.double() - b.double()).norm() / b.double().norm()) for a, b in zip(found, exact, strict=True)]
+def apart(make: Callable[[], Sequence[Tensor]], exact: Sequence[Tensor]) -> list[float]:
+    """Error of each array; infinite for a kernel that fails, so that the others are still seen."""
+    try:
+        found = make()
+        return [float((a.double() - b.double()).norm() / b.double().norm()) for a, b in zip(found, exact, strict=True)]
+    except (RuntimeError, TypeError):
+        traceback.print_exc()
+        return [math.inf] * len(exact)
 
 
 @contextmanager
