@@ -11,15 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from workers.inference.torch_engine.adapters import Adapter, Adapters
 from workers.inference.torch_engine.batch import RunningBatch
 from workers.inference.torch_engine.sampling import SamplingParams, sample
-
-State = Literal["running", "draining", "frozen"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Scheduler:
         self.deterministic = deterministic
         self.lanes: list[Lane] = []
         self.waiting: deque[Sequence] = deque()
-        self.state: State = "running"
+        self.frozen = False
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._wake = threading.Condition()
         self._stopping = False
@@ -105,10 +103,10 @@ class Scheduler:
             self.waiting.extend(sequences)
             self._wake.notify()
 
-    def set_state(self, state: State) -> None:
-        """`draining` admits nothing new, `frozen` also decodes nothing; what arrives meanwhile waits."""
+    def freeze(self, frozen: bool) -> None:
+        """Decode nothing and admit nothing, or go on."""
         with self._wake:
-            self.state = state
+            self.frozen = frozen
             self._wake.notify()
 
     def call(self, function: Callable[[], Any]) -> Future[Any]:
@@ -128,18 +126,18 @@ class Scheduler:
                     if self._stopping:
                         return
                     calls, self._calls = self._calls, []
-                    joining = self._next() if self.state == "running" else []
+                    joining = [] if self.frozen else self._next()
                 for function, future in calls:
                     run_call(function, future)
                 self._admit([s for s in joining if not s.cancelled])
-                if self.state != "frozen":
+                if not self.frozen:
                     self._step()
         except BaseException as error:
             self.failure = error  # /health reports it and the supervisor restarts the engine
             raise
 
     def _has_work(self) -> bool:
-        return (self.state != "frozen" and self.running > 0) or (self.state == "running" and bool(self.waiting))
+        return not self.frozen and (self.running > 0 or bool(self.waiting))
 
     def _next(self) -> list[Sequence]:
         room = self.max_batch - self.running
