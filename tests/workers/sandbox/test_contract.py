@@ -26,7 +26,9 @@ async def test_a_signal_is_a_status_above_128(any_sandbox: Sandbox) -> None:
 async def test_no_signal_is_ignored_by_a_command(any_sandbox: Sandbox) -> None:
     async with any_sandbox.create(BoxSpec()) as box:
         assert (await box.exec(["sh", "-c", "kill -INT $$"])).exit_code == 130
-        assert b"SigIgn:\t0000000000000000\n" in (await box.exec(["cat", "/proc/self/status"])).stdout
+        status = (await box.exec(["cat", "/proc/self/status"])).stdout.decode()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert not ignored & ~(0b11 << 31)  # 32 and 33 are glibc's own: a make that spawns tests leaves one ignored
 
 
 async def test_a_missing_program_is_127(any_sandbox: Sandbox) -> None:
