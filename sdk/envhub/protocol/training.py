@@ -104,7 +104,7 @@ class TokenTraining(Response):
     trained: tuple[bool, ...] = ()  # in the loss
     advantages: tuple[float, ...] = ()
     logprobs: tuple[float, ...] = ()  # the learner's; the sampler's are in the turn
-    versions: tuple[int, ...] = ()  # weight version that began the answer; later tokens may be by newer ones
+    versions: tuple[int, ...] = ()  # weight version that sampled the token
 
 
 class RolloutTokens(Response):

@@ -26,7 +26,7 @@ class Turn:
     prompt_ids: Ids  # [P] everything the engine was shown
     completion_ids: Ids  # [C] what it sampled
     logprobs: Floats  # [C] the sampler's, at the temperature it sampled with
-    versions: Ids  # [C] policy version that began the answer: the oldest that sampled any of it
+    versions: Ids  # [C] policy version that sampled each token
     finish_reason: str | None = None
 
     def __post_init__(self) -> None:

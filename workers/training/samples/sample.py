@@ -22,7 +22,7 @@ class Sample:
     train: Flags  # [n] True where ids[i] is a sampled token to train on
     logprobs: Floats  # [n] the sampler's
     advantages: Floats  # [n] zeros until credited
-    versions: Ids  # [n] policy version that began the answer which the token is of
+    versions: Ids  # [n] policy version that sampled the token
     turns: Ids  # [n] index into the rollout's turns
     rollout: RolloutKey
     branch: int = 0  # place among the samples of the rollout
