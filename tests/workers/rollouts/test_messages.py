@@ -66,8 +66,3 @@ def test_a_call_without_arguments_has_none_however_the_endpoint_writes_that() ->
     assert [block["input"] for block in blocks] == [{}, {}]
     (sent,) = request_from_chat(asked(messages=[message]))["messages"]
     assert [block["input"] for block in sent["content"]] == [{}, {}]
-
-
-def test_what_a_training_run_adds_for_its_engine_reaches_it() -> None:
-    chat = request_to_chat(asked(seed=7, cache_salt="v3"))
-    assert (chat["seed"], chat["cache_salt"]) == (7, "v3")
