@@ -128,9 +128,9 @@ class PolicyEngine:
         answer = await self._http.get("/v1/models")
         return tuple(entry["id"] for entry in answer.json()["data"])
 
-    async def pause(self) -> None:
-        """Freeze requests where they are; what comes meanwhile waits for `resume`."""
-        await self._post("/pause?mode=keep")
+    async def pause(self, mode: Literal["keep", "wait"]) -> None:
+        """`keep` freezes requests, `wait` lets those that run end; what comes meanwhile waits for `resume`."""
+        await self._post(f"/pause?mode={mode}")
 
     async def resume(self) -> None:
         """Go on."""
@@ -145,19 +145,19 @@ class PolicyEngine:
         await self._post("/wake_up")
 
     async def replace_weights(self, directory: Path) -> None:
-        """Put new base weights in place between two tokens. Raises EngineRefused.
+        """Put new base weights in place between two requests. Raises EngineRefused.
 
-        Requests that run go on with the keys and values that they have: each of their tokens has the log-probability
-        that it was sampled with. Whoever asks keeps the cached prefixes of versions apart by `cache_salt`.
         Weights of another model are refused before anything is written, and the old ones serve on. Whatever else fails
         leaves the engine paused: a part of its weights may be new.
         """
-        await self.pause()
+        await self.pause("wait")
         answer = await self._post("/collective_rpc", {"method": "hub_reload_weights", "args": [str(directory)]})
+        refused = [result["refused"] for result in answer.json()["results"] if "refused" in result]
+        if not refused:
+            await self._post("/reset_prefix_cache")
         await self.resume()
-        for result in answer.json()["results"]:
-            if "refused" in result:
-                raise EngineRefused(result["refused"])
+        if refused:
+            raise EngineRefused(refused[0])
 
     async def close(self) -> None:
         """Close the connections."""

@@ -161,7 +161,7 @@ async def test_anthropics_client_is_answered_by_either_kind_of_endpoint(
 async def test_what_a_run_asks_of_the_sampler_reaches_it_in_every_protocol(
     stub: PolicyEndpoint, open_box: OpenBox, protocol: str
 ) -> None:
-    asked = {"temperature": 0.7, "seed": 11, "top_p": 1.0, "cache_salt": "v1"}
+    asked = {"temperature": 0.7, "seed": 11, "top_p": 1.0}
     async with quick_endpoint(stub.base_url) as endpoint:
         interceptor = Interceptor(endpoint, shape=lambda key, call, body: {**body, **asked})
         async with open_box(interceptor) as box:

@@ -12,6 +12,7 @@ from workers.inference.torch_engine.adapters import BadAdapter
 from workers.inference.torch_engine.scheduler import Scheduler
 from workers.inference.torch_engine.weights import BadWeights, load_weights
 
+POLL_SECONDS = 0.002
 RELOAD = "hub_reload_weights"  # the method's name in our vLLM worker extension
 
 
@@ -28,6 +29,7 @@ class Control:
         add("/v1/unload_lora_adapter", self.unload_adapter)
         add("/pause", self.pause)
         add("/resume", self.resume)
+        add("/reset_prefix_cache", self.reset_prefix_cache)
         add("/collective_rpc", self.collective_rpc)
         app.router.add_get("/is_paused", self.is_paused)
 
@@ -52,20 +54,27 @@ class Control:
         return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
 
     async def pause(self, request: web.Request) -> web.Response:
-        """Freeze requests where they are; new ones wait, too."""
-        if (mode := request.query.get("mode")) != "keep":
-            return refusal(f"mode must be keep, not {mode!r}")
-        self._scheduler.freeze(True)
+        """`keep` freezes requests where they are; `wait` lets those that run end. New ones wait in both."""
+        mode = request.query.get("mode", "wait")
+        if mode not in {"keep", "wait"}:
+            return refusal(f"mode must be keep or wait, not {mode!r}")
+        self._scheduler.set_state("frozen" if mode == "keep" else "draining")
+        while mode == "wait" and self._scheduler.running:  # noqa: ASYNC110  the decoder is another thread
+            await asyncio.sleep(POLL_SECONDS)
         return web.json_response({"status": "paused"})
 
     async def resume(self, request: web.Request) -> web.Response:
         """Go on."""
-        self._scheduler.freeze(False)
+        self._scheduler.set_state("running")
         return web.json_response({"status": "resumed"})
 
     async def is_paused(self, request: web.Request) -> web.Response:
         """Whether requests wait."""
-        return web.json_response({"is_paused": self._scheduler.frozen})
+        return web.json_response({"is_paused": self._scheduler.state != "running"})
+
+    async def reset_prefix_cache(self, request: web.Request) -> web.Response:
+        """This engine keeps no prefixes."""
+        return web.json_response({"success": True})
 
     async def collective_rpc(self, request: web.Request) -> web.Response:
         """Only the method of our vLLM extension."""

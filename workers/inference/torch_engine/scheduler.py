@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from workers.inference.torch_engine.adapters import Adapter, Adapters
 from workers.inference.torch_engine.batch import RunningBatch
 from workers.inference.torch_engine.sampling import SamplingParams, sample
+
+State = Literal["running", "draining", "frozen"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Scheduler:
         self.deterministic = deterministic
         self.lanes: list[Lane] = []
         self.waiting: deque[Sequence] = deque()
-        self.frozen = False
+        self.state: State = "running"
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._wake = threading.Condition()
         self._stopping = False
@@ -103,10 +105,10 @@ class Scheduler:
             self.waiting.extend(sequences)
             self._wake.notify()
 
-    def freeze(self, frozen: bool) -> None:
-        """Decode nothing and admit nothing, or go on."""
+    def set_state(self, state: State) -> None:
+        """`draining` admits nothing new, `frozen` also decodes nothing; what arrives meanwhile waits."""
         with self._wake:
-            self.frozen = frozen
+            self.state = state
             self._wake.notify()
 
     def call(self, function: Callable[[], Any]) -> Future[Any]:
@@ -126,18 +128,18 @@ class Scheduler:
                     if self._stopping:
                         return
                     calls, self._calls = self._calls, []
-                    joining = [] if self.frozen else self._next()
+                    joining = self._next() if self.state == "running" else []
                 for function, future in calls:
                     run_call(function, future)
                 self._admit([s for s in joining if not s.cancelled])
-                if not self.frozen:
+                if self.state != "frozen":
                     self._step()
         except BaseException as error:
             self.failure = error  # /health reports it and the supervisor restarts the engine
             raise
 
     def _has_work(self) -> bool:
-        return not self.frozen and (self.running > 0 or bool(self.waiting))
+        return (self.state != "frozen" and self.running > 0) or (self.state == "running" and bool(self.waiting))
 
     def _next(self) -> list[Sequence]:
         room = self.max_batch - self.running

@@ -31,7 +31,7 @@ def request_to_chat(body: JsonObject) -> JsonObject:
         messages.append({"role": "system", "content": system})
     for message in body.get("messages") or ():
         messages.extend(message_to_chat(message))
-    kept = (*SAME_FIELDS, "seed", "cache_salt")  # these Anthropic does not know: a training run has put them there
+    kept = (*SAME_FIELDS, "seed")  # which Anthropic does not know: a deterministic run has put it there
     chat: JsonObject = {"messages": messages, **{name: body[name] for name in kept if name in body}}
     if body.get("stop_sequences"):
         chat["stop"] = body["stop_sequences"]

@@ -1,10 +1,7 @@
-"""The policy as the interceptors ask it: always the newest weights, every answer under the version that began it.
+"""The policy as the interceptors ask it: always the newest weights, every answer under the version that sampled it.
 
 LoRA versions are served side by side and each is unloaded when its last request has ended. Full weights are exchanged
-between two tokens: an answer that is under way goes on with the newer ones, so that its version is the oldest of its
-tokens', and its log-probabilities are those that they were sampled with. A version's `cache_salt` keeps the prefixes
-that it has cached from the next one. While the engine is away requests wait; those that its end cut off are asked
-again.
+while no request runs. While the engine is away requests wait; those that its end cut off are asked again.
 """
 
 from __future__ import annotations
@@ -78,9 +75,11 @@ class VersionedPolicy:
         """Serve `version` from now on. Waits for an engine where none is there. Raises EngineRefused."""
         async with self._loading:
             self._weights = (version, directory)
+            if not self._adapters and self._engine is not None:
+                await self._drain()
             engine = self._engine
             if engine is None:
-                return  # it has not begun, or has ended: `attach` will load it
+                return  # it has not begun, or ended while its requests were waited for: `attach` will load it
             try:
                 await self._serve(version, directory)
             except EngineRefused:
@@ -100,8 +99,7 @@ class VersionedPolicy:
             served.calls += 1
             self._calls += 1
             try:
-                answer = await served.upstream.send(route, self._body(route, body, served))
-                return replace(answer, policy_version=served.version)
+                return replace(await served.upstream.send(route, body), policy_version=served.version)
             except UpstreamFailed:
                 if engine is self._engine and await engine.process.healthy():
                     raise
@@ -126,11 +124,6 @@ class VersionedPolicy:
             yield
             if slept and engine is self._engine and await or_end(engine, engine.wake_up):
                 self._open.set()
-
-    def _body(self, route: Route, body: JsonObject, served: Served) -> JsonObject:
-        if self._adapters or route is Route.TOKENIZE:
-            return body
-        return body | {"cache_salt": f"v{served.version}"}
 
     async def _drain(self) -> None:
         self._open.clear()

@@ -23,7 +23,6 @@ class Engine:
     alive: bool = True
     base_url: str = "http://engine"
     told: list[str] = field(default_factory=list)
-    asked: list[JsonObject] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -49,7 +48,6 @@ class Answers:
     engine: Engine
 
     async def send(self, route: Route, body: JsonObject) -> Answer:
-        self.engine.asked.append(body)
         await self.engine.go.wait()
         if not self.engine.alive:
             raise UpstreamFailed("gone")
@@ -82,30 +80,22 @@ async def test_an_answer_carries_the_version_that_began_it_and_old_versions_go_w
     assert engine.told == ["load policy-v000000", "load policy-v000001", "unload policy-v000000"]
 
 
-async def test_full_weights_are_exchanged_while_answers_are_under_way() -> None:
+async def test_full_weights_are_exchanged_while_nobody_asks() -> None:
     engine = Engine()
     versions = policy(engine, adapters=False)
     await versions.attach(engine)  # type: ignore[arg-type]
     await versions.advance(0, HERE)
-    first = asyncio.create_task(versions.send(Route.CHAT, {}))
+    asking = asyncio.create_task(versions.send(Route.CHAT, {}))
     await settle()
-    await versions.advance(1, HERE)
+    exchange = asyncio.create_task(versions.advance(1, HERE))
+    late = asyncio.create_task(versions.send(Route.CHAT, {}))
+    await settle()
+    assert engine.told == []
+    engine.go.set()
+    assert (await asking).policy_version == 0
+    await exchange
+    assert (await late).policy_version == 1
     assert engine.told == ["replace weights"]
-    second = asyncio.create_task(versions.send(Route.CHAT, {}))
-    engine.go.set()
-    assert [(await task).policy_version for task in (first, second)] == [0, 1]
-
-
-async def test_versions_of_full_weights_keep_their_cached_prefixes_apart() -> None:
-    engine = Engine()
-    engine.go.set()
-    versions = policy(engine, adapters=False)
-    await versions.attach(engine)  # type: ignore[arg-type]
-    for version in (0, 1):
-        await versions.advance(version, HERE)
-        await versions.send(Route.CHAT, {"cache_salt": "the box's own"})
-        await versions.send(Route.TOKENIZE, {})
-    assert engine.asked == [{"cache_salt": "v0"}, {}, {"cache_salt": "v1"}, {}]
 
 
 async def test_a_request_that_the_engines_end_cut_off_is_asked_again() -> None:
@@ -142,20 +132,23 @@ async def test_an_engine_that_ends_while_it_loads_a_version_is_not_the_runs_end(
     assert (versions.version, second.told) == (1, ["load policy-v000001"])
 
 
-async def test_an_engine_that_ends_while_it_exchanges_weights_is_not_the_runs_end() -> None:
-    class Dying(Engine):
-        async def replace_weights(self, directory: Path) -> None:
-            self.alive = False
-            raise EngineRefused("ReadError")
-
-    second = Engine()
-    versions = policy(second, adapters=False)
-    await versions.attach(Dying())  # type: ignore[arg-type]
+async def test_an_engine_that_ends_while_full_weights_wait_for_its_requests_is_not_the_runs_end() -> None:
+    first, second = Engine(), Engine()
+    second.go.set()
+    engines = iter([first, second])
+    versions = VersionedPolicy("hub/tiny", "policy", lambda _, model: Answers(model, next(engines)), adapters=False)
+    await versions.attach(first)  # type: ignore[arg-type]
     await versions.advance(0, HERE)
-    await versions.advance(1, HERE)
+    asking = asyncio.create_task(versions.send(Route.CHAT, {}))
+    await settle()
+    exchange = asyncio.create_task(versions.advance(1, HERE))
+    await settle()
+    first.alive = False
     versions.detach()
+    first.go.set()
+    await exchange
     await versions.attach(second)  # type: ignore[arg-type]
-    assert (versions.version, second.told) == (1, ["replace weights"])
+    assert ((await asking).policy_version, second.told) == (1, ["replace weights"])
 
 
 async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
