@@ -47,7 +47,8 @@ class MemoryPlan:
 def layer_bytes(shape: ModelShape, training: Training) -> int:
     """What one layer keeps of one token for its backward pass.
 
-    Norms and rotations work in fp32; a trained matrix keeps its input, a frozen one does not.
+    As the model's own modules do: fused kernels keep less. Norms and rotations work in fp32; a trained matrix keeps its
+    input, a frozen one does not.
     """
     w, frozen = training.width, training.rank > 0
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim

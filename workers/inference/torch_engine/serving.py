@@ -12,6 +12,7 @@ import torch
 from aiohttp import web
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from workers.inference.cpu_matmul import use_fast_products
 from workers.inference.torch_engine.scheduler import Scheduler
 from workers.inference.torch_engine.server import Routes, Served
 
@@ -20,6 +21,7 @@ def load(path: Path, dtype: str = "float32") -> tuple[Any, Any, frozenset[int], 
     """Model (eval mode), tokenizer, end-of-sequence ids and context length of a local directory."""
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True, dtype=getattr(torch, dtype)).eval()
+    use_fast_products(model)
     eos = model.generation_config.eos_token_id
     eos_ids = frozenset(eos if isinstance(eos, list) else [eos if eos is not None else tokenizer.eos_token_id])
     return model, tokenizer, eos_ids, int(model.config.max_position_embeddings)

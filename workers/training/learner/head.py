@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from workers.inference.cpu_matmul import product
 from workers.training.learner.config import LossConfig
 from workers.training.learner.losses import TOKEN_LOSSES, TokenLoss, gspo
 
@@ -109,7 +110,7 @@ def _chunk(
     # d logp / d logits = (onehot(label) - probability) / temperature; the probabilities become the gradient in place.
     dlogits = probability.mul_(-slope[:, None]).scatter_add_(1, targets.labels[:, None], slope[:, None])
     narrow = dlogits.to(weight.dtype)
-    dhidden = narrow @ weight
+    dhidden = product(narrow, weight.t())
     if dweight is not None:
         _add_outer(dweight, narrow, hidden)
     return HeadOutput((token.loss * targets.scale).sum(), dhidden, logp, entropy, token)
@@ -134,14 +135,14 @@ def _logits(hidden: Tensor, weight: Tensor, targets: Targets) -> Tensor:
     if hidden.is_cuda and hidden.dtype == torch.bfloat16:
         logits = torch.mm(hidden, weight.t(), out_dtype=torch.float32)
     else:
-        logits = (hidden @ weight.t()).to(targets.inv_temperature.dtype)
+        logits = product(hidden, weight).to(targets.inv_temperature.dtype)
     return logits.mul_(targets.inv_temperature[:, None])
 
 
 def _add_outer(dweight: Tensor, dlogits: Tensor, hidden: Tensor) -> None:
     """dweight += dlogits^T hidden, summed in dweight's precision."""
     if dweight.dtype == dlogits.dtype:
-        dweight.addmm_(dlogits.t(), hidden)
+        dweight.add_(product(dlogits.t(), hidden.t()))
     elif dlogits.is_cuda:
         dweight.add_(torch.mm(dlogits.t(), hidden, out_dtype=dweight.dtype))
     else:

@@ -1,4 +1,4 @@
-"""Liger's fused kernels (RMSNorm, SwiGLU, RoPE) where they can run; results agree with the plain modules'."""
+"""Faster modules that agree with a model's own: on a GPU Liger's (RMSNorm, SwiGLU, RoPE), on a CPU ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import importlib
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
+
+from workers.inference.cpu_matmul import use_fast_products
+from workers.training.learner.cpu_norm import use_cpu_norms
 
 
 def liger_patch(model_type: str) -> Callable[..., None] | None:
@@ -19,8 +22,12 @@ def liger_patch(model_type: str) -> Callable[..., None] | None:
 
 
 def use_fused_kernels(model: Any) -> bool:
-    """Patch a model that is on a CUDA device; says whether it did. The head stays ours."""
-    if next(model.parameters()).device.type != "cuda":
+    """Patch a model where it is; says whether Liger did. The head stays ours."""
+    device = next(model.parameters()).device.type
+    if device == "cpu":
+        use_fast_products(model)
+        use_cpu_norms(model)
+    if device != "cuda":
         return False
     patch = liger_patch(model.config.model_type)
     if patch is None:

@@ -13,7 +13,6 @@ from torch import Tensor
 from tests.workers.training.learner.making import samples
 from workers.training.learner import attention
 from workers.training.learner.attention import Packed, Run, attend, by_segment
-from workers.training.learner.batches import to_device
 from workers.training.packing.microbatch import MicroBatch
 from workers.training.packing.plan import PackingOptions, pack_step
 
@@ -41,7 +40,7 @@ def dense(
 def test_segments_see_their_path_and_nothing_else(share: bool, window: int | None) -> None:
     ((batch,),) = pack_step(samples(), PackingOptions(budget=1000, share_prefixes=share))
     assert batch.shared == share
-    packed = to_device(batch, denominator=1, device=CPU, precise=torch.float64).packed
+    packed = Packed.of(batch, CPU)
     q, k, v = (torch.randn(1, heads, batch.tokens, 8, dtype=torch.float64, requires_grad=True) for heads in (4, 2, 2))
     ours = by_segment(q, k, v, packed, scale=0.3, window=window)
     plain = dense(q, k, v, packed, torch.as_tensor(batch.positions), scale=0.3, window=window)

@@ -39,7 +39,7 @@ def logits(made: Policy) -> torch.Tensor:
 
 
 def test_a_fresh_adapter_changes_nothing() -> None:
-    assert torch.equal(logits(policy()), model()(IDS).logits)
+    assert torch.equal(logits(policy()), logits(make_policy(model(), LearnerConfig(mode="full"))))
 
 
 def test_only_the_named_layers_factors_are_trained() -> None:

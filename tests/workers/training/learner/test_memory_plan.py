@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
 from envhub.protocol.training_shapes import ModelShape, shape_of_config
@@ -36,7 +38,7 @@ def kept_bytes(policy: Policy) -> float:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         policy.hidden(placed.ids, placed.positions, placed.packed)
-    return sum(kept.values()) / packed.tokens
+    return sum(kept.values()) / len(placed.ids)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -44,7 +46,8 @@ def kept_bytes(policy: Policy) -> float:
 def test_a_layer_keeps_what_the_formula_says(mode: str, dtype: torch.dtype) -> None:
     def kept(layers: int) -> float:
         made = model(num_hidden_layers=layers, hidden_size=128, intermediate_size=320, head_dim=32).to(dtype)
-        return kept_bytes(make_policy(made, LearnerConfig(mode=mode)))  # type: ignore[arg-type]
+        with mock.patch("workers.training.learner.model.use_fused_kernels"):  # they keep less
+            return kept_bytes(make_policy(made, LearnerConfig(mode=mode)))  # type: ignore[arg-type]
 
     shape = shape_of_config(model(hidden_size=128, intermediate_size=320, head_dim=32).config.to_dict())
     assert shape is not None
