@@ -1,6 +1,7 @@
 """Products of fp32 matrices on a CPU by oneDNN: MKL, which torch asks otherwise, is half as fast on AMD's processors.
 
-oneDNN compiles a kernel for each shape it meets and keeps it; where that would not pay, the product is torch's own.
+oneDNN compiles kernels for each shape it meets (a millisecond or two) and keeps them (half a megabyte): rows are
+rounded, so that there are few shapes. Where it does not pay, the product is torch's own.
 """
 
 from __future__ import annotations
@@ -9,26 +10,35 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 AVAILABLE = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-ONCE = 1 << 28  # flops that pay for a kernel of their own (a millisecond or two)
-AGAIN = 1 << 22  # flops above which oneDNN is faster, when its kernel is there
-FEW_ROWS = 128  # of a decoding batch: such shapes come again and again
-ROUND_ROWS = 64  # what the learner rounds its micro-batches to, so that theirs do too
+LEAST = 1 << 22  # flops from which oneDNN is faster
+STEP = 16  # rows; fewest between two sizes
+
+
+def rounded(rows: int) -> int:
+    """The next size that products are made in: at most STEP - 1 rows more, or an eighth."""
+    step = max(STEP, 1 << (rows - 1).bit_length() >> 4)
+    return -(-rows // step) * step
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """x [..., K] times weight [N, K] transposed: [..., N], as torch.nn.functional.linear. Not tracked by autograd."""
-    return _onednn(x, weight) if _pays(x, weight) else linear(x, weight)
+    """x [M, K] times weight [N, K] transposed: [M, N], as torch.nn.functional.linear. Not tracked by autograd."""
+    if not _pays(x, weight):
+        return linear(x, weight)
+    return _onednn(_padded(x), weight)[: x.shape[0]]
 
 
 def _pays(x: Tensor, weight: Tensor) -> bool:
     if not AVAILABLE or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return False
-    rows = x.numel() // weight.shape[1]
-    flops = 2 * rows * weight.numel()
-    return flops >= ONCE or (flops >= AGAIN and (rows <= FEW_ROWS or rows % ROUND_ROWS == 0))
+    return 2 * x.numel() * weight.shape[0] >= LEAST
+
+
+def _padded(x: Tensor) -> Tensor:
+    missing = rounded(x.shape[0]) - x.shape[0]
+    return pad(x, (0, 0, 0, missing)) if missing else x
 
 
 def _onednn(x: Tensor, weight: Tensor) -> Tensor:
@@ -48,9 +58,7 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         dx = _onednn(gradient, weight.t()) if ctx.needs_input_grad[0] else None
-        if not ctx.needs_input_grad[1]:
-            return dx, None
-        return dx, _onednn(gradient.flatten(0, -2).t(), x.flatten(0, -2).t())
+        return dx, _onednn(gradient.t(), x.t()) if ctx.needs_input_grad[1] else None
 
 
 def _tracked(x: Tensor, weight: Tensor) -> Tensor:
@@ -65,8 +73,14 @@ class CpuLinear(nn.Linear):
         """[..., in] -> [..., out]."""
         if not _pays(x, self.weight):
             return linear(x, self.weight, self.bias)
-        result = _tracked(x, self.weight) if torch.is_grad_enabled() else _onednn(x, self.weight)
-        return result if self.bias is None else result + self.bias
+        rows = x.reshape(-1, self.in_features)
+        padded = _padded(rows)
+        result = _tracked(padded, self.weight) if torch.is_grad_enabled() else _onednn(padded, self.weight)
+        if padded is not rows:
+            result = result[: rows.shape[0]]
+        if self.bias is not None:
+            result = result + self.bias
+        return result.view(*x.shape[:-1], self.out_features)
 
 
 def use_fast_products(model: nn.Module) -> None:

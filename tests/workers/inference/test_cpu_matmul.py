@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from workers.inference import cpu_matmul
-from workers.inference.cpu_matmul import CpuLinear, product, use_fast_products
+from workers.inference.cpu_matmul import CpuLinear, product, rounded, use_fast_products
 
 pytestmark = pytest.mark.torch
-RECURRING = (64, 256, 384)  # rows, in, out
 LARGE = (1001, 512, 700)
+FEW = (64, 256, 384)
 SMALL = (7, 16, 24)
-ODD = (1001, 64, 64)  # neither of a shape that comes again nor large
 
 
 def operands(rows: int, size: int, out: int) -> tuple[Tensor, Tensor]:
@@ -31,7 +30,7 @@ def close(one: Tensor | None, other: Tensor | None) -> None:
     torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(other.abs().max()))
 
 
-@pytest.mark.parametrize(("shape", "pays"), [(RECURRING, True), (LARGE, True), (SMALL, False), (ODD, False)])
+@pytest.mark.parametrize(("shape", "pays"), [(FEW, True), (LARGE, True), (SMALL, False)])
 def test_a_product_is_that_of_torch(shape: tuple[int, int, int], pays: bool) -> None:
     x, weight = operands(*shape)
     onednn = mock.Mock(side_effect=cpu_matmul._onednn)
@@ -45,9 +44,17 @@ def test_neither_side_of_a_product_needs_to_be_contiguous() -> None:
     close(product(x.t(), weight[:, :700].flip(0).t().contiguous().t()), linear(x.t(), weight[:, :700].flip(0)))
 
 
+def test_rows_are_rounded_to_few_sizes() -> None:
+    sizes = {rounded(rows) for rows in range(1, 8193)}
+    assert len(sizes) == 56
+    assert all(rows <= rounded(rows) <= max(rows + 15, rows * 9 / 8) for rows in range(1, 8193))
+    assert {rounded(size) for size in sizes} == sizes
+
+
+@pytest.mark.parametrize("rows", [64, 77])  # one of the sizes, and one that is filled up
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_layer_has_the_gradients_of_torchs(bias: bool, frozen: bool) -> None:
+def test_a_layer_has_the_gradients_of_torchs(rows: int, bias: bool, frozen: bool) -> None:
     torch.manual_seed(0)
     plain = nn.Linear(256, 384, bias=bias)
     plain.weight.requires_grad_(not frozen)
@@ -58,7 +65,7 @@ def test_a_layer_has_the_gradients_of_torchs(bias: bool, frozen: bool) -> None:
     assert type(fast) is CpuLinear
     outputs, inputs = [], []
     for layer in (plain, fast):
-        x = torch.linspace(-1, 1, 2 * 64 * 256).reshape(2, 64, 256).sin().requires_grad_()
+        x = torch.linspace(-1, 1, 2 * rows * 256).reshape(2, rows, 256).sin().requires_grad_()
         outputs.append(layer(x))
         outputs[-1].backward(torch.linspace(-1, 1, outputs[-1].numel()).reshape(outputs[-1].shape))
         inputs.append(x)

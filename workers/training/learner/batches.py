@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workers.inference.cpu_matmul import ROUND_ROWS
+from workers.inference.cpu_matmul import rounded
 from workers.training.learner.attention import Packed
 from workers.training.learner.head import Targets
 from workers.training.learner.placing import on_device
@@ -37,7 +37,7 @@ def to_device(batch: MicroBatch, *, denominator: float, device: torch.device, pr
         sequence=on_device(batch.sequence, torch.long, device),
     )
     if device.type == "cpu":
-        batch = rounded(batch)
+        batch = filled_up(batch)
     return DeviceBatch(
         ids=on_device(batch.ids, torch.long, device),
         positions=on_device(batch.positions, torch.long, device),
@@ -47,15 +47,16 @@ def to_device(batch: MicroBatch, *, denominator: float, device: torch.device, pr
     )
 
 
-def rounded(batch: MicroBatch) -> MicroBatch:
-    """The same with a last segment of filling, which trains nothing: products of a round shape are made faster."""
-    missing = -batch.tokens % ROUND_ROWS
-    if not missing:
+def filled_up(batch: MicroBatch) -> MicroBatch:
+    """The same with a last segment that trains nothing: a CPU multiplies matrices of few sizes faster."""
+    size = rounded(batch.tokens)
+    if size == batch.tokens:
         return batch
+    missing = np.arange(size - batch.tokens, dtype=np.int32)
     return replace(
         batch,
-        ids=np.concatenate([batch.ids, np.zeros(missing, np.int32)]),
-        positions=np.concatenate([batch.positions, np.arange(missing, dtype=np.int32)]),
-        bounds=(*batch.bounds, batch.tokens + missing),
+        ids=np.concatenate([batch.ids, np.zeros_like(missing)]),
+        positions=np.concatenate([batch.positions, missing]),
+        bounds=(*batch.bounds, size),
         paths=(*batch.paths, ()),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workers.inference.cpu_matmul import product
+from workers.inference.cpu_matmul import STEP, product
 from workers.training.learner.config import LossConfig
 from workers.training.learner.losses import TOKEN_LOSSES, TokenLoss, gspo
 
@@ -51,7 +51,7 @@ class HeadOutput:
 def default_chunk(vocabulary: int, device: torch.device) -> int:
     """Tokens of a chunk: on CPU what the caches forgive, on GPU enough to fill the matrix units."""
     budget = CPU_CHUNK_BYTES if device.type == "cpu" else CUDA_CHUNK_BYTES
-    return max(16, budget // (4 * vocabulary))
+    return max(STEP, budget // (4 * vocabulary) // STEP * STEP)
 
 
 def head_loss(
@@ -142,7 +142,7 @@ def _logits(hidden: Tensor, weight: Tensor, targets: Targets) -> Tensor:
 def _add_outer(dweight: Tensor, dlogits: Tensor, hidden: Tensor) -> None:
     """dweight += dlogits^T hidden, summed in dweight's precision."""
     if dweight.dtype == dlogits.dtype:
-        dweight.add_(product(dlogits.t(), hidden.t()))
+        dweight.addmm_(dlogits.t(), hidden)
     elif dlogits.is_cuda:
         dweight.add_(torch.mm(dlogits.t(), hidden, out_dtype=dweight.dtype))
     else:
