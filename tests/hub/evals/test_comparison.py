@@ -114,6 +114,15 @@ def test_the_page_compares_what_is_stored(client_of_ada: tuple[Client, object]) 
     assert f"/evaluations/{b.pk}/rollouts/1/0" in reply.content.decode()
 
 
+def test_two_that_share_no_example_still_have_a_page_with_their_settings(client_of_ada: tuple[Client, object]) -> None:
+    client, user = client_of_ada
+    a, b = _evaluated((1.0,), user=user), create_hosted(user, split="train")  # type: ignore[arg-type]
+    reply = client.get(f"/evaluations/compare?a={a.pk}&b={b.pk}")
+    assert reply.status_code == 200
+    assert "Nothing in common" in reply.content.decode()
+    assert "Settings that differ" in reply.content.decode()
+
+
 def test_two_environments_cannot_be_compared(client_of_ada: tuple[Client, object]) -> None:
     client, user = client_of_ada
     a, b = _evaluated((1.0,), user=user), _evaluated((1.0,), user=user, name="other-env")
