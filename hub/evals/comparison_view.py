@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from hub.evals.charts import Histogram, equal_bins
@@ -94,10 +94,10 @@ def ordered(pairs: Sequence[Pair], order: Order) -> list[Pair]:
     return sorted(pairs, key=lambda pair: (sign * pair.difference, pair.example))
 
 
-def settings_that_differ(a: EvaluationConfig, b: EvaluationConfig) -> list[tuple[str, str, str]]:
-    """(setting, A's, B's) wherever they are not equal."""
-    left, right = (config.model_dump(mode="json", exclude=_NOT_OF_INTEREST) for config in (a, b))
-    return [(name, _text(value), _text(right[name])) for name, value in left.items() if value != right[name]]
+def settings_that_differ(a: JsonObject, b: JsonObject) -> list[tuple[str, str, str]]:
+    """(setting, A's, B's) wherever two stored configurations are not equal."""
+    names = [name for name in {**a, **b} if name not in _NOT_OF_INTEREST and a.get(name) != b.get(name)]
+    return [(name, _text(a.get(name)), _text(b.get(name))) for name in names]
 
 
 def _text(value: object) -> str:

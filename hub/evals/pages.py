@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationSummary
+from envhub.protocol.evals import EvaluationConfig, EvaluationSummary
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import Failure, Progress
 
@@ -89,13 +89,12 @@ def evaluation_detail(request: HttpRequest, evaluation_id: UUID) -> HttpResponse
 
 def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     view, run = evaluation_view(found), found.run
-    summary, config = view.summary, view.config
+    summary = view.summary
     member = has_role(request.user, found.owner, Role.MEMBER)
-    configuration = config.model_dump(mode="json", exclude=_CONFIG_SHOWN_ELSEWHERE)
     return {
         "view": view,
         "summary": summary,
-        "configuration": _texts(configuration),
+        "configuration": _texts(_configuration(found.config)),
         "histogram": histogram(summary),
         "pass_at_k": pass_at_k_bars(summary.pass_at_k),
         "metrics": [metric_bar(metric) for metric in summary.metrics],
@@ -108,6 +107,12 @@ def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
         "can_resume": member and _is_resumable(found, summary),
         "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
     }
+
+
+def _configuration(stored: JsonObject) -> JsonObject:
+    """In the order of the type, which a database does not keep; what the type no longer has comes last."""
+    names = [*EvaluationConfig.model_fields, *sorted(stored.keys() - EvaluationConfig.model_fields)]
+    return {name: stored[name] for name in names if name in stored and name not in _CONFIG_SHOWN_ELSEWHERE}
 
 
 def _texts(values: JsonObject) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from envhub.protocol.base import BlobRef
 from envhub.protocol.evals import (
     DoneExample,
     EvalPayload,
-    EvaluationConfig,
     EvaluationSource,
     EvaluationSummary,
     EvaluationView,
@@ -23,7 +22,7 @@ from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import CountedSegment, done_examples
-from hub.evals.services.creating import require_built
+from hub.evals.services.creating import require_built, stored_config
 from hub.evals.statistics import Aggregate
 from hub.registry.wire import lock_for_payload
 from hub.runs.models import Run
@@ -44,7 +43,7 @@ def evaluation_view(row: Evaluation) -> EvaluationView:
         state=RunState(row.state),
         run_id=str(row.run_id) if row.run_id else None,
         visibility=Visibility(row.visibility),
-        config=EvaluationConfig.model_validate(row.config),
+        config=row.config,
         summary=evaluation_summary(row),
         created_by=row.created_by.username,
         created_at=row.created_at,
@@ -85,7 +84,7 @@ def segment_blob(row: CountedSegment) -> SegmentBlob:
 def eval_payload(run: Run) -> EvalPayload:
     """`RunKindSpec.payload`: what the worker is given at each claim, as things are then.
 
-    Raises HubError when the model, a judge or a secret has gone since the start.
+    Raises HubError when the model, a judge or a secret has gone since the start, or a rule became stricter.
     """
     rows = Evaluation.objects.select_related("owner", "environment__owner", "version__environment__owner")
     evaluation = rows.filter(run=run).first()
@@ -93,7 +92,7 @@ def eval_payload(run: Run) -> EvalPayload:
         raise NotFound("the evaluation of this run is gone", hint="start a new one")
     version, environment = evaluation.version, evaluation.environment
     require_built(version)
-    config = EvaluationConfig.model_validate(evaluation.config)
+    config = stored_config(evaluation)
     return EvalPayload(
         evaluation_id=str(evaluation.pk),
         environment=f"{environment.owner.slug}/{environment.name}@{version.version}",

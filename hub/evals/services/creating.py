@@ -13,6 +13,7 @@ from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSource
 from envhub.protocol.packages import VersionState, Visibility
 from envhub.protocol.runs import RunKind, RunState
+from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
@@ -78,6 +79,19 @@ def storable_settings(what: str, value: JsonObject) -> Json:
             hint="keep data in the environment's package or data set, and only name it here",
         )
     return storable(value)
+
+
+def stored_config(evaluation: Evaluation) -> EvaluationConfig:
+    """The configuration of an evaluation that is about to work. Raises Invalid when today's rules refuse it."""
+    try:
+        return EvaluationConfig.model_validate(evaluation.config)
+    except ValidationError as error:
+        fields = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        raise Invalid(
+            f"the evaluation's configuration is refused now: {', '.join(fields)}",
+            hint="start a new evaluation",
+            fields=fields,
+        ) from error
 
 
 def queue_run(evaluation: Evaluation, user: User) -> Run:

@@ -11,7 +11,7 @@ from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.services.creating import queue_run, require_ready
+from hub.evals.services.creating import queue_run, require_ready, stored_config
 from hub.evals.statistics import Aggregate
 from hub.registry.services.environments import count_evaluations
 from hub.runs.models import Run
@@ -41,7 +41,7 @@ def share_evaluation(*, user: User, evaluation: Evaluation, visibility: Visibili
 def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
     """A new run for what is missing: scored rollouts are kept, infrastructure failures are attempted again.
 
-    Raises NotAllowed, Conflict (self-reported, still running, or nothing missing).
+    Raises NotAllowed, Conflict (self-reported, still running, or nothing missing), Invalid (its configuration).
     """
     require_role(user, evaluation.owner, Role.MEMBER)
     with transaction.atomic():
@@ -69,6 +69,7 @@ def _require_resumable(evaluation: Evaluation) -> None:
     if evaluation.planned and kept >= evaluation.planned:
         raise Conflict("every planned rollout is there", code="complete", hint="start a new evaluation for more")
     require_ready(evaluation.version)
+    stored_config(evaluation)
 
 
 def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:

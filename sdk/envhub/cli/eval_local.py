@@ -52,13 +52,14 @@ def _one(session: Session, evaluation: LocalEvaluation) -> JsonObject:
         session.note("interrupted: what was measured so far is kept")
         skip_upload = True
     seconds = time.monotonic() - started
-    target = results_directory(config, secrets.token_hex(4))
-    write_results(target, config, records, base_url=policy.base_url, seconds=seconds)
+    asked = config.model_dump(mode="json")
+    target = results_directory(asked, secrets.token_hex(4))
+    write_results(target, asked, records, base_url=policy.base_url, seconds=seconds)
     shutil.move(log, target / log.name)
     _refresh_latest(target, Path("outputs") / "evals" / evaluation.package.name)
     view = None if skip_upload else _upload(session, evaluation, target, records)
     scored = sum(record.outcome is not Outcome.FAILED for record in records)
-    metadata = make_metadata(config, records, base_url=policy.base_url, seconds=seconds)
+    metadata = make_metadata(asked, records, base_url=policy.base_url, seconds=seconds)
     return {"directory": str(target), "metadata": metadata, "evaluation": view, "scored": scored, "records": records}
 
 

@@ -19,7 +19,8 @@ from envhub.errors import UsageError
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.saved_results import SavedResults, read_saved_results
 from envhub.packaging.segments import fitting_segment, positions, read_segment
-from envhub.packaging.verifiers_metadata import write_results
+from envhub.packaging.verifiers_metadata import env_id, write_results
+from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -75,7 +76,7 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> E
         environment=config.environment, model=config.model, fingerprint=saved.fingerprint, config=config,
         format=saved.format, metadata=saved.metadata,
     ))  # fmt: skip
-    if (view.environment, view.config.model) != (config.environment.partition("@")[0], config.model):
+    if (view.environment, view.config["model"]) != (config.environment.partition("@")[0], config.model):
         raise UsageError(
             f"these results are already there, as {view.model} on {view.environment}",
             hint=f"Delete them first: hub eval delete {view.id}",
@@ -113,10 +114,10 @@ def pull(
     session.show(value, lambda: session.out.print(f"{count} rollout{'s'[: count != 1]} -> {target}", markup=False))
 
 
-def results_directory(config: EvaluationConfig, run: str) -> Path:
+def results_directory(config: JsonObject, run: str) -> Path:
     """`outputs/evals/NAME--MODEL/RUN`, where verifiers puts it too."""
-    name = config.environment.rpartition("/")[2].partition("@")[0]
-    return Path("outputs") / "evals" / f"{name}--{config.model.replace('/', '--')}" / run
+    name, model = env_id(config), config["model"].replace("/", "--")
+    return Path("outputs") / "evals" / f"{name}--{model}" / run
 
 
 def stored_records(session: Session, evaluation_id: str) -> Iterator[RolloutRecord]:

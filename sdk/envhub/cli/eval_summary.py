@@ -26,16 +26,16 @@ def print_summary(session: Session, view: EvaluationView) -> None:
         rows = [(item.name, item.mean, plus_minus(item.std_error), item.count) for item in summary.metrics]
         session.table(("metric", "mean", "std error", "rollouts"), rows)
     if (there := fewer_examples(view)) is not None:
-        session.note(f"the environment has {there} examples, not {view.config.num_examples}")
+        session.note(f"the environment has {there} examples, not {view.config['num_examples']}")
     for reason in _reasons(session, view):
         session.note(reason)
 
 
 def fewer_examples(view: EvaluationView) -> int | None:
     """How many the environment has, when more were asked for."""
-    there = view.summary.planned // view.config.rollouts_per_example
+    there = view.summary.planned // view.config["rollouts_per_example"]
     hosted = view.source is EvaluationSource.HOSTED and view.state == RunState.SUCCEEDED
-    return there if hosted and there < view.config.num_examples else None
+    return there if hosted and there < view.config["num_examples"] else None
 
 
 def print_with_failure(session: Session, view: EvaluationView) -> None:

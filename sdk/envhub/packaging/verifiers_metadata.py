@@ -10,14 +10,13 @@ from pathlib import Path
 
 from envhub.packaging.verifiers_results import to_row
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 
 PASS_THRESHOLD = 0.5
 
 
 def write_results(
-    directory: Path, config: EvaluationConfig, records: Iterable[RolloutRecord], *, base_url: str, seconds: float = 0.0
+    directory: Path, config: JsonObject, records: Iterable[RolloutRecord], *, base_url: str, seconds: float = 0.0
 ) -> int:
     """Write results.jsonl and metadata.json into `directory`, ordered by example and rollout; returns the rollouts."""
     ordered = sorted(records, key=lambda record: (record.example, record.rollout))
@@ -31,32 +30,37 @@ def write_results(
 
 
 def make_metadata(
-    config: EvaluationConfig, records: Sequence[RolloutRecord], *, base_url: str, seconds: float = 0.0
+    config: JsonObject, records: Sequence[RolloutRecord], *, base_url: str, seconds: float = 0.0
 ) -> JsonObject:
-    """Averages are over scored rollouts only; `avg_error` is the share that failed."""
+    """Of an EvaluationConfig as JSON. Averages are over scored rollouts; `avg_error` is the share that failed."""
     scored = [record for record in records if record.outcome is not Outcome.FAILED]
     names = sorted({name for record in scored for name in record.metrics})
     return {
-        "env_id": config.environment.rpartition("/")[2].partition("@")[0],
-        "env_args": config.env_args,
-        "model": config.model,
+        "env_id": env_id(config),
+        "env_args": config["env_args"],
+        "model": config["model"],
         "base_url": base_url,
         "num_examples": len({record.example for record in records}),
-        "rollouts_per_example": config.rollouts_per_example,
-        "sampling_args": config.sampling,
+        "rollouts_per_example": config["rollouts_per_example"],
+        "sampling_args": config["sampling"],
         "time": seconds,
         "avg_reward": _mean([record.reward or 0.0 for record in scored]),
         "avg_metrics": {name: _mean([r.metrics[name] for r in scored if name in r.metrics]) for name in names},
         "avg_error": 1 - len(scored) / len(records) if records else 0.0,
-        "pass_at_k": pass_at_k(scored, config.rollouts_per_example),
+        "pass_at_k": pass_at_k(scored, config["rollouts_per_example"]),
         "pass_threshold": PASS_THRESHOLD,
         "usage": {
             "input_tokens": _mean([float(record.usage.prompt_tokens) for record in records]),
             "output_tokens": _mean([float(record.usage.completion_tokens) for record in records]),
         },
-        "state_columns": list(config.state_columns),
+        "state_columns": config["state_columns"],
         "tools": None,
     }
+
+
+def env_id(config: JsonObject) -> str:
+    """The package's name: what verifiers calls the environment."""
+    return str(config["environment"]).rpartition("/")[2].partition("@")[0]
 
 
 def pass_at_k(records: Sequence[RolloutRecord], rollouts: int) -> dict[str, float]:

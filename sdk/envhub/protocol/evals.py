@@ -152,7 +152,7 @@ class EvaluationView(Response):
     state: RunState
     run_id: str | None
     visibility: Visibility = Visibility.PRIVATE
-    config: EvaluationConfig
+    config: JsonObject  # an EvaluationConfig by the rules of the day when it was submitted: read it, never check it
     summary: EvaluationSummary
     created_by: str
     created_at: datetime

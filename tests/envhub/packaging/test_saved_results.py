@@ -16,7 +16,9 @@ from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 
 SAVED = Path(__file__).parent / "saved"
-CONFIG = EvaluationConfig(environment="alice/tiny-env", model="m", num_examples=3, rollouts_per_example=2)
+CONFIG = EvaluationConfig(environment="alice/tiny-env", model="m", num_examples=3, rollouts_per_example=2).model_dump(
+    mode="json"
+)
 
 
 def test_results_of_0_1_14_become_records() -> None:
