@@ -1,16 +1,30 @@
-"""The models that were measured on an environment, best first: each by its most recent evaluation that succeeded."""
+"""The models that were measured on an environment in the same way, best first: what page and API both show.
+
+Scores are compared only under equal settings. Of each model the most recent evaluation that succeeded so counts.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationView, MetricSummary
+from envhub.protocol.leaderboards import BoardSettings
 
+from hub.accounts.queries import Caller
+from hub.core.errors import NotFound
 from hub.evals.charts import Bar, metric_bar
 from hub.evals.models import Evaluation
+from hub.evals.queries import Result, recent_results, visible_evaluations
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
+from hub.registry.models import Environment
+
+MEASURED = ("env_args", "taskset", "harness", "sampling", "judges", "allow_hosts")  # of a configuration
+LONGEST_VALUE = 120  # characters of one setting in a title
 
 
 @dataclass(frozen=True)
@@ -25,22 +39,88 @@ class Standing:
     examples: int  # with a scored rollout
 
 
-def standings(newest_first: Iterable[Evaluation]) -> list[Standing]:
-    """One row a model, from evaluations that ended; those without a scored rollout are skipped."""
-    latest: dict[str, tuple[Evaluation, EvaluationView, MetricSummary]] = {}
-    for row in newest_first:
-        if row.model_name in latest:
-            continue
-        view = evaluation_view(row)
-        if view.summary.reward is not None:
-            latest[row.model_name] = (row, view, view.summary.reward)
-    ordered = sorted(latest.values(), key=lambda item: (item[2].std_error is None, -item[2].mean, item[0].model_name))
+@dataclass(frozen=True)
+class Leaderboard:
+    """The standings under `shown`; `settings` are all that there are, those of the most models first."""
+
+    shown: BoardSettings | None
+    settings: tuple[BoardSettings, ...]
+    standings: tuple[Standing, ...]
+
+
+def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
+    """Under the settings of `key`, else under those of the most models, of equally many the newest. Raises NotFound."""
+    latest: dict[str, dict[str, Result]] = {}  # key -> model -> its newest
+    for result in recent_results(user, environment):
+        latest.setdefault(_key(result), {}).setdefault(result.model_name, result)
+    if key and key not in latest:
+        raise NotFound(
+            "no recent evaluation of this environment has these settings",
+            code="no_such_settings",
+            hint="leave `settings` out for those of the most models",
+        )
+    found = {name: _settings(name, results) for name, results in latest.items()}
+    settings = sorted(found.values(), key=lambda item: -item.models)
+    if not settings:
+        return Leaderboard(None, (), ())
+    shown = found[key] if key else settings[0]
+    chosen = visible_evaluations(user).filter(pk__in=[result.pk for result in latest[shown.key].values()])
+    return Leaderboard(shown, tuple(settings), tuple(standings(chosen)))
+
+
+def standings(rows: Iterable[Evaluation]) -> list[Standing]:
+    """One place for each evaluation that has a scored rollout."""
+    viewed = [(row, evaluation_view(row)) for row in rows]
+    scored = [(row, view, view.summary.reward) for row, view in viewed if view.summary.reward is not None]
+    scored.sort(key=lambda item: (item[2].std_error is None, -item[2].mean, item[0].model_name))
     return [
-        Standing(None if reward.std_error is None else place, row, view, reward, metric_bar(reward), _examples(row))
-        for place, (row, view, reward) in enumerate(ordered, 1)
+        Standing(None if reward.std_error is None else place, row, view, reward, metric_bar(reward), _scored(row))
+        for place, (row, view, reward) in enumerate(scored, 1)
     ]
 
 
-def _examples(row: Evaluation) -> int:
+def _scored(row: Evaluation) -> int:
     moments = Aggregate.model_validate(row.aggregate).reward
     return moments.clusters if moments else 0
+
+
+def _key(result: Result) -> str:
+    parts = [str(result.version_id), result.config["split"], _examples(result), _values(result)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _values(result: Result) -> JsonObject:
+    return {name: value for name in MEASURED if (value := result.config.get(name))}
+
+
+def _examples(result: Result) -> int | None:
+    """How many there are to measure: no more than the data set has, as soon as that is known."""
+    if result.planned:
+        return result.planned // int(result.config["rollouts_per_example"])
+    wanted = int(result.config["num_examples"])
+    return wanted if wanted > 0 else None
+
+
+def _settings(key: str, results: dict[str, Result]) -> BoardSettings:
+    result = next(iter(results.values()))
+    split, examples, values = result.config["split"], _examples(result), _values(result)
+    counted = "all examples" if examples is None else f"{examples} example{'s'[: examples != 1]}"
+    parts = [result.version or "no version", f"{counted} of {split}" if split != "eval" else counted]
+    parts += [f"{name} {_text(value)}" for name, value in values.items()]
+    return BoardSettings(
+        key=key,
+        title=" · ".join(parts),
+        version=result.version,
+        split=split,
+        examples=examples,
+        values=values,
+        models=len(results),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        text = ", ".join(f"{name}={json.dumps(value[name], ensure_ascii=False)}" for name in sorted(value))
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

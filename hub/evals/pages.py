@@ -25,11 +25,11 @@ from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import newest_first
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
 from hub.evals.conversation import clipped, conversation, pretty
-from hub.evals.leaderboard import standings
+from hub.evals.leaderboard import leaderboard
 from hub.evals.model_calls import LEGEND, model_calls
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
-from hub.evals.queries import get_evaluation, get_rollout, list_evaluations, neighbours, read_record, recent_results
+from hub.evals.queries import get_evaluation, get_rollout, list_evaluations, neighbours, read_record
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_row
@@ -63,7 +63,8 @@ def environment_evaluations(request: HttpRequest, owner: str, name: str) -> Http
     found, following = newest_first(rows, request, default=PAGE)
     context |= {"rows": [(row, evaluation_view(row)) for row in found], "next": following}
     if "before" not in request.GET:
-        context["standings"] = standings(recent_results(request.user, context["environment"]))
+        asked = request.GET.get("settings", "")
+        context["board"] = leaderboard(request.user, context["environment"], asked)
     return show(request, "evals/environment_evaluations.html", context)
 
 

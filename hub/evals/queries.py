@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from envhub.packaging.segments import BadSegment, read_rollout
+from envhub.protocol.base import JsonObject
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind, RunState
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
 MOST_COMPARED = 50_000  # examples of an evaluation that a page reads
-MOST_RANKED = 200  # evaluations that a leaderboard looks at
+MOST_RANKED = 1000  # evaluations that a leaderboard looks at
 
 
 def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
@@ -157,10 +158,24 @@ def rollouts_of_examples(evaluation: Evaluation, examples: Iterable[int]) -> Que
     return rows.order_by("example", "rollout")
 
 
-def recent_results(user: Caller, environment: Environment) -> QuerySet[Evaluation]:
-    """The newest evaluations of an environment that succeeded, as many as a leaderboard looks at."""
+class Result(NamedTuple):
+    """What a leaderboard needs to know of an evaluation before it chooses."""
+
+    pk: uuid.UUID
+    model_name: str
+    version_id: uuid.UUID | None
+    version: str | None
+    config: JsonObject
+    planned: int
+
+
+def recent_results(user: Caller, environment: Environment) -> list[Result]:
+    """The newest evaluations of an environment that succeeded with a score, as many as a leaderboard looks at."""
     rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
-    return rows[:MOST_RANKED]
+    found = rows.filter(aggregate__reward__n__gt=0).values_list(
+        "pk", "model_name", "version_id", "version__version", "config", "planned"
+    )
+    return [Result(*row) for row in found[:MOST_RANKED]]
 
 
 def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:

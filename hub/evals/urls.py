@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.evals import api, comparison_api, comparison_pages, pages
+from hub.evals import api, comparison_api, comparison_pages, leaderboard_api, pages
 
 api_urls: list[URLPattern | URLResolver] = [
     path("evaluations", api.evaluations),
@@ -16,6 +16,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<uuid:evaluation_id>/rollouts", api.rollouts),
     path("evaluations/<uuid:evaluation_id>/rollouts/<int:example>/<int:rollout>", api.rollout),
     path("evaluations/<uuid:evaluation_id>/export", api.export),
+    path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("evaluations", pages.evaluation_list, name="evaluations"),

@@ -48,6 +48,7 @@ COMMANDS: Table = {
         "show": "evaluations:show",
         "rollouts": "evaluations:rollouts",
         "compare": "eval_compare:compare",
+        "leaderboard": "eval_leaderboard:leaderboard",
         "logs": "evaluations:logs",
         "cancel": "evaluations:cancel",
         "resume": "evaluations:resume",

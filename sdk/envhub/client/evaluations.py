@@ -19,6 +19,7 @@ from envhub.protocol.evals import (
     SegmentReply,
     SegmentRequest,
 )
+from envhub.protocol.leaderboards import LeaderboardView
 from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -48,6 +49,10 @@ class Evaluations:
     def compare(self, a: str, b: str, *, sort: str | None = None, limit: int | None = None) -> ComparisonView:
         """`b` against `a`, paired by example, with the first `limit` examples in the order better, worse or example."""
         return self._hub.get(f"/evaluations/{a}/compare/{b}", ComparisonView, sort=sort, limit=limit)
+
+    def leaderboard(self, environment: str, *, settings: str | None = None) -> LeaderboardView:
+        """Models measured in the same way on `owner/name`: as most were, or under the key `settings`."""
+        return self._hub.get(f"/environments/{environment}/leaderboard", LeaderboardView, settings=settings)
 
     def share(self, evaluation_id: str, visibility: Visibility) -> EvaluationView:
         """Change who may see an evaluation."""

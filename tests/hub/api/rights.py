@@ -300,6 +300,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     _EVALUATION: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION}/compare/<uuid:other_id>": {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT}/leaderboard": {"get": Access.PRIVATE},
     f"{_EVALUATION}/export": {"get": Access.PRIVATE},
     f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
     f"{_EVALUATION}/resume": {"post": Access.PRIVATE},

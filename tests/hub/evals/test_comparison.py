@@ -11,7 +11,7 @@ from hub.evals.comparison import ExampleMeans, compare, difference, student_t
 from hub.evals.comparison_view import Order, arrows, ordered, spread
 from hub.evals.models import Evaluation
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.evals import create_hosted, make_record, make_records, start, store
+from tests.factories.evals import create_hosted, make_records, start, store
 
 
 def _means(*rewards: float, digest: str = "") -> dict[int, ExampleMeans]:
@@ -145,29 +145,6 @@ def test_an_address_that_names_none_is_explained(client_of_ada: tuple[Client, ob
 
 def test_comparing_begins_at_the_list(client_of_ada: tuple[Client, object]) -> None:
     assert client_of_ada[0].get("/evaluations/compare").url == "/evaluations"  # type: ignore[attr-defined]
-
-
-def test_the_leaderboard_ranks_models_by_their_latest_success(client_of_ada: tuple[Client, object]) -> None:
-    client, user = client_of_ada
-    old, new, failed = (_evaluated(*rewards, user=user) for rewards in (((1.0,), (1.0,)), ((0.2,), (0.4,)), ((1.0,),)))
-    other = _evaluated((0.6,), (0.8,), user=user)
-    Evaluation.objects.filter(pk__in=[old.pk, new.pk, other.pk]).update(state="succeeded")
-    Evaluation.objects.filter(pk=failed.pk).update(state="failed")
-    Evaluation.objects.filter(pk=other.pk).update(model_name="ada/better")
-    places = client.get("/environments/ada/tiny-env/evaluations").context["standings"]
-    assert [(place.rank, place.view.model, place.row.pk) for place in places] == [
-        (1, "ada/better", other.pk),
-        (2, "ada/stub", new.pk),
-    ]
-
-
-def test_one_scored_example_has_no_rank(client_of_ada: tuple[Client, object]) -> None:
-    client, user = client_of_ada
-    lucky = _evaluated(user=user)
-    store(lucky, [make_record(0, 0, 1.0)])
-    Evaluation.objects.filter(pk=lucky.pk).update(state="succeeded")
-    places = client.get("/environments/ada/tiny-env/evaluations").context["standings"]
-    assert [place.rank for place in places] == [None]
 
 
 @pytest.fixture

@@ -1,0 +1,41 @@
+"""`hub eval leaderboard`: the models that were measured on an environment in the same way."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envhub.cli.eval_summary import coverage, origin, score
+from envhub.cli.references import parse
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.protocol.leaderboards import LeaderboardView
+
+
+def leaderboard(
+    ctx: typer.Context,
+    environment: Annotated[str, typer.Argument(help="owner/name, or name for your own.")],
+    settings: Annotated[
+        str | None, typer.Option(help="The key of other settings (default: those of the most models).")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Rank the models that were measured with the same version, split, examples, arguments and sampling."""
+    session = current(ctx)
+    found = session.hub.evaluations.leaderboard(parse(session, environment).environment, settings=settings)
+    session.show(found, lambda: _print(session, found))
+
+
+def _print(session: Session, found: LeaderboardView) -> None:
+    if found.shown is None:
+        session.out.print(f"no evaluation of {found.environment} has succeeded yet")
+        return
+    session.fields({"environment": found.environment, "settings": found.shown.title})
+    rows = [(place.rank or "-", place.evaluation.model, score(place.evaluation.summary),
+             coverage(place.evaluation.summary), origin(place.evaluation), place.evaluation.id)
+            for place in found.standings]  # fmt: skip
+    session.table(("rank", "model", "reward", "coverage", "source", "evaluation"), rows)
+    others = [item for item in found.settings if item.key != found.shown.key]
+    if others:
+        session.note("others cannot be compared with these; --settings KEY shows them:")
+        session.table(("key", "models", "settings"), [(item.key, item.models, item.title) for item in others])

@@ -1,0 +1,171 @@
+"""Models are ranked among those that were measured in the same way."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from envhub.protocol.leaderboards import LeaderboardView
+
+from hub.accounts.models import User
+from hub.core.errors import NotFound
+from hub.evals.leaderboard import Leaderboard, leaderboard
+from hub.evals.models import Evaluation
+from hub.registry.models import Environment
+from tests.factories.accounts import bearer, make_token, make_user
+from tests.factories.evals import create_hosted, create_pushed, make_failure, make_record, make_records, store
+from tests.factories.registry import create_ready_version
+
+pytestmark = pytest.mark.django_db
+PAGE = "/environments/ada/tiny-env/evaluations"
+API = "/api/v1/environments/ada/tiny-env/leaderboard"
+
+
+@pytest.fixture
+def ada() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def client(ada: User) -> Client:
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+def measured(user: User, model: str, *rewards: float, state: str = "succeeded", **settings: object) -> Evaluation:
+    """One example for each reward."""
+    found = create_hosted(user, **{"num_examples": len(rewards), "rollouts_per_example": 1, **settings})
+    store(found, make_records(*((reward,) for reward in rewards)))
+    Evaluation.objects.filter(pk=found.pk).update(model_name=f"ada/{model}", state=state)
+    return found
+
+
+def shown(user: User, key: str = "") -> Leaderboard:
+    return leaderboard(user, Environment.objects.get(name="tiny-env"), key)
+
+
+def models(board: Leaderboard) -> list[str]:
+    return [place.view.model.removeprefix("ada/") for place in board.standings]
+
+
+def test_models_are_ranked_by_their_latest_success(ada: User) -> None:
+    measured(ada, "old", 1.0, 1.0)
+    new, better = measured(ada, "old", 0.2, 0.4), measured(ada, "better", 0.6, 0.8)
+    measured(ada, "better", 1.0, 1.0, state="failed")
+    places = shown(ada).standings
+    assert [(place.rank, place.row.pk) for place in places] == [(1, better.pk), (2, new.pk)]
+
+
+def test_one_scored_example_has_no_rank(ada: User) -> None:
+    measured(ada, "lucky", 1.0)
+    assert [place.rank for place in shown(ada).standings] == [None]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"split": "train"},
+        {"num_examples": 3},
+        {"env_args": {"hard": True}},
+        {"sampling": {"temperature": 0.2}},
+        {"taskset": {"x": 1}},
+        {"judges": {"judge": "ada/stub"}},
+    ],
+)
+def test_what_was_measured_in_another_way_is_on_a_board_of_its_own(ada: User, other: dict[str, object]) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    measured(ada, "b", 0.3, 0.4)
+    measured(ada, "c", 0.9, 0.9, **other)
+    board = shown(ada)
+    assert models(board) == ["b", "a"]
+    assert [item.models for item in board.settings] == [2, 1]
+    assert models(shown(ada, board.settings[1].key)) == ["c"]
+
+
+def test_another_version_is_another_board(ada: User) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    create_ready_version(ada, "tiny-env", "0.2.0")
+    measured(ada, "b", 0.3, 0.4)
+    assert [item.version for item in shown(ada).settings] == ["0.2.0", "0.1.0"]  # of equally many the newest
+    assert models(shown(ada)) == ["b"]
+
+
+@pytest.mark.parametrize("same", [{"rollouts_per_example": 4}, {"concurrency": 2}, {"seed": 5}, {"timeout_s": 1.0}])
+def test_what_changes_no_expected_score_keeps_a_model_on_the_board(ada: User, same: dict[str, object]) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    measured(ada, "b", 0.3, 0.4, **same)
+    assert models(shown(ada)) == ["b", "a"]
+
+
+def test_all_examples_are_as_many_as_there_are(ada: User) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    whole = measured(ada, "b", 0.3, 0.4, num_examples=-1)
+    Evaluation.objects.filter(pk=whole.pk).update(planned=2)  # as its worker found them
+    assert models(shown(ada)) == ["b", "a"]
+
+
+def test_settings_are_said_in_words(ada: User) -> None:
+    measured(ada, "a", 0.1, 0.2, split="train", sampling={"temperature": 0.5}, env_args={"text": "x" * 500})
+    (settings,) = shown(ada).settings
+    assert settings.title.startswith('0.1.0 · 2 examples of train · env_args text="xxx')
+    assert settings.title.endswith("… · sampling temperature=0.5")
+    assert settings.values["env_args"] == {"text": "x" * 500}
+
+
+def test_what_has_no_score_or_was_hidden_ranks_nowhere(ada: User) -> None:
+    hidden = make_user("mallory")
+    create_ready_version(ada)
+    failed = create_hosted(ada)
+    store(failed, [make_failure()])
+    Evaluation.objects.filter(pk=failed.pk).update(state="succeeded")
+    pushed = create_pushed(hidden, "ada/tiny-env")
+    store(pushed, [make_record()])
+    Evaluation.objects.filter(pk=pushed.pk).update(state="succeeded")
+    assert shown(ada) == Leaderboard(None, (), ())
+    assert len(shown(hidden).standings) == 1
+
+
+def test_settings_that_nobody_measured_are_not_found(ada: User, client: Client) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    with pytest.raises(NotFound):
+        shown(ada, "0" * 12)
+    assert client.get(f"{PAGE}?settings=\x00<b>").status_code == 404
+
+
+def test_the_page_says_the_settings_and_offers_the_others(ada: User, client: Client) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    assert "<select" not in client.get(PAGE).content.decode()
+    other = measured(ada, "b", 0.3, 0.4, split="train")
+    board = client.get(PAGE).context["board"]
+    reply = client.get(f"{PAGE}?settings={board.settings[1].key}")
+    assert board.standings[0].row.pk == other.pk
+    assert models(reply.context["board"]) == ["a"]
+    assert "2 examples of train" in reply.content.decode()
+
+
+def test_the_api_answers_what_the_page_shows(ada: User, client: Client) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    best = measured(ada, "b", 0.3, 0.4)
+    found = LeaderboardView.model_validate_json(client.get(API, headers=bearer(make_token(ada))).content)
+    assert [(place.rank, place.evaluation.model) for place in found.standings] == [(1, "ada/b"), (2, "ada/a")]
+    assert (found.standings[0].evaluation.id, found.standings[0].examples) == (str(best.pk), 2)
+    assert found.shown == found.settings[0]
+    assert client.get(f"{API}?settings=nothing", headers=bearer(make_token(ada))).status_code == 404
+
+
+def test_its_queries_do_not_grow_with_the_evaluations(ada: User) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as asked:
+            shown(ada)
+        return len(asked)
+
+    measured(ada, "a", 0.1, 0.2)
+    first = queries()
+    for number in range(5):
+        measured(ada, f"m{number}", 0.1, 0.2, seed=number)
+        measured(ada, "a", 0.1, 0.2, env_args={"n": number})
+    assert queries() == first
