@@ -61,12 +61,16 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         shown = get_version_of(environment, version)
     elif environment.latest is not None:
         shown = get_version_of(environment, LATEST)
+    view = version_view(shown) if shown else None
+    secrets = [name for check in view.checks for name in check.secrets] if view else []
     return {
         "section": "environments",
         "tab": tab,
         "environment": environment,
         "shown": shown,
-        "view": version_view(shown) if shown else None,
+        "view": view,
+        "secrets": secrets,
+        "grants": "".join(f" --secret {name}" for name in secrets),
         "lock": _lock(shown),
         "hub_url": str(settings.HUB.base_url).rstrip("/"),
         "is_latest": shown is not None and shown.pk == environment.latest_id,

@@ -44,8 +44,8 @@ class Record:
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)
 
-    def add(self, name: str, passed: bool, summary: str, detail: str = "") -> None:
+    def add(self, name: str, passed: bool, summary: str, detail: str = "", secrets: tuple[str, ...] = ()) -> None:
         """Write a check down, in place of an earlier one of that name (a retry under an older release)."""
-        check = Check(name=name, passed=passed, summary=summary[:2000], detail=detail[-DETAIL_LIMIT:])
+        check = Check(name=name, passed=passed, summary=summary[:2000], detail=detail[-DETAIL_LIMIT:], secrets=secrets)
         self.checks = [one for one in self.checks if one.name != name] + [check]
-        self.lease.log(f"{'ok' if passed else 'FAILED'}  {name}: {check.summary}")
+        self.lease.log(f"{'FAILED' if check.failed else 'ok' if passed else '-'}  {name}: {check.summary}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Load, Policy, SplitInfo
 from envhub.protocol.runs import FailureKind
+from envhub.protocol.secrets import SECRET_NAME
 
 from workers.builds.errors import BuildFailed
 from workers.builds.record import Record
@@ -30,6 +32,7 @@ from workers.sandbox import Sandbox
 
 GROUP = "build"
 ROLLOUT_SECONDS = 120.0
+SECRETS = 20  # names of missing ones that are told
 ROWS_LIMIT = 200_000  # characters of sample rows kept in a description
 BOX_SECONDS = 1800.0
 NO_EXAMPLES = (
@@ -97,7 +100,8 @@ async def _load(runner: Runner, payload: BuildPayload, record: Record) -> Hello 
         return await runner.load(load)
     except RunnerFatal as fatal:
         if fatal.failure.code == "missing_secret":
-            record.add("load", False, f"not tried without secrets: {fatal.failure.message}", fatal.failure.hint)
+            names = tuple(name for name in fatal.secrets[:SECRETS] if re.fullmatch(SECRET_NAME, name))
+            record.add("load", False, f"not tried: {fatal.failure.message}", fatal.failure.hint, names)
             return None
         raise _failed(fatal) from fatal
 

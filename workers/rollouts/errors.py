@@ -17,10 +17,11 @@ class RunnerError(Exception):
 class RunnerFatal(RunnerError):
     """The runner says that the environment cannot be used."""
 
-    def __init__(self, failure: Failure, traceback: str = "") -> None:
+    def __init__(self, failure: Failure, traceback: str = "", secrets: tuple[str, ...] = ()) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.traceback = traceback
+        self.secrets = secrets  # that it asked for and has not
 
 
 class RunnerGone(RunnerError):

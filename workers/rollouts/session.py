@@ -183,7 +183,7 @@ class Runner:
         elif isinstance(event, Log):
             self._log(event.text)
         elif isinstance(event, Fatal):
-            self._end(RunnerFatal(event.failure, event.traceback))
+            self._end(RunnerFatal(event.failure, event.traceback, event.secrets))
         elif isinstance(event, RolloutSpilled):
             await self._fetch_spilled(event)
         elif (queue := self._groups.get(event.id)) is not None:

@@ -126,7 +126,7 @@ def state_badge(state: str) -> str:
 @register.filter
 def failed(checks: Iterable[Check]) -> int:
     """How many of a version's checks did not pass."""
-    return sum(not check.passed for check in checks)
+    return sum(check.failed for check in checks)
 
 
 @register.filter

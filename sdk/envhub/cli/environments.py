@@ -67,7 +67,7 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         "pushed": f"{version.created_at:%Y-%m-%d %H:%M} by {version.created_by}",
     })  # fmt: skip
     for check in version.checks:
-        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]" if check.failed else "[yellow]-   [/yellow]"
         session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
         if not check.passed and check.detail:
             session.out.print(escape(textwrap.indent(printable(check.detail), " " * 9)))

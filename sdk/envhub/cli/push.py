@@ -93,7 +93,8 @@ def _report(
     if view.state is VersionState.READY:
         for check in failed:
             if check.name != "readme":  # the package's own warnings have it
-                session.note(f"warning: {check.name}: {check.summary} (`hub env info {reference}` says more)")
+                more = check.detail if check.secrets else f"`hub env info {reference}` says more"
+                session.note(f"{'warning' if check.failed else 'note'}: {check.name}: {check.summary} ({more})")
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
         session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
         return

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from envhub.protocol.base import JsonObject, Request, Response, Sha256, Slug, Upload
 from envhub.protocol.runs import Failure
+from envhub.protocol.secrets import SecretName
 
 
 class Visibility(StrEnum):
@@ -109,6 +110,12 @@ class Check(Response):
     passed: bool
     summary: str
     detail: str = ""
+    secrets: tuple[SecretName, ...] = ()  # without these it was not tried: only the starter of a run can grant them
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong; a check that was not tried says nothing."""
+        return not self.passed and not self.secrets
 
 
 class VersionView(Response):

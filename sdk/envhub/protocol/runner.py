@@ -163,6 +163,7 @@ class Fatal(Response):
     type: Literal["fatal"] = "fatal"
     failure: Failure
     traceback: str = ""
+    secrets: tuple[str, ...] = ()  # that it asked for and has not
 
 
 Event = Annotated[

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from envhub.protocol.base import Request, Response, Slug
 
 SECRET_NAME = r"^[A-Z_][A-Z0-9_]{0,63}$"
+SecretName = Annotated[str, StringConstraints(pattern=SECRET_NAME)]
 
 
 class SecretRequest(Request):

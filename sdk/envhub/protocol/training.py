@@ -13,8 +13,9 @@ from envhub.protocol.models import EndpointTarget, LocalTarget, OutboundPolicy
 from envhub.protocol.packages import GenerationEvidence, Visibility
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import Failure, FailureKind, RunState
+from envhub.protocol.secrets import SecretName
 from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_environment import EvalEnvironment, SecretName, TrainingEnvironment
+from envhub.protocol.training_environment import EvalEnvironment, TrainingEnvironment
 from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training_trainer import TrainingMode
 

@@ -13,11 +13,11 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import JsonObject, Request
+from envhub.protocol.secrets import SecretName
 from envhub.protocol.training_environment import (
     EnvironmentTable,
     EvalEnvironment,
     Sampling,
-    SecretName,
     TrainingEnvironment,
     TrainingSampling,
     layered,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from math import cos, pi
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import Json, JsonObject, Request
-from envhub.protocol.secrets import SECRET_NAME
-
-SecretName = Annotated[str, StringConstraints(pattern=SECRET_NAME)]
+from envhub.protocol.secrets import SecretName
 
 REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A-Za-z0-9.+!_-]+)?")
 # These cut the distribution: the recorded probabilities would no longer be the policy's own.

@@ -38,11 +38,12 @@ class LoadError(Exception):
     hint: str = ""
     kind: str = ENVIRONMENT
     trace: str = ""
+    secrets: tuple[str, ...] = ()  # that it asked for and has not
 
     def to_frame(self) -> dict[str, Any]:
         """The wire's shape."""
         failure = {"kind": self.kind, "code": self.code, "message": self.message, "hint": self.hint}
-        return {"type": "fatal", "failure": failure, "traceback": self.trace}
+        return {"type": "fatal", "failure": failure, "traceback": self.trace, "secrets": list(self.secrets)}
 
 
 def set_defaults(judge_base_url: str | None) -> None:
@@ -94,6 +95,7 @@ def import_module(name: str) -> Any:
         raise (
             _missing_name(error)
             or dataset_error(error)
+            or _missing_key(error)
             or LoadError(
                 "import_error",
                 f"importing {name} failed: {type(error).__name__}: {error}",
@@ -192,15 +194,28 @@ def _missing_name(error: BaseException) -> LoadError | None:
 
 def _missing_key(error: BaseException) -> LoadError | None:
     for link in chain(error):
-        if type(link).__name__ == "MissingKeyError":
-            keys = ", ".join(getattr(link, "keys", ()) or ())
+        keys = _keys_asked_for(link)
+        if keys is not None:
+            stored = " and ".join(f"`hub secret set {key}`" for key in keys) or "`hub secret set`"
+            granted = " ".join(f"--secret {key}" for key in keys) or "--secret"
             return LoadError(
                 "missing_secret",
-                f"the environment needs {keys or link}",
-                "Store it with `hub secret set` and grant it to the run with --secret.",
+                f"the environment needs {', '.join(keys) or link}",
+                f"Store it with {stored}, and grant it to the run with {granted}.",
                 trace=trace_of(error),
+                secrets=keys,
             )
     return None
+
+
+def _keys_asked_for(error: BaseException) -> tuple[str, ...] | None:
+    """The names that verifiers' `ensure_keys`, or `os.environ[...]`, did not find; None for another error."""
+    if type(error).__name__ == "MissingKeyError":
+        return tuple(str(key) for key in getattr(error, "keys", ()) or ())
+    if not isinstance(error, KeyError) or error.__traceback__ is None:
+        return None
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return (str(error.args[0]),) if frame.f_locals.get("self") is os.environ else None
 
 
 def _missing_column(error: BaseException) -> LoadError | None:

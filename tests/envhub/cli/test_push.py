@@ -82,6 +82,17 @@ def test_a_ready_version_whose_rollout_failed_is_pushed_with_a_warning(cli: Cli)
     assert "warning: scripted-rollout: KeyError: 'city'" in cli("push", str(directory)).stderr
 
 
+def test_a_version_that_needs_a_secret_to_load_says_how_to_run_it(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    hint = "grant it to the run with --secret API_TOKEN"
+    check = {"name": "load", "passed": False, "summary": "not tried", "detail": hint, "secrets": ["API_TOKEN"]}
+    Version.objects.update(state=VersionState.READY.value, checks=[check])
+    told = cli("push", str(directory)).stderr
+    assert f"note: load: not tried ({hint})" in told
+    assert "FAIL" not in cli("env", "info", "tiny-env").stdout
+
+
 def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
     cli("env", "info", "alice/nothing", code=1)
 

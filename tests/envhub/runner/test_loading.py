@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,25 @@ def test_a_missing_key_asks_for_a_secret() -> None:
     kind = type("MissingKeyError", (ValueError,), {"keys": ["API_TOKEN"]})
     failure = loading.explain(kind("missing"), {})
     assert (failure.code, failure.message) == ("missing_secret", "the environment needs API_TOKEN")
+    assert failure.secrets == ("API_TOKEN",)
+    assert "--secret API_TOKEN" in failure.hint
+
+
+def test_a_variable_that_is_not_set_asks_for_a_secret_and_another_key_does_not() -> None:
+    for table, code in ((os.environ, "missing_secret"), ({}, "load_failed")):
+        with pytest.raises(KeyError) as raised:
+            table["NOBODY_SET_THIS"]
+        assert loading.explain(raised.value, {}).code == code
+
+
+def test_a_module_that_asks_for_a_variable_at_import_asks_for_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asks_at_import.py").write_text("import os\nKEY = os.environ['NOBODY_SET_THIS']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(loading.LoadError) as refused:
+        loading.import_module("asks_at_import")
+    assert refused.value.secrets == ("NOBODY_SET_THIS",)
 
 
 def test_a_data_set_without_a_prompt_is_told_which_columns_it_needs() -> None:

@@ -69,6 +69,17 @@ async def test_an_exception_at_import_is_reported_with_its_traceback(
     assert "line 2, in inner" in check.detail
 
 
+@pytest.mark.parametrize(("name", "names"), [("JUDGE_KEY", ("JUDGE_KEY",)), ("x; curl evil", ())])
+async def test_a_package_that_needs_a_secret_to_load_is_not_tried_and_names_it(
+    build: Build, hub: FakeHub, tmp_path: Path, name: str, names: tuple[str, ...]
+) -> None:
+    finish = await build(make_wheel(tmp_path, "keyed", files={"keyed.py": f"import os\nos.environ[{name!r}]\n"}))
+    assert finish.state is RunState.SUCCEEDED
+    check = next(check for check in hub.reports[-1].checks if check.name == "load")
+    assert (check.passed, check.secrets) == (False, names)  # a command with the name is offered for copying
+    assert name in check.summary
+
+
 async def test_a_package_without_load_environment_is_told_so(build: Build, hub: FakeHub, tmp_path: Path) -> None:
     finish = await build(make_wheel(tmp_path, "empty", files={"empty.py": "x = 1\n"}))
     assert code_of(finish, hub) == "no_load_environment"
