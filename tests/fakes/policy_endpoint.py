@@ -106,6 +106,7 @@ class PolicyEndpoint:
     always: Fault | None = None
     retry_after: str | None = "0"
     refuses_token_ids: bool = False  # like OpenAI: 400 on unknown parameters
+    refusal: str = "Unrecognized request argument: return_token_ids"
     ignores_token_ids: bool = False  # like many proxies: unknown parameters are dropped
     max_model_len: int = 100_000
     model: str = "stub"
@@ -248,7 +249,7 @@ class PolicyEndpoint:
         finally:
             self.in_flight -= 1
         if self.refuses_token_ids and "return_token_ids" in body:
-            return body, error(400, "invalid_request_error", "Unrecognized request argument: return_token_ids")
+            return body, error(400, "invalid_request_error", self.refusal)
         return body, None
 
     async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:

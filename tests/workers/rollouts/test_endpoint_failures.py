@@ -111,6 +111,23 @@ async def test_an_endpoint_that_refuses_token_ids_is_asked_without_them_from_the
     assert stub.requests[-1].body["logprobs"] is True
 
 
+async def test_refusals_that_never_say_why_are_believed_after_three_calls(stub: PolicyEndpoint) -> None:
+    stub.refuses_token_ids, stub.refusal = True, "Bad request"
+    async with quick_endpoint(stub.base_url) as endpoint:
+        for _ in range(5):
+            assert (await endpoint.send(Route.CHAT, HELLO)).ok
+    asked = ["return_token_ids" in seen.body for seen in stub.requests]
+    assert asked == [True, False] * 3 + [False, False]
+
+
+async def test_refusals_that_never_say_why_are_forgotten_with_the_next_whole_answer(stub: PolicyEndpoint) -> None:
+    async with quick_endpoint(stub.base_url) as endpoint:
+        for _ in range(4):
+            stub.faults = deque([Fault.CONTEXT_LENGTH])
+            await endpoint.send(Route.CHAT, HELLO)
+            assert (await endpoint.send(Route.CHAT, HELLO)).tokens is not None
+
+
 async def test_a_refusal_that_is_about_something_else_costs_no_tokens_of_later_calls(stub: PolicyEndpoint) -> None:
     stub.faults = deque([Fault.CONTEXT_LENGTH])
     async with quick_endpoint(stub.base_url) as endpoint:

@@ -27,6 +27,7 @@ REFUSED = frozenset({401, 402, 403, 404, 405})  # this variant will not do bette
 ANSWER_LIMIT = 64 * 1024**2  # bytes
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 10.0, 60.0
 ERROR_TEXT = 500
+UNEXPLAINED = 3
 
 
 class Trouble(Exception):
@@ -44,7 +45,18 @@ class VariantState:
 
     variant: TargetVariant
     token_level: int = 0  # index into Wire.token_fields: how much of what we add it accepts
+    unexplained: int = 0  # calls in a row that went through with less only, after a refusal that did not say why
     free_at: float = 0.0
+
+    def learn(self, level: int, refusals: list[Answer], fields: JsonObject) -> None:
+        """A call went through at `level` after `refusals`. One that names no field may be of that one call; UNEXPLAINED
+        in a row are not."""
+        if not refusals:
+            self.unexplained = 0
+            return
+        self.unexplained += 1
+        if self.unexplained >= UNEXPLAINED or all(names(refusal, fields) for refusal in refusals):
+            self.token_level, self.unexplained = max(self.token_level, level), 0
 
 
 class Endpoint:
@@ -128,8 +140,8 @@ class Endpoint:
         for level in range(first, len(levels)):
             answer = await self._post(state.variant, wire, request | forced(levels[level], request))
             if answer.ok or answer.status == 413:
-                if answer.ok and all(names(refusal, levels[0]) for refusal in refusals):
-                    state.token_level = max(state.token_level, level)
+                if answer.ok:
+                    state.learn(level, refusals, levels[0])
                 self._learn(route, answer)
                 return answer
             refusals.append(answer)
