@@ -63,6 +63,7 @@ def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat) -> Iterato
     for table in tables:
         for record in to_records(table):
             yield as_json(record).encode() + b"\n"
+        del table
 
 
 def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
@@ -71,6 +72,7 @@ def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[by
     with pq.ParquetWriter(sink, schema, compression="zstd", write_statistics=False) as writer:
         for table in tables:
             writer.write_table(table)
+            del table  # before the next one is read
             yield _drain(sink)
     yield _drain(sink)
 
@@ -91,6 +93,8 @@ def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[pa.Table]:
         for row_group, row in places:
             wanted.setdefault(row_group, []).append(row)
         with local_or_temp_path(segment.blob_id) as path:
-            for index, table in enumerate(read_row_groups(path)):
-                if index in wanted:
-                    yield table.take([row for row in wanted[index] if row < table.num_rows])
+            groups = read_row_groups(path, wanted)
+            for chosen in wanted.values():
+                table = next(groups)
+                yield pa.concat_tables(table.slice(row, 1) for row in chosen)  # copies nothing
+                del table

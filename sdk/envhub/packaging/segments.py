@@ -148,10 +148,11 @@ def read_segment(file: Path | BinaryIO) -> Iterator[RolloutRecord]:
         yield from to_records(table)
 
 
-def read_row_groups(file: Path | BinaryIO) -> Iterator[pa.Table]:
-    """Every row group as a table of SCHEMA."""
+def read_row_groups(file: Path | BinaryIO, wanted: Iterable[int] | None = None) -> Iterator[pa.Table]:
+    """Every row group, or the wanted ones that there are, as a table of SCHEMA."""
     with _open(file) as parquet:
-        for index in range(parquet.num_row_groups):
+        groups = range(parquet.num_row_groups)
+        for index in groups if wanted is None else (index for index in wanted if index in groups):
             yield _read_group(parquet, index, MAX_GROUP_BYTES).cast(SCHEMA)
 
 
@@ -184,7 +185,7 @@ def count_rows(file: Path | BinaryIO) -> tuple[int, ...]:
 @contextmanager
 def _open(file: Path | BinaryIO) -> Iterator[pq.ParquetFile]:
     try:
-        parquet = pq.ParquetFile(file, read_dictionary=_TEXTS)
+        parquet = pq.ParquetFile(file, read_dictionary=_TEXTS, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise BadSegment(f"not a Parquet file: {error}") from error
     except KeyError as error:

@@ -12,6 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 from django.test import AsyncClient, Client
+from envhub.packaging import segments
 from envhub.packaging.segments import SCHEMA, read_segment
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -66,6 +67,16 @@ def test_an_export_holds_one_row_group_at_a_time(evaluation: Evaluation) -> None
     first = next(pieces)
     assert first.startswith(b"PAR1")
     assert len(list(pieces)) == 3  # the second row group, the second segment, the footer
+
+
+def test_a_filtered_export_reads_no_row_group_without_a_wanted_row(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    real = segments._read_group
+    monkeypatch.setattr(segments, "_read_group", lambda *given: read.append(given[1]) or real(*given))
+    (best,) = _records(evaluation, min_reward=1.0)
+    assert (best.example, read) == (0, [0, 0])  # the first of the export, then that of this test's own reading
 
 
 def test_datasets_loads_the_export_that_the_api_serves(alice: User, evaluation: Evaluation, tmp_path: Path) -> None:
