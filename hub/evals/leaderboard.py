@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,10 +50,13 @@ class Leaderboard:
 
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
-    """Under the settings of `key`, else under those of the most models, of equally many the newest. Raises NotFound."""
+    """Under the settings of `key`, else of the most models (then evaluations, then the newest). Raises NotFound."""
     latest: dict[str, dict[str, Result]] = {}  # key -> model -> its newest
+    evaluations: Counter[str] = Counter()
     for result in recent_results(user, environment):
-        latest.setdefault(_key(result), {}).setdefault(result.model_name, result)
+        name = _key(result)
+        evaluations[name] += 1
+        latest.setdefault(name, {}).setdefault(result.model_name, result)
     if key and key not in latest:
         raise NotFound(
             "no recent evaluation of this environment has these settings",
@@ -60,7 +64,7 @@ def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leader
             hint="leave `settings` out for those of the most models",
         )
     found = {name: _settings(name, results) for name, results in latest.items()}
-    settings = sorted(found.values(), key=lambda item: -item.models)
+    settings = sorted(found.values(), key=lambda item: (-item.models, -evaluations[item.key]))
     if not settings:
         return Leaderboard(None, (), ())
     shown = found[key] if key else settings[0]

@@ -9,6 +9,7 @@ import typer
 from envhub.cli.eval_summary import coverage, origin, score
 from envhub.cli.references import parse
 from envhub.cli.session import JsonFlag, Session, current
+from envhub.errors import UsageError
 from envhub.protocol.leaderboards import LeaderboardView
 
 
@@ -22,7 +23,10 @@ def leaderboard(
 ) -> None:
     """Rank the models that were measured with the same version, split, examples, arguments and sampling."""
     session = current(ctx)
-    found = session.hub.evaluations.leaderboard(parse(session, environment).environment, settings=settings)
+    wanted = parse(session, environment)
+    if wanted.version:
+        raise UsageError("a leaderboard is of every version", hint="Leave it out; --settings KEY chooses another one.")
+    found = session.hub.evaluations.leaderboard(wanted.environment, settings=settings)
     session.show(found, lambda: _print(session, found))
 
 

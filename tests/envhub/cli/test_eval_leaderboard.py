@@ -20,6 +20,10 @@ def test_models_are_ranked_under_the_settings_of_the_most(cli: Cli) -> None:
     assert "leave `settings` out" in cli("eval", "leaderboard", "tiny-env", "--settings", "x", code=1).stderr
 
 
+def test_a_version_is_no_name_of_a_leaderboard(cli: Cli) -> None:
+    assert "--settings" in cli("eval", "leaderboard", "tiny-env@0.1.0", code=2).stderr
+
+
 def test_before_the_first_success_there_is_none(cli: Cli) -> None:
     create_ready_version(cli.user)
     assert "no evaluation of alice/tiny-env has succeeded" in cli("eval", "leaderboard", "tiny-env").stdout

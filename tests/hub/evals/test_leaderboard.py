@@ -99,6 +99,13 @@ def test_what_changes_no_expected_score_keeps_a_model_on_the_board(ada: User, sa
     assert models(shown(ada)) == ["b", "a"]
 
 
+def test_of_as_many_models_the_settings_of_most_evaluations_are_shown(ada: User) -> None:
+    measured(ada, "a", 0.1, 0.2)
+    measured(ada, "a", 0.3, 0.4)
+    measured(ada, "a", 0.9, 0.9, env_args={"tried": "once"})
+    assert [place.reward.mean for place in shown(ada).standings] == [pytest.approx(0.35)]
+
+
 def test_all_examples_are_as_many_as_there_are(ada: User) -> None:
     measured(ada, "a", 0.1, 0.2)
     whole = measured(ada, "b", 0.3, 0.4, num_examples=-1)
