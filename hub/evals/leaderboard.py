@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationView, MetricSummary
 from envhub.protocol.leaderboards import BoardSettings
+from envhub.protocol.measured import in_words, measured
 
 from hub.accounts.queries import Caller
 from hub.core.errors import NotFound
@@ -23,9 +23,6 @@ from hub.evals.queries import Result, recent_results, visible_evaluations
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
 from hub.registry.models import Environment
-
-MEASURED = ("env_args", "taskset", "harness", "sampling", "judges", "allow_hosts")  # of a configuration
-LONGEST_VALUE = 120  # characters of one setting in a title
 
 
 @dataclass(frozen=True)
@@ -89,12 +86,8 @@ def _scored(row: Evaluation) -> int:
 
 
 def _key(result: Result) -> str:
-    parts = [str(result.version_id), result.config["split"], _examples(result), _values(result)]
+    parts = [str(result.version_id), result.config["split"], _examples(result), measured(result.config)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _values(result: Result) -> JsonObject:
-    return {name: value for name in MEASURED if (value := result.config.get(name))}
 
 
 def _examples(result: Result) -> int | None:
@@ -107,24 +100,14 @@ def _examples(result: Result) -> int | None:
 
 def _settings(key: str, results: dict[str, Result]) -> BoardSettings:
     result = next(iter(results.values()))
-    split, examples, values = result.config["split"], _examples(result), _values(result)
+    examples = _examples(result)
     counted = "all examples" if examples is None else f"{examples} example{'s'[: examples != 1]}"
-    parts = [result.version or "no version", f"{counted} of {split}" if split != "eval" else counted]
-    parts += [f"{name} {_text(value)}" for name, value in values.items()]
     return BoardSettings(
         key=key,
-        title=" · ".join(parts),
+        title=" · ".join((result.version or "no version", counted, *in_words(result.config))),
         version=result.version,
-        split=split,
+        split=result.config["split"],
         examples=examples,
-        values=values,
+        values=measured(result.config),
         models=len(results),
     )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, dict):
-        text = ", ".join(f"{name}={json.dumps(value[name], ensure_ascii=False)}" for name in sorted(value))
-    else:
-        text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

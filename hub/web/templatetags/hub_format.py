@@ -10,6 +10,8 @@ from django import template
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from envhub.protocol.base import JsonObject
+from envhub.protocol.measured import in_words
 from envhub.protocol.packages import Check
 
 from hub.web.markdown import render
@@ -127,6 +129,12 @@ def state_badge(state: str) -> str:
 def failed(checks: Iterable[Check]) -> int:
     """How many of a version's checks did not pass."""
     return sum(check.failed for check in checks)
+
+
+@register.filter
+def settings_in_words(config: JsonObject) -> tuple[str, ...]:
+    """What of an evaluation's configuration decides what its score means."""
+    return in_words(config)
 
 
 @register.filter

@@ -7,6 +7,7 @@ from itertools import islice
 
 from envhub.cli.session import Session
 from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView
+from envhub.protocol.measured import in_words
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import RunState
 
@@ -19,7 +20,8 @@ def print_summary(session: Session, view: EvaluationView) -> None:
     environment = f"{view.environment}@{view.version}" if view.version else view.environment
     session.fields({
         "evaluation": view.id, "environment": environment,
-        "model": view.model, "source": origin(view), "state": view.state, "reward": score(summary),
+        "model": view.model, "settings": ", ".join(in_words(view.config)), "source": origin(view),
+        "state": view.state, "reward": score(summary),
         "coverage": coverage(summary), "pass@k": pass_at_k(summary), "tokens": tokens(summary),
     })  # fmt: skip
     if summary.metrics:

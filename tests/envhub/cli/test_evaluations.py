@@ -40,6 +40,11 @@ def test_saved_results_are_pushed_with_their_statistics(cli: Cli, pushed: str) -
     assert "self-reported" in cli("eval", "list").stdout
 
 
+def test_a_summary_says_how_it_was_measured(cli: Cli) -> None:
+    found = create_hosted(cli.user, sampling={"temperature": 0.2})
+    assert "sampling temperature=0.2" in cli("eval", "show", str(found.pk)).stdout
+
+
 def test_the_same_results_again_are_no_duplicates(cli: Cli, pushed: str) -> None:
     again = cli.json("eval", "push", str(SAVED / "results-0.1.14"))
     assert again["evaluation"]["id"] == pushed

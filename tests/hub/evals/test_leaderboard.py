@@ -116,7 +116,7 @@ def test_all_examples_are_as_many_as_there_are(ada: User) -> None:
 def test_settings_are_said_in_words(ada: User) -> None:
     measured(ada, "a", 0.1, 0.2, split="train", sampling={"temperature": 0.5}, env_args={"text": "x" * 500})
     (settings,) = shown(ada).settings
-    assert settings.title.startswith('0.1.0 · 2 examples of train · env_args text="xxx')
+    assert settings.title.startswith('0.1.0 · 2 examples · split train · env_args text="xxx')
     assert settings.title.endswith("… · sampling temperature=0.5")
     assert settings.values["env_args"] == {"text": "x" * 500}
 
@@ -149,7 +149,7 @@ def test_the_page_says_the_settings_and_offers_the_others(ada: User, client: Cli
     reply = client.get(f"{PAGE}?settings={board.settings[1].key}")
     assert board.standings[0].row.pk == other.pk
     assert models(reply.context["board"]) == ["a"]
-    assert "2 examples of train" in reply.content.decode()
+    assert "split train" in reply.content.decode()
 
 
 def test_the_api_answers_what_the_page_shows(ada: User, client: Client) -> None:
