@@ -22,7 +22,7 @@ from envhub.protocol.training import (
     TrainingRequest,
 )
 from envhub.protocol.training_metrics import StepMetrics
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training_trainer import LORA_TARGETS, TrainingMode
 
 from hub.accounts.models import Owner, User
 from hub.catalog.models import Model
@@ -133,7 +133,8 @@ def checkpoint_report(step: int, **fields: Any) -> CheckpointReport:
 
 def adapter_report(step: int = 3, *, mode: TrainingMode = TrainingMode.LORA, **fields: Any) -> AdapterReport:
     """A LoRA adapter, or for mode full a whole model."""
-    config = json.dumps({"r": 16, "lora_alpha": 16} if mode is TrainingMode.LORA else SHAPE).encode()
+    lora = {"r": 16, "lora_alpha": 16, "target_modules": sorted(LORA_TARGETS)}
+    config = json.dumps(lora if mode is TrainingMode.LORA else SHAPE).encode()
     name = "adapter_config.json" if mode is TrainingMode.LORA else "config.json"
     weights = "adapter_model.safetensors" if mode is TrainingMode.LORA else "model.safetensors"
     files = {name: make_blob(config).sha256, weights: make_blob().sha256}

@@ -179,7 +179,7 @@ def _warm_start(user: User, config: TrainingConfig) -> Checkpoint | None:
         )
     if config.trainer.mode is TrainingMode.LORA:
         made = found.training.config
-        check_lora(config, of="the checkpoint", rank=made["trainer"]["rank"], alpha=alpha_of(made))
+        check_lora(config, of="the checkpoint", made=made["trainer"] | {"alpha": alpha_of(made)})
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +22,10 @@ from hub.core.errors import Conflict, HubError, Invalid, NotFound
 from hub.data.models import RepositoryKind, Snapshot
 from hub.data.queries import files_below, find
 from hub.data.services import blob_of, resolve
-from hub.training.models import Adapter, TrainingRun
+from hub.training.models import TrainingRun
+
+ADAPTER_CONFIG = "adapter_config.json"
+PEFT_NAMES = {"rank": "r", "alpha": "lora_alpha", "target_modules": "target_modules"}  # of that file
 
 
 @dataclass(frozen=True)
@@ -85,23 +90,34 @@ def _check_adapter(model: Model, config: TrainingConfig) -> None:
             hint='use [trainer] mode = "lora", or name the base model',
             fields={"trainer.mode": "full"},
         )
-    made = Adapter.objects.filter(model=model).first()
-    if made is not None:
-        check_lora(config, of=config.model, rank=made.rank, alpha=made.alpha)
+    described = model.files.select_related("blob").filter(path=ADAPTER_CONFIG).first()
+    said = {} if described is None else read_config(described.blob)
+    made = {name: said[key] for name, key in PEFT_NAMES.items() if said.get(key) is not None}
+    check_lora(config, of=config.model, made=made)
 
 
-def check_lora(config: TrainingConfig, *, of: str, rank: int | None, alpha: float | None) -> None:
-    """A run can go on from an adapter of its own rank and alpha alone (None: not known here). Raises Invalid."""
-    known = {name: value for name, value in (("rank", rank), ("alpha", alpha)) if value is not None}
-    given = {"rank": config.trainer.rank, "alpha": config.alpha}
-    wrong = {name: value for name, value in known.items() if value != given[name]}
+def check_lora(config: TrainingConfig, *, of: str, made: Mapping[str, Any]) -> None:
+    """A run can go on from an adapter of its own rank, alpha and layers alone. Raises Invalid.
+
+    made: those of the adapter, as far as they are known.
+    """
+    asked = {"rank": config.trainer.rank, "alpha": config.alpha, "target_modules": config.trainer.target_modules}
+    wrong = [name for name in asked if name in made and _plain(made[name]) != _plain(asked[name])]
     if wrong:
-        have = " and ".join(f"{name} {value:g}" for name, value in known.items())
+        have, would = (" and ".join(f"{name} {_toml(each[name])}" for name in wrong) for each in (made, asked))
         raise Invalid(
-            f"{of} has {have}, and the run would train rank {config.trainer.rank} and alpha {config.alpha:g}",
-            hint="set [trainer] " + ", ".join(f"{name} = {value:g}" for name, value in known.items()),
-            fields={f"trainer.{name}": f"{given[name]:g}" for name in wrong},
+            f"{of} has {have}, and the run would train {would}",
+            hint="set [trainer] " + ", ".join(f"{name} = {_toml(made[name])}" for name in wrong),
+            fields={f"trainer.{name}": _toml(asked[name]) for name in wrong},
         )
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list | tuple) else value
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(_plain(value)) if not isinstance(value, float) else f"{value:g}"
 
 
 def _of_repository(reference: str) -> PolicyModel:

@@ -176,21 +176,41 @@ def test_training_goes_on_from_an_adapter_of_the_same_rank(alice: User) -> None:
         submit(alice, "[trainer]\nrank = 8\n", model="alice/sort")
     with pytest.raises(Invalid, match="alpha 32"):
         submit(alice, "[trainer]\nalpha = 32\n", model="alice/sort")
+    with pytest.raises(Invalid, match=r'has target_modules .*"up_proj"'):
+        submit(alice, '[trainer]\ntarget_modules = ["q_proj"]\n', model="alice/sort")
     with pytest.raises(Invalid, match="whole model"):
         submit(alice, '[trainer]\nmode = "full"\n', model="alice/sort")
 
 
-@pytest.mark.parametrize(("trainer", "field"), [("rank = 8", "trainer.rank"), ("alpha = 32", "trainer.alpha")])
-def test_a_checkpoint_of_another_adapter_is_refused_at_once(alice: User, trainer: str, field: str) -> None:
+@pytest.mark.parametrize(
+    ("trainer", "wrong", "hint"),
+    [
+        ("rank = 8", {"rank", "alpha"}, "rank = 16, alpha = 16"),
+        ("alpha = 32", {"alpha"}, "alpha = 16"),
+        ('target_modules = ["q_proj", "v_proj"]', {"target_modules"}, 'target_modules = ["down_proj", "gate_proj", '),
+    ],
+)
+def test_a_checkpoint_of_another_adapter_is_refused_at_once(
+    alice: User, trainer: str, wrong: set[str], hint: str
+) -> None:
     first = submit(alice)
     start(first)
     head = f'checkpoint_id = "{report(first, checkpoint_report(1)).pk}"\nmodel = "base"\n'
     env = '[[env]]\nid = "tiny-env"\n'
     assert create_training(user=alice, owner=alice.owner, request=TrainingRequest(toml=head + env)).warm_start
     request = TrainingRequest(toml=f"{head}{env}[trainer]\n{trainer}\n")
-    with pytest.raises(Invalid, match="the checkpoint has rank 16 and alpha 16") as refused:
+    with pytest.raises(Invalid, match="the checkpoint has") as refused:
         create_training(user=alice, owner=alice.owner, request=request)
-    assert field in refused.value.fields
+    assert refused.value.fields.keys() == {f"trainer.{name}" for name in wrong}
+    assert hint in refused.value.hint
+
+
+def test_the_order_of_target_modules_does_not_matter(alice: User) -> None:
+    first = submit(alice, '[trainer]\ntarget_modules = ["q_proj", "v_proj"]\n')
+    start(first)
+    again = f'checkpoint_id = "{report(first, checkpoint_report(1)).pk}"\nmodel = "base"\n[[env]]\nid = "tiny-env"\n'
+    request = TrainingRequest(toml=f'{again}[trainer]\ntarget_modules = ["v_proj", "q_proj"]\n')
+    assert create_training(user=alice, owner=alice.owner, request=request).warm_start
 
 
 def test_two_runs_of_one_name_make_two_names_for_adapters(alice: User) -> None:
