@@ -92,14 +92,12 @@ class TrainingVersion(models.Model):
 
 
 class Step(models.Model):
-    """The metrics of one step, as the attempt that reported it last has them."""
+    """The metrics of one step."""
 
     id = models.BigAutoField(primary_key=True)
     training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="steps", db_index=False)
     step = models.PositiveIntegerField()
     metrics = models.JSONField()  # envhub.protocol.training_metrics.StepMetrics
-    run_id = models.UUIDField()  # who reported it
-    attempt = models.PositiveIntegerField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["training", "step"], name="training_step_once")]

@@ -15,6 +15,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("training/<uuid:training_id>/rollouts", api.training_rollouts),
     path("training/<uuid:training_id>/rollouts/<int:step>/<int:index>", api.training_rollout),
     path("training/<uuid:training_id>/export", api.training_export),
+    path("training/<uuid:training_id>/beginning", worker_api.training_beginning),
     path("training/<uuid:training_id>/steps", worker_api.training_steps),
     path("training/<uuid:training_id>/evaluations", worker_api.training_evaluations),
     path("training/<uuid:training_id>/checkpoints", worker_api.training_checkpoints),

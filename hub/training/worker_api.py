@@ -11,6 +11,7 @@ from envhub.protocol.base import Page
 from envhub.protocol.training import (
     AdapterReport,
     AdapterView,
+    BeginningReport,
     CheckpointReport,
     CheckpointView,
     EvaluationReport,
@@ -28,8 +29,23 @@ from hub.training.api import readable
 from hub.training.models import TrainingRun
 from hub.training.paging import page_after, whole_number
 from hub.training.queries import adapters_of, checkpoints_of
-from hub.training.services import report_adapter, report_checkpoint, report_evaluation, report_step
+from hub.training.services import (
+    report_adapter,
+    report_beginning,
+    report_checkpoint,
+    report_evaluation,
+    report_step,
+)
 from hub.training.wire import adapter_view, checkpoint_view
+
+
+@extend_schema(request=BeginningReport, responses=StepReply)
+@api_view(["POST"])
+def training_beginning(request: Request, training_id: UUID) -> HttpResponse:
+    """The step after which an attempt goes on."""
+    body = parse(request, BeginningReport)
+    training, guard = _reporting(request, training_id)
+    return answer(StepReply(stored=report_beginning(training=training, report=body, guard=guard)))
 
 
 @extend_schema(request=StepReport, responses=StepReply)

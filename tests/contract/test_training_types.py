@@ -14,6 +14,7 @@ GOLDEN = Path(__file__).resolve().parent / "golden" / "training"
 TYPES: dict[str, type[BaseModel]] = {
     "adapter": training.AdapterView,
     "adapter_report": training.AdapterReport,
+    "beginning_report": training.BeginningReport,
     "checkpoint": training.CheckpointView,
     "checkpoint_report": training.CheckpointReport,
     "config": training_config.TrainingConfig,

@@ -12,6 +12,7 @@ from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
     AdapterReport,
+    BeginningReport,
     CheckpointReport,
     EvaluationReport,
     RolloutTokens,
@@ -32,6 +33,7 @@ from hub.training.models import TrainingRun
 from hub.training.services import (
     create_training,
     report_adapter,
+    report_beginning,
     report_checkpoint,
     report_evaluation,
     report_step,
@@ -145,6 +147,7 @@ def adapter_report(step: int = 3, *, mode: TrainingMode = TrainingMode.LORA, **f
 def report(training: TrainingRun, said: Any) -> Any:
     """Report as the training run's worker does, without HTTP."""
     services: dict[type, Callable[..., Any]] = {
+        BeginningReport: report_beginning,
         StepReport: report_step,
         EvaluationReport: report_evaluation,
         CheckpointReport: report_checkpoint,

@@ -135,9 +135,8 @@ def fill(training: TrainingRun, steps: int, *, seed: int = 7) -> None:
             update={"at": began + timedelta(seconds=14 * step)}
         )
         bare.append(
-            Step(training=training, step=step, metrics=metrics.model_dump(mode="json", exclude={"evaluations"}),
-                 run_id=training.run_id, attempt=1)
-        )  # fmt: skip
+            Step(training=training, step=step, metrics=metrics.model_dump(mode="json", exclude={"evaluations"}))
+        )
     Step.objects.bulk_create(bare)
     for step in range(max(1, steps - 1), steps + 1):
         metrics = make_metrics(rng, step, steps, at_s=0).model_copy(update={"at": began + timedelta(seconds=14 * step)})

@@ -33,7 +33,7 @@ from workers.training.coordinator.sources import Source, open_source
 from workers.training.exporters.exports import exporting
 from workers.training.learner.run_dir import RunDir
 from workers.training.placement import CannotPlace, Placement, place
-from workers.training.supervise.beginning import version_to_begin_with
+from workers.training.supervise.beginning import discard_later, version_to_begin_with
 from workers.training.supervise.directory import evaluated, prepare_directory, remove_old
 from workers.training.supervise.engine import EngineKeeper
 from workers.training.supervise.learner import LearnerKeeper
@@ -116,9 +116,10 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
             coordinator = run.coordinator(job)
             background.append(tasks.create_task(watch_rollouts(coordinator)))
             version = version_to_begin_with(run_dir, run.evaluations.is_due)
-            reporter.catch_up(version)
             if lora:
                 await weights_of(run_dir, version)  # of version 0, the learner's too
+            await discard_later(job, payload, run_dir)  # the learner has loaded: there will be others
+            reporter.catch_up(version)
             await policy.advance(version, run_dir.version(version))
             await policy.serving()
             if version > evaluated(run_dir):

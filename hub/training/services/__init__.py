@@ -1,6 +1,7 @@
 """Writes of the training app."""
 
 from hub.training.services.adapters import report_adapter
+from hub.training.services.beginnings import report_beginning
 from hub.training.services.checkpoints import report_checkpoint
 from hub.training.services.creating import create_training
 from hub.training.services.lifecycle import (
@@ -17,6 +18,7 @@ __all__ = [
     "delete_training",
     "follow_run",
     "report_adapter",
+    "report_beginning",
     "report_checkpoint",
     "report_evaluation",
     "report_step",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import ProtectedError, QuerySet
 from envhub.protocol.packages import Visibility
 from envhub.protocol.training import AdapterReport
 from envhub.protocol.training_trainer import TrainingMode
@@ -70,8 +70,13 @@ def _drop_old(training: TrainingRun, *, kept: Adapter) -> None:
     number = training.config["adapters"]["keep_last"]
     if number < 0:
         return
-    rows = Adapter.objects.filter(training=training, final=False).exclude(pk=kept.pk).select_related("model")
-    for old in rows.order_by("-step")[max(0, number - 1) :]:
+    rows = Adapter.objects.filter(training=training, final=False).exclude(pk=kept.pk)
+    drop_adapters(rows.order_by("-step")[max(0, number - 1) :])
+
+
+def drop_adapters(rows: QuerySet[Adapter]) -> None:
+    """Take them out of the catalog, but for those that something refers to."""
+    for old in rows.select_related("model"):
         try:
             with transaction.atomic():
                 old.model.delete()

@@ -1,7 +1,4 @@
-"""Storing steps and evaluations, idempotent by attempt.
-
-A step that a later attempt reports replaces the same and all later ones of earlier attempts: it went on before them.
-"""
+"""Storing steps and evaluations, idempotent; what an attempt discards by going on before it is in `beginnings`."""
 
 from __future__ import annotations
 
@@ -27,29 +24,21 @@ LAST_STEP = 2**31 - 1
 
 
 def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> bool:
-    """Store a step with its rollouts; False when this attempt had already reported it. Raises Invalid, StaleAttempt."""
+    """Store a step with its rollouts; False when it was there. Raises Invalid, StaleAttempt."""
     metrics = report.metrics
     if not 1 <= metrics.step <= LAST_STEP:
         raise Invalid("steps count from 1", fields={"metrics.step": str(metrics.step)})
     _check_rows([row for segment in report.segments for row in segment.rows])
     blobs = [confirm_blob(part.sha256, part.size, holder=training.owner_id) for part in report.segments]
     with transaction.atomic():
-        run = guard()
+        guard()
         row = locked(training)
-        later = Step.objects.filter(training=row, step__gte=metrics.step)
-        if later.filter(step=metrics.step, run_id=run.pk, attempt=run.attempt).exists():
+        told = storable(bounded(metrics.model_dump(mode="json", exclude={"evaluations"})))
+        step, new = Step.objects.get_or_create(training=row, step=metrics.step, defaults={"metrics": told})
+        if not new:
             return False
-        replaced, _ = later.exclude(run_id=run.pk, attempt=run.attempt).delete()
-        TrainingEvaluation.objects.filter(training=row, step__gte=metrics.step).delete()
-        step = Step.objects.create(
-            training=row,
-            step=metrics.step,
-            metrics=storable(bounded(metrics.model_dump(mode="json", exclude={"evaluations"}))),
-            run_id=run.pk,
-            attempt=run.attempt,
-        )
         _store_rollouts(step, report.segments, blobs)
-        _advance(row, step, replaced=bool(replaced))
+        _advance(row, step)
         for point in metrics.evaluations:
             _store_point(row, EvaluationReport(point=point))
     return True
@@ -85,14 +74,11 @@ def bounded(value: Json) -> Json:
     return value
 
 
-def _advance(training: TrainingRun, step: Step, *, replaced: bool) -> None:
+def _advance(training: TrainingRun, step: Step) -> None:
     reward = step.metrics["reward_mean"]
-    if replaced:  # perhaps the best one
-        told = Step.objects.filter(training=training).values_list("metrics__reward_mean", flat=True)
-        training.best_reward = max((one for one in told if one is not None), default=None)
-    elif reward is not None:
+    if reward is not None:
         training.best_reward = reward if training.best_reward is None else max(reward, training.best_reward)
-    if replaced or step.step > training.step:
+    if step.step > training.step:
         training.step, training.latest = step.step, step.metrics
     training.save(update_fields=["step", "latest", "best_reward"])
 

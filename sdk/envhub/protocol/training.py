@@ -146,18 +146,21 @@ class StepSegment(Request):
     rows: tuple[TrainingIndexRow, ...] = Field(max_length=1024)
 
 
-class StepReport(Request):
-    """A finished step with the rollouts that its batch was made from. Idempotent on (training run, step).
+class BeginningReport(Request):
+    """An attempt goes on after this step: what earlier ones reported of later steps is discarded. Idempotent."""
 
-    A later attempt of the run replaces what earlier ones had reported for this step and all after it.
-    """
+    step: int = Field(ge=0)
+
+
+class StepReport(Request):
+    """A finished step with the rollouts that its batch was made from. Idempotent on (training run, step)."""
 
     metrics: StepMetrics
     segments: tuple[StepSegment, ...] = Field(default=(), max_length=128)
 
 
 class StepReply(Response):
-    """`stored` is False when this attempt had already reported the step."""
+    """`stored` is False when it was there already; of a beginning: when nothing had to be discarded."""
 
     stored: bool
 

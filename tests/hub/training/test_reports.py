@@ -1,4 +1,4 @@
-"""What workers report: idempotent by attempt, replaced by later attempts, old checkpoints dropped."""
+"""What workers report: idempotent, discarded where a later attempt goes on before it, old checkpoints dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, RunState
-from envhub.protocol.training import EvaluationReport, TrainPayload
+from envhub.protocol.training import BeginningReport, EvaluationReport, TrainPayload
 from envhub.protocol.training_metrics import EvaluationPoint
 from envhub.protocol.training_trainer import TrainingMode
 
@@ -25,7 +25,7 @@ from hub.runs.services import claim_run, end_attempt, start_run
 from hub.storage.services import collect_garbage
 from hub.training.models import Checkpoint, StepSegment, TrainingRollout, TrainingRun
 from hub.training.payload import train_payload
-from hub.training.queries import all_metrics, evaluation_points, read_record
+from hub.training.queries import adapters_of, all_metrics, evaluation_points, read_record
 from hub.training.services import create_training, delete_training, resume_training
 from tests.factories.accounts import make_user
 from tests.factories.evals import make_config
@@ -67,38 +67,39 @@ def test_a_step_said_twice_is_stored_once(training: TrainingRun) -> None:
     assert TrainingRollout.objects.count() == 2
 
 
-def test_a_later_attempt_replaces_the_step_of_an_earlier_one(training: TrainingRun) -> None:
-    report(training, step_report(1, (1.0, 1.0)))
-    start(training)
-    assert report(training, step_report(1, (0.0,)))
-    training.refresh_from_db()
-    assert [step.reward_mean for step in all_metrics(training)] == [0.0]
-    assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (1, 1)
-
-
-def test_what_an_abandoned_attempt_did_after_the_point_where_a_later_one_went_on_is_gone(
+def test_what_an_abandoned_attempt_did_after_the_point_where_a_later_one_goes_on_is_gone(
     training: TrainingRun,
 ) -> None:
-    for step in (1, 2, 3):
-        report(training, step_report(step, (step / 4,)))
+    for step, reward in enumerate((0.25, 0.5, 0.75), start=1):
+        report(training, step_report(step, (reward,)))
         report(training, EvaluationReport(point=EvaluationPoint(label="val", step=step, reward_mean=0.1)))
+        report(training, adapter_report(step))
     start(training)
-    assert report(training, step_report(2, (0.0,)))
+    assert [report(training, BeginningReport(step=1)) for _ in range(2)] == [True, False]
     training.refresh_from_db()
-    assert [step.reward_mean for step in all_metrics(training)] == [0.25, 0.0]
+    assert [step.reward_mean for step in all_metrics(training)] == [0.25]
     assert [point.step for point in evaluation_points(training)] == [1]
-    assert (training.step, training.latest["step"], training.best_reward) == (2, 2, 0.25)
-    assert report(training, step_report(3))
-    assert [step.step for step in all_metrics(training)] == [1, 2, 3]
+    assert [adapter.step for adapter in adapters_of(training)] == [1]
+    assert list(Model.objects.filter(name__startswith="sort").values_list("name", flat=True)) == ["sort-step-1"]
+    assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (1, 1)
+    assert (training.step, training.latest["step"], training.best_reward) == (1, 1, 0.25)
+    assert report(training, step_report(2))
+    assert [step.step for step in all_metrics(training)] == [1, 2]
 
 
-def test_the_best_reward_is_that_of_a_step_which_is_there(training: TrainingRun) -> None:
-    report(training, step_report(1, (0.0, 1.0)))
-    report(training, step_report(2, (1.0, 1.0)))
-    start(training)
-    report(training, step_report(2, (0.0, 0.0)))
+def test_an_attempt_that_begins_anew_leaves_no_newest_step(training: TrainingRun) -> None:
+    report(training, step_report(1))
+    report(training, BeginningReport(step=0))
     training.refresh_from_db()
-    assert training.best_reward == 0.5
+    assert (training.step, training.latest, training.best_reward) == (0, None, None)
+
+
+def test_an_adapter_of_an_abandoned_attempt_stays_while_it_is_served(training: TrainingRun, alice: User) -> None:
+    report(training, step_report(1))
+    report(training, adapter_report(1))
+    ensure_deployment(user=alice, model=get_model(alice, "alice/sort-step-1"))
+    report(training, BeginningReport(step=0))
+    assert [adapter.step for adapter in adapters_of(training)] == [1]
 
 
 def test_a_stored_rollout_keeps_its_token_view(training: TrainingRun) -> None:

@@ -1,11 +1,14 @@
-"""Where a run goes on: with evaluations that an earlier life did not finish. Called by workers.training.run."""
+"""Where a run goes on: what is trained anew, and which evaluations an earlier life left. For workers.training.run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from envhub.protocol.training import BeginningReport, StepReply, TrainPayload
+
+from workers.runs.execution import Job
 from workers.training.learner.run_dir import RunDir
-from workers.training.supervise.directory import evaluated
+from workers.training.supervise.directory import evaluated, reported
 from workers.training.supervise.stopping import newest_version
 
 
@@ -14,3 +17,12 @@ def version_to_begin_with(run_dir: RunDir, is_due: Callable[[int], bool]) -> int
     newest = newest_version(run_dir)
     missing = range(max(1, evaluated(run_dir) + 1), newest)
     return next((step for step in missing if is_due(step) and run_dir.version(step).is_dir()), newest)
+
+
+async def discard_later(job: Job, payload: TrainPayload, run_dir: RunDir) -> None:
+    """Tell the hub which of its steps this life does not go on from. Raises envhub.errors, LeaseLost."""
+    step = reported(run_dir)
+    if payload.reported_steps <= step:
+        return
+    job.lease.log(f"steps {step + 1} to {payload.reported_steps} are trained anew: they ended on another worker")
+    await job.run.post(f"/training/{payload.training_id}/beginning", BeginningReport(step=step), StepReply)

@@ -1,0 +1,38 @@
+"""Where an attempt goes on: what earlier ones did after that step is discarded, and is not shown any longer."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from envhub.protocol.training import BeginningReport
+
+from hub.training.models import Step, TrainingEvaluation, TrainingRun
+from hub.training.services.adapters import drop_adapters
+from hub.training.services.lifecycle import locked
+from hub.training.services.steps import Guard
+
+
+def report_beginning(*, training: TrainingRun, report: BeginningReport, guard: Guard) -> bool:
+    """Remove steps, evaluations and adapters after a step; False when there were none. Raises StaleAttempt.
+
+    An adapter that is served, or from which another run began, stays until the run comes to its step again.
+    """
+    with transaction.atomic():
+        guard()
+        row = locked(training)
+        if row.step <= report.step:
+            return False
+        Step.objects.filter(training=row, step__gt=report.step).delete()
+        TrainingEvaluation.objects.filter(training=row, step__gt=report.step).delete()
+        drop_adapters(row.adapters.filter(step__gt=report.step))
+        _go_back(row)
+    return True
+
+
+def _go_back(training: TrainingRun) -> None:
+    """To the last step that is there."""
+    steps = Step.objects.filter(training=training)
+    newest = steps.order_by("-step").first()
+    rewards = steps.values_list("metrics__reward_mean", flat=True)
+    training.step, training.latest = (newest.step, newest.metrics) if newest else (0, None)
+    training.best_reward = max((one for one in rewards if one is not None), default=None)
+    training.save(update_fields=["step", "latest", "best_reward"])
