@@ -55,6 +55,7 @@ def main() -> int:
     parser.add_argument("run_dir", type=Path)
     run = RunDir(parser.parse_args().run_dir.absolute())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("huggingface_hub").setLevel(logging.WARNING)  # it tells of every file that is written
     die_with_parent()
     run.error.unlink(missing_ok=True)
     try:
