@@ -76,8 +76,14 @@ class Reporter:
     _queued: int = field(default=0, init=False)
 
     def catch_up(self, version: int) -> None:
-        """Queue the steps up to `version` that are neither told nor queued, such as an earlier life's."""
-        for step in range(max(reported(self.run_dir), self._queued) + 1, version + 1):
+        """Queue the steps up to `version` that are neither told nor queued, such as an earlier life's.
+
+        And the last one told, when that life was killed before its weights were in the catalog.
+        """
+        told = reported(self.run_dir)
+        if self._queued < told and self._held(told).exists():
+            self.step(told, {})
+        for step in range(max(told, self._queued) + 1, version + 1):
             self.step(step, {})
 
     def step(self, step: int, seconds: Mapping[str, float]) -> None:
@@ -130,8 +136,8 @@ class Reporter:
         note_reported(self.run_dir, step)
         shutil.rmtree(folder, ignore_errors=True)
         remove_logprobs(self.run_dir.logprobs, step)
+        await self.adapter(step)  # before the checkpoint: who goes on from that does not come to this step again
         await self._new_checkpoints()
-        await self.adapter(step)
 
     def _say(self, metrics: StepMetrics) -> None:
         reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.3f}"
@@ -196,8 +202,11 @@ class Reporter:
     def _uploads(self) -> Path:
         return self.run_dir.root / "uploads"
 
+    def _held(self, step: int) -> Path:
+        return self._uploads / f"weights-{step:06d}"
+
     def _hold_version(self, step: int) -> Path:
-        folder, version = self._uploads / f"weights-{step:06d}", self.run_dir.version(step)
+        folder, version = self._held(step), self.run_dir.version(step)
         hold(folder, {f"{WEIGHTS}/{name}": path for name, path in tree(version)}, (WEIGHTS,))
         return folder
 

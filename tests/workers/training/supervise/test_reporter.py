@@ -111,6 +111,19 @@ async def test_a_model_that_is_due_gets_into_the_catalog_whole(run_dir: RunDir, 
     assert not list((run_dir.root / "uploads").iterdir())
 
 
+async def test_weights_that_a_killed_worker_had_told_of_but_not_uploaded_get_into_the_catalog(run_dir: RunDir) -> None:
+    reporter(run_dir, Job()).step(2, {})
+    note_reported(run_dir, 2)
+    remove(run_dir)
+    job = Job()
+    again = reporter(run_dir, job)
+    running = asyncio.create_task(again.run())
+    again.catch_up(2)
+    await again.finish()
+    running.cancel()
+    assert [(type(report), report.step) for report in job.posted] == [(AdapterReport, 2)]
+
+
 async def test_a_checkpoint_is_uploaded_whole(run_dir: RunDir) -> None:
     job = Job(meanwhile=lambda: remove(run_dir))
     reports = reporter(run_dir, job)
