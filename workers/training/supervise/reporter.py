@@ -75,6 +75,9 @@ class Reporter:
     _last: StepMetrics | None = field(default=None, init=False)
     _queued: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        self._begun = reported(self.run_dir)
+
     def catch_up(self, version: int) -> None:
         """Queue the steps up to `version` that are neither told nor queued, such as an earlier life's.
 
@@ -166,8 +169,19 @@ class Reporter:
             final = step == self.payload.config.max_steps
             report = CheckpointReport(step=step, files=files, size=size, final=final)
             await self._post("checkpoints", report, CheckpointView)
+            self._say_missed(step)
             self._checkpoints.add(step)
             await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _say_missed(self, step: int) -> None:
+        """Name the checkpoints between the last one uploaded and this one: the learner keeps two."""
+        interval = self.payload.config.checkpoint_interval or self.payload.config.max_steps
+        last = max(self._checkpoints, default=self._begun)
+        if missed := [str(one) for one in range(last + interval - last % interval, step, interval)]:
+            self.job.lease.log(
+                f"no checkpoint of step {', '.join(missed)} in the hub: newer ones took their place before they were "
+                "uploaded; a larger [checkpoints] interval costs the learner less"
+            )
 
     async def adapter(self, step: int, *, wanted: bool = False) -> None:
         """Put a step's weights into the catalog, when they are due or wanted."""

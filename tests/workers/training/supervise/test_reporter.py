@@ -78,8 +78,8 @@ def run_dir(tmp_path: Path) -> RunDir:
     return made
 
 
-def reporter(run_dir: RunDir, job: Job) -> Reporter:
-    config = TrainingConfig.model_validate(CONFIG | {"trainer": {"mode": "full"}})
+def reporter(run_dir: RunDir, job: Job, **asked: Any) -> Reporter:
+    config = TrainingConfig.model_validate(CONFIG | {"trainer": {"mode": "full"}} | asked)
     model = PolicyTarget(reference="hub/tiny", base=LocalTarget(fingerprint="f", engine="torch", files={}, urls={}))
     payload = TrainPayload(training_id="t", config=config, model=model, environments=())
     return Reporter(job, payload, run_dir, SimpleNamespace())  # type: ignore[arg-type]
@@ -133,6 +133,23 @@ async def test_a_checkpoint_is_uploaded_whole(run_dir: RunDir) -> None:
     assert report.files["journal/step-000002.safetensors"] == sha("batch")
     assert {name.partition("/")[0] for name in report.files} == {"checkpoint", "weights", "journal"}
     assert len(report.files) == 4 + 4 + 2
+
+
+async def test_checkpoints_that_were_replaced_before_their_upload_are_named(run_dir: RunDir) -> None:
+    job = Job()
+    reports = reporter(run_dir, job, checkpoints={"interval": 2})
+    await reports.finish()
+    write_folder(run_dir.version(8), 8, "full", lambda folder: None)
+    write_folder(run_dir.checkpoint(8), 8, "checkpoint", lambda folder: None)
+    (run_dir.journal / "step-000008.safetensors").write_text("batch")
+    with (run_dir.journal / JOURNAL_MANIFEST).open("a") as manifest:
+        manifest.write('{"kind":"batch","step":8}\n')
+    note_reported(run_dir, 2)
+    await reports.finish()
+    assert job.said == []
+    note_reported(run_dir, 8)
+    await reports.finish()
+    assert [line.partition(" in the hub")[0] for line in job.said] == ["no checkpoint of step 4, 6"]
 
 
 async def test_what_is_being_removed_is_not_uploaded_in_part(run_dir: RunDir) -> None:
