@@ -7,6 +7,7 @@ import secrets
 import time
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+from envhub.protocol.deployments import DRAIN_SECONDS
 from envhub.protocol.inference import ServeAccepted, ServeAddress, ServePayload
 from envhub.protocol.runs import Failure, FailureKind
 
@@ -16,7 +17,6 @@ from workers.runs.execution import Job
 
 CHECK_SECONDS = 1.0
 HEALTH_SECONDS = 10.0
-DRAIN_SECONDS = 300.0  # for answers that are under way when the deployment ends, or is loaded anew
 SILENT_SECONDS = 180.0  # then an engine is taken for a frozen one, as the manager does
 MAX_BODY = 32 * 1024 * 1024
 HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
@@ -100,14 +100,15 @@ async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
             await _until_idle(job, proxy, payload.idle_seconds, http, base_url)
         except asyncio.CancelledError:
             if job.lease.cancelled.is_set():
-                await _drain(site, proxy)
+                await _drain(job, site, proxy)
             raise
         finally:
             await runner.cleanup()
 
 
-async def _drain(site: web.TCPSite, proxy: Proxy) -> None:
+async def _drain(job: Job, site: web.TCPSite, proxy: Proxy) -> None:
     """Take no new connections, and let what is under way end. The lease's farewell bounds it by a second cancel."""
+    job.lease.log(f"no new requests; those under way have {DRAIN_SECONDS:.0f} s to end, then the engine is let go")
     await site.stop()
     while proxy.idle_seconds == 0.0:  # noqa: ASYNC110  looked at as rarely as its engine
         await asyncio.sleep(CHECK_SECONDS)

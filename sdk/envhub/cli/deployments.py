@@ -11,7 +11,7 @@ from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.references import model_reference
 from envhub.cli.session import JsonFlag, current
 from envhub.errors import UsageError
-from envhub.protocol.deployments import DeploymentRequest, DeploymentView
+from envhub.protocol.deployments import DRAIN_SECONDS, DeploymentRequest, DeploymentView
 
 
 def create(
@@ -61,7 +61,11 @@ def delete(
         raise UsageError(f"{problem} called {name!r}", hint="`hub deploy list` shows them.")
     ask_to_delete(f"the deployment of {exact[0].model}", yes=yes)
     session.hub.deployments.delete(exact[0].id)
-    session.show({"deleted": exact[0].id}, lambda: session.out.print(f"{exact[0].model} is served no more"))
+    minutes = f"{DRAIN_SECONDS / 60:.0f} minutes"
+    session.show({"deleted": exact[0].id}, lambda: session.out.print(
+        f"{exact[0].model} takes no new requests; answers under way have {minutes} to end, then its engine is let go "
+        "(`hub run list --kind serve`)"
+    ))  # fmt: skip
 
 
 def deployment_state(view: DeploymentView) -> str:

@@ -73,7 +73,9 @@ class _Lines:
 
 
 def state_line(run: RunView) -> str:
-    """The state with what it waits for or works on."""
+    """The state with what it waits for or works on; a held run that was told to end is cancelling."""
+    if run.cancel_requested and not run.state.is_final:
+        return "cancelling"
     if run.waiting_for:
         return f"{run.state} ({run.waiting_for})"
     note = run.progress.note if run.progress else ""

@@ -10,6 +10,8 @@ from pydantic import Field
 from envhub.protocol.base import Request, Response, Slug
 from envhub.protocol.runs import Failure, RunState
 
+DRAIN_SECONDS = 300.0  # for answers that are under way when a deployment ends, or is loaded anew
+
 
 class DeploymentRequest(Request):
     """Serve `model` (owner/name). Without a request for `idle_seconds` it is unloaded; the next request loads it."""

@@ -204,7 +204,7 @@ def test_an_export_is_written_to_its_file(hub: Trainer) -> None:
 def test_a_deployment_is_created_listed_and_deleted_by_its_models_name(hub: Trainer) -> None:
     assert "http://hub.test/inference/v1" in hub("deploy", "create", "sort").stdout
     assert [item["model"] for item in hub.json("deploy", "list")] == ["alice/sort"]
-    hub("deploy", "delete", "alice/sort", "--yes")
+    assert "answers under way have 5 minutes" in hub("deploy", "delete", "alice/sort", "--yes").stdout
     assert hub.json("deploy", "list") == []
     assert "no deployment is called" in hub("deploy", "delete", "sort", code=2).stderr
 

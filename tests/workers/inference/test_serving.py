@@ -97,8 +97,9 @@ async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
     async def start() -> None:
         """The hub knows that it has begun."""
 
+    said: list[str] = []
     job: Any = SimpleNamespace(
-        lease=SimpleNamespace(log=lambda text: None, cancelled=asyncio.Event(), lost=asyncio.Event(), farewell_s=0.0),
+        lease=SimpleNamespace(log=said.append, cancelled=asyncio.Event(), lost=asyncio.Event(), farewell_s=0.0),
         settings=SimpleNamespace(serve_host="127.0.0.1", serve_address="", run_limit_s=60.0),
         run=SimpleNamespace(run_id="r", post=post, start=start),
     )
@@ -119,6 +120,7 @@ async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
         with pytest.raises(ClientConnectorError):
             await newcomer.post(f"{served.base_url}/completions")
     assert await ended == FinishRequest(state=RunState.CANCELLED)
+    assert "those under way have 300 s" in said[-1]
 
 
 async def test_an_engine_that_has_ended_is_named() -> None:
