@@ -153,6 +153,9 @@ def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[Config
             problem = _problem(text, path, "is missing", _NEEDED.get(str(path[-1]), ""))
         elif item["type"] == "tuple_type" and isinstance(item["input"], dict):
             problem = _problem(text, path, "is one table, not a list of them", f"Write [[{toml_path(path)}]].")
+        elif item["type"] == "bool_type" and isinstance(item["input"], dict):
+            where = f" in [{toml_path(path[:-1])}]" if path[:-1] else ""
+            problem = _problem(text, path, "is true or false, not a table", f"Write {path[-1]} = true{where}.")
         else:
             problem = _problem(text, path, in_words(item))
         found.setdefault(path, problem)

@@ -131,6 +131,7 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
         ('[[env]]\nid = "a/c"\ngroup_size = 1', "", "nothing to compare"),
         ('[val]\n[[eval.env]]\nid = "a/c"\nname = "val"', "", "[val]"),
         ("[exporters.wandb]\n[wandb]", "", "mean the same"),
+        ("[exporters.jsonl]", "exporters.jsonl", "Write jsonl = true in [exporters]"),
         ("[exporters]\ntensorbord = true", "exporters.tensorbord", "'tensorboard'"),
     ],
 )
