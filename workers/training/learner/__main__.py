@@ -54,8 +54,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m workers.training.learner", description=__doc__)
     parser.add_argument("run_dir", type=Path)
     run = RunDir(parser.parse_args().run_dir.absolute())
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("huggingface_hub").setLevel(logging.WARNING)  # it tells of every file that is written
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("workers").setLevel(logging.INFO)  # a library tells of every file of a checkpoint
     die_with_parent()
     run.error.unlink(missing_ok=True)
     try:
