@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,7 +216,10 @@ class Coordinator:
             failed = sum(one.counts.failed for one in groups)
             if failed:
                 count = f"{failed} rollout{'s'[: failed != 1]}"
-                self.log(f"step {self.step}: {count} of {label} failed; the others are trained on")
+                records = [record for one in groups for record in one.finished.records]
+                said = Counter(record.failure.message[:200] for record in records if record.failure).most_common(1)
+                most = f" (most: {said[0][0]})" if said else ""
+                self.log(f"step {self.step}: {count} of {label} failed{most}; the others are trained on")
             rate.note_batch(failed, sum(one.counts.rollouts for one in groups))
             if rate.too_high:
                 raise RunFailed.because(
