@@ -101,10 +101,9 @@ def test_charts_cost_the_same_for_a_long_run(
     short = len(ada.get(address(showcase, "charts")).content)
     template = Step.objects.filter(training=showcase.running).order_by("-step")[0]
     Step.objects.bulk_create(
-        Step(training=showcase.running, step=step, metrics=template.metrics | {"step": step}, run_id=template.run_id,
-             attempt=1)
+        Step(training=showcase.running, step=step, metrics=template.metrics | {"step": step})
         for step in range(61, 3001)
-    )  # fmt: skip
+    )
     TrainingRun.objects.filter(pk=showcase.running.pk).update(step=3000, max_steps=5000)
     with django_assert_max_num_queries(MOST_QUERIES):
         reply = ada.get(address(showcase, "charts"))

@@ -24,5 +24,7 @@ async def discard_later(job: Job, payload: TrainPayload, run_dir: RunDir) -> Non
     step = reported(run_dir)
     if payload.reported_steps <= step:
         return
-    job.lease.log(f"steps {step + 1} to {payload.reported_steps} are trained anew: they ended on another worker")
+    job.lease.log(
+        f"steps {step + 1} to {payload.reported_steps} are trained anew: what they left is not on this worker"
+    )
     await job.run.post(f"/training/{payload.training_id}/beginning", BeginningReport(step=step), StepReply)
