@@ -12,7 +12,7 @@ from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import TrainingRequest, TrainingRolloutRow, TrainingRunView
+from envhub.protocol.training import ResumeRequest, TrainingRequest, TrainingRolloutRow, TrainingRunView
 from envhub.protocol.training_metrics import StepMetrics
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -88,12 +88,13 @@ def training_stop(request: Request, training_id: UUID) -> HttpResponse:
     return _detail(user, training_id)
 
 
-@extend_schema(request=None, responses=TrainingRunView)
+@extend_schema(request=ResumeRequest, responses=TrainingRunView)
 @api_view(["POST"])
 def training_resume(request: Request, training_id: UUID) -> HttpResponse:
-    """Go on from the newest checkpoint."""
+    """Go on from the newest checkpoint, or from that of `step`: what came after it is discarded."""
     user = require_scope(request, Scope.WRITE)
-    resume_training(user=user, training=get_training(user, training_id))
+    step = parse(request, ResumeRequest).step
+    resume_training(user=user, training=get_training(user, training_id), step=step)
     return _detail(user, training_id)
 
 

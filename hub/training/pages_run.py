@@ -30,7 +30,7 @@ from hub.training.models import Step, TrainingRun, Use
 from hub.training.paging import whole_number
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.creating import reference_of
-from hub.training.services.lifecycle import is_resumable
+from hub.training.services.resuming import is_resumable
 from hub.training.wire import adapter_view, checkpoint_view, training_views
 
 RANGES = ((0, "all steps"), (500, "newest 500"), (100, "newest 100"), (25, "newest 25"))

@@ -24,6 +24,7 @@ TYPES: dict[str, type[BaseModel]] = {
     "metrics": training_metrics.StepMetrics,
     "payload": training.TrainPayload,
     "request": training.TrainingRequest,
+    "resume_request": training.ResumeRequest,
     "rollout": training.TrainingRolloutRow,
     "rollout_tokens": training.RolloutTokens,
     "run": training.TrainingRunView,

@@ -7,10 +7,10 @@ from hub.training.services.creating import create_training
 from hub.training.services.lifecycle import (
     delete_training,
     follow_run,
-    resume_training,
     share_training,
     stop_training,
 )
+from hub.training.services.resuming import resume_training
 from hub.training.services.steps import report_evaluation, report_step
 
 __all__ = [

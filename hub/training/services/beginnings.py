@@ -18,21 +18,20 @@ def report_beginning(*, training: TrainingRun, report: BeginningReport, guard: G
     """
     with transaction.atomic():
         guard()
-        row = locked(training)
-        if row.step <= report.step:
-            return False
-        Step.objects.filter(training=row, step__gt=report.step).delete()
-        TrainingEvaluation.objects.filter(training=row, step__gt=report.step).delete()
-        drop_adapters(row.adapters.filter(step__gt=report.step))
-        _go_back(row)
-    return True
+        return discard_after(locked(training), report.step)
 
 
-def _go_back(training: TrainingRun) -> None:
-    """To the last step that is there."""
+def discard_after(training: TrainingRun, step: int) -> bool:
+    """Of a locked run; False when there was nothing."""
+    if training.step <= step:
+        return False
+    Step.objects.filter(training=training, step__gt=step).delete()
+    TrainingEvaluation.objects.filter(training=training, step__gt=step).delete()
+    drop_adapters(training.adapters.filter(step__gt=step))
     steps = Step.objects.filter(training=training)
     newest = steps.order_by("-step").first()
     rewards = steps.values_list("metrics__reward_mean", flat=True)
     training.step, training.latest = (newest.step, newest.metrics) if newest else (0, None)
     training.best_reward = max((one for one in rewards if one is not None), default=None)
     training.save(update_fields=["step", "latest", "best_reward"])
+    return True

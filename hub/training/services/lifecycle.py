@@ -1,4 +1,4 @@
-"""What happens to a training run after its start: following its run, stopping, resuming, deleting."""
+"""What happens to a training run after its start: following its run, stopping, sharing, deleting."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.catalog.models import Model
 from hub.core.errors import Conflict
-from hub.evals.services.creating import require_ready
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
-from hub.training.models import TrainingRun, Use
-from hub.training.queries import newest_checkpoint
-from hub.training.services.creating import queue_run, reference_of, stored_config
-
-NOT_FINITE = "learner_not_finite"  # workers.training.supervise.learner
+from hub.training.models import TrainingRun
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
@@ -48,51 +43,6 @@ def share_training(*, user: User, training: TrainingRun, visibility: Visibility)
         row.visibility = visibility.value
         row.save(update_fields=["visibility"])
         Model.objects.filter(adapter__training=row).update(visibility=visibility.value)
-
-
-def resume_training(*, user: User, training: TrainingRun) -> TrainingRun:
-    """A new run that goes on from the newest checkpoint (or begins anew). Raises NotAllowed, Conflict, Invalid."""
-    require_role(user, training.owner, Role.MEMBER)
-    with transaction.atomic():
-        row = locked(training)
-        if not row.is_final:
-            raise Conflict("the training run is still going on", code="still_running", hint="stop it first, or wait")
-        if row.state == RunState.SUCCEEDED.value:
-            raise Conflict(
-                "every step is done", code="complete", hint="start another with checkpoint_id, or train its adapter"
-            )
-        if _failure_code(row) == NOT_FINITE:
-            raise Conflict(
-                "its weights make loss or gradient not finite, and would again: a resumed run has the same settings",
-                code="not_finite",
-                hint=f"start another run with a smaller learning_rate and {_beginning(row)}",
-            )
-        pinned = list(row.versions.select_related("version__environment__owner"))
-        for item in pinned:
-            require_ready(item.version)
-        names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
-        row.run = queue_run(row, user, stored_config(row), names)
-        row.state, row.finished_at = RunState.QUEUED.value, None
-        row.save(update_fields=["run", "state", "finished_at"])
-    return row
-
-
-def is_resumable(training: TrainingRun) -> bool:
-    """Whether a resumed run would go on and not just fail again."""
-    done = training.state == RunState.SUCCEEDED.value
-    return training.is_final and not done and _failure_code(training) != NOT_FINITE
-
-
-def _failure_code(training: TrainingRun) -> str:
-    failure = training.run.failure if training.run is not None else None
-    return str(failure["code"]) if failure else ""
-
-
-def _beginning(training: TrainingRun) -> str:
-    newest = newest_checkpoint(training)
-    if newest is None:
-        return "the same model"
-    return f'checkpoint_id = "{newest.pk}" (of step {newest.step}; `hub train checkpoints {training.pk}` has more)'
 
 
 def delete_training(*, user: User, training: TrainingRun) -> None:

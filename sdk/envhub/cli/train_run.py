@@ -78,9 +78,15 @@ def with_uploaded_model(session: Session, file: TrainingFile, owner: str | None)
 def resume(
     ctx: typer.Context,
     training_id: TrainingId,
+    step: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="From the checkpoint of this step instead; steps and adapters after it are discarded."
+        ),
+    ] = None,
     wait: Wait = True,
     json: JsonFlag = False,
 ) -> None:
     """Go on with a run that was stopped or failed, from its newest checkpoint."""
     session = current(ctx)
-    finish(session, session.hub.training.resume(training_id), wait=wait)
+    finish(session, session.hub.training.resume(training_id, step=step), wait=wait)

@@ -13,6 +13,7 @@ from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
     AdapterView,
     CheckpointView,
+    ResumeRequest,
     TrainingRequest,
     TrainingRolloutRow,
     TrainingRunView,
@@ -71,9 +72,9 @@ class Training:
         """Ask for an end after the current step; its checkpoint and adapter are kept."""
         return self._hub.post(f"/training/{training_id}/stop", None, TrainingRunView, repeatable=True)
 
-    def resume(self, training_id: str) -> TrainingRunView:
-        """Go on with an ended run, from its newest checkpoint."""
-        return self._hub.post(f"/training/{training_id}/resume", None, TrainingRunView)
+    def resume(self, training_id: str, *, step: int | None = None) -> TrainingRunView:
+        """Go on with an ended run, from its newest checkpoint or that of `step`: what came after it is discarded."""
+        return self._hub.post(f"/training/{training_id}/resume", ResumeRequest(step=step), TrainingRunView)
 
     def share(self, training_id: str, visibility: Visibility) -> TrainingRunView:
         """Change who may see a run and the adapters that it made."""

@@ -33,6 +33,12 @@ class TrainingRequest(Request):
     visibility: Visibility | None = None
 
 
+class ResumeRequest(Request):
+    """Go on with an ended run: from its newest checkpoint, or from that of `step`."""
+
+    step: int | None = Field(default=None, ge=0)
+
+
 class PolicyTarget(Response):
     """The model that is trained. Its files come by URL, or from the hub's Hugging Face cache at a pinned revision."""
 

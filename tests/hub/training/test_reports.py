@@ -152,6 +152,36 @@ def test_a_resumed_run_goes_on_from_its_newest_checkpoint(training: TrainingRun,
     assert all(ref.url for ref in payload.resume.files.values())
 
 
+def test_a_run_goes_back_to_an_earlier_checkpoint_and_what_came_after_it_is_gone(
+    training: TrainingRun, alice: User
+) -> None:
+    for step in (1, 2, 3):
+        report(training, step_report(step))
+        report(training, checkpoint_report(step))
+        report(training, adapter_report(step))
+    end(training, RunState.CANCELLED)
+    with pytest.raises(NotFound, match="step 7") as refused:
+        resume_training(user=alice, training=training, step=7)
+    assert "step 3, 2, 1" in refused.value.hint
+    resumed = resume_training(user=alice, training=training, step=1)
+    payload = train_payload(Run.objects.get(pk=resumed.run_id))
+    assert payload.resume is not None
+    assert (payload.resume.step, payload.reported_steps) == (1, 1)
+    assert [adapter.step for adapter in adapters_of(training)] == [1]
+
+
+def test_a_run_does_not_go_back_before_the_checkpoint_from_which_another_began(
+    training: TrainingRun, alice: User
+) -> None:
+    first, second = (report(training, checkpoint_report(step)) for step in (1, 2))
+    end(training, RunState.CANCELLED)
+    request = training_request(name="second")
+    begun = request.model_copy(update={"toml": f'checkpoint_id = "{second.pk}"\n{request.toml}'})
+    create_training(user=alice, owner=alice.owner, request=begun)
+    with pytest.raises(Conflict, match="began from"):
+        resume_training(user=alice, training=training, step=first.step)
+
+
 def test_a_run_that_is_done_or_goes_on_is_not_resumed(training: TrainingRun, alice: User) -> None:
     with pytest.raises(Conflict, match="still going on"):
         resume_training(user=alice, training=training)
@@ -173,9 +203,24 @@ def test_a_run_whose_weights_went_astray_is_not_resumed_but_told_what_to_do(
         resume_training(user=alice, training=training)
     assert "smaller learning_rate" in refused.value.hint
     assert beginning in refused.value.hint
+    assert ("--step 2" in refused.value.hint) == bool(checkpoints)
     client = Client()
     client.force_login(alice)
     assert 'id="resume"' not in client.get(f"/training/{training.pk}").content.decode()
+
+
+def test_a_run_whose_machine_was_at_fault_goes_back_to_before_it_when_it_is_told_to(
+    training: TrainingRun, alice: User
+) -> None:
+    for step, skipped in ((1, ""), (2, "not_finite"), (3, "not_finite")):
+        report(training, step_report(step, skipped=skipped))
+        report(training, checkpoint_report(step))
+    failure = Failure(kind=FailureKind.POLICY, code="learner_not_finite", message="not finite")
+    end_attempt(run=Run.objects.get(pk=training.run_id), to=RunState.FAILED, now=timezone.now(), failure=failure)
+    with pytest.raises(Conflict, match="not finite") as refused:
+        resume_training(user=alice, training=training)
+    assert "--step 1`" in refused.value.hint
+    assert resume_training(user=alice, training=training, step=1).step == 1
 
 
 def test_a_run_starts_from_the_weights_of_anothers_checkpoint_which_then_stays(

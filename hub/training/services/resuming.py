@@ -1,0 +1,95 @@
+"""Going on with a run that has ended before its last step: from its newest checkpoint, or from an earlier one."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from envhub.protocol.runs import RunState
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import require_role
+from hub.core.errors import Conflict, NotFound
+from hub.evals.services.creating import require_ready
+from hub.training.models import Checkpoint, Step, TrainingRun, Use
+from hub.training.queries import checkpoints_of
+from hub.training.services.beginnings import discard_after
+from hub.training.services.creating import queue_run, reference_of, stored_config
+from hub.training.services.lifecycle import locked
+
+NOT_FINITE = "learner_not_finite"  # workers.training.supervise.learner
+
+
+def resume_training(*, user: User, training: TrainingRun, step: int | None = None) -> TrainingRun:
+    """A new run that goes on from the newest checkpoint (or begins anew), or from that of `step`: later work is gone.
+
+    Raises NotAllowed, NotFound (no checkpoint of that step), Conflict, Invalid.
+    """
+    require_role(user, training.owner, Role.MEMBER)
+    with transaction.atomic():
+        row = locked(training)
+        _check_ended(row, step)
+        pinned = list(row.versions.select_related("version__environment__owner"))
+        for item in pinned:
+            require_ready(item.version)
+        if step is not None:
+            _go_back(row, step)
+        names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
+        row.run = queue_run(row, user, stored_config(row), names)
+        row.state, row.finished_at = RunState.QUEUED.value, None
+        row.save(update_fields=["run", "state", "finished_at"])
+    return row
+
+
+def is_resumable(training: TrainingRun) -> bool:
+    """Whether a resumed run would go on and not just fail again."""
+    done = training.state == RunState.SUCCEEDED.value
+    return training.is_final and not done and _failure_code(training) != NOT_FINITE
+
+
+def _check_ended(row: TrainingRun, step: int | None) -> None:
+    if not row.is_final:
+        raise Conflict("the training run is still going on", code="still_running", hint="stop it first, or wait")
+    if row.state == RunState.SUCCEEDED.value:
+        raise Conflict(
+            "every step is done", code="complete", hint="start another with checkpoint_id, or train its adapter"
+        )
+    if _failure_code(row) == NOT_FINITE and step is None:
+        raise Conflict(
+            "its weights make loss or gradient not finite, and would again: a resumed run has the same settings",
+            code="not_finite",
+            hint=_ways_out(row),
+        )
+
+
+def _failure_code(training: TrainingRun) -> str:
+    failure = training.run.failure if training.run is not None else None
+    return str(failure["code"]) if failure else ""
+
+
+def _ways_out(training: TrainingRun) -> str:
+    """From the newest checkpoint after a step that was finite, when there is one."""
+    skipped = Step.objects.filter(training=training, metrics__skipped="not_finite").values("step")
+    sound = checkpoints_of(training).exclude(step__in=skipped).first()
+    if sound is None:
+        return "start another run with a smaller learning_rate and the same model"
+    return (
+        f'start another run with a smaller learning_rate and checkpoint_id = "{sound.pk}" (of step {sound.step}; '
+        f"`hub train checkpoints {training.pk}` has more); or, if a machine was at fault, go back to before it: "
+        f"`hub train resume {training.pk} --step {sound.step}`"
+    )
+
+
+def _go_back(row: TrainingRun, step: int) -> None:
+    """To the checkpoint of a step; the worker's own directory is then ahead of the hub, and made anew."""
+    kept = checkpoints_of(row)
+    if not kept.filter(step=step).exists():
+        steps = ", ".join(str(one.step) for one in kept) or "none"
+        raise NotFound(f"no checkpoint of step {step} is kept", hint=f"kept are those of step {steps}")
+    later = Checkpoint.objects.filter(training=row, step__gt=step)
+    if later.exclude(successors=None).exists():
+        raise Conflict(
+            f"another training run began from a checkpoint after step {step}",
+            code="in_use",
+            hint="start another run with checkpoint_id",
+        )
+    later.delete()
+    discard_after(row, step)
