@@ -187,3 +187,8 @@ def test_a_rollout_of_four_thousand_tokens_is_a_page_below_a_megabyte(showcase: 
     assert html.count(' title="advantage') == 4000
     assert len(reply.content) < 1_000_000
     assert "tokens 1 to 4\u202f000 of 5\u202f000" in html
+
+
+def test_the_weights_say_how_to_go_back_to_an_earlier_checkpoint(showcase: TrainingShowcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "weights")).content.decode()
+    assert f"hub train resume {showcase.ended.pk}</code> goes on from the newest, with <code>--step N</code>" in html
