@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from urllib.parse import unquote, urlsplit
@@ -92,7 +91,7 @@ class WheelFiles:
         return self._folder / sha256, sha256
 
     def _keep(self, temporary: str, sha256: str) -> None:
+        """A file that was there before is replaced: it may be old enough to be cleared away at this moment."""
         os.chmod(temporary, 0o444)
-        with suppress(FileExistsError):
-            os.link(temporary, self._folder / sha256)
-        os.utime(self._folder / sha256)  # in use, also where it was there before
+        os.link(temporary, kept := f"{temporary}.kept")
+        os.replace(kept, self._folder / sha256)

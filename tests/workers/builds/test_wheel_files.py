@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from workers.builds.wheel_files import WheelFiles
 
 
@@ -16,3 +18,21 @@ def test_what_is_added_again_is_in_use_again(tmp_path: Path) -> None:
     assert files.add(b"wheel")[0] == path
     assert time.time() - path.stat().st_mtime < 60
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_is_cleared_away_while_it_is_added_again_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = WheelFiles(tmp_path)
+    path, sha256 = files.add(b"wheel")
+    link = os.link
+
+    def link_and_clear_away(source: str, target: str | Path) -> None:
+        try:
+            link(source, target)
+        finally:
+            path.unlink()
+
+    monkeypatch.setattr(os, "link", link_and_clear_away)
+    assert files.add(b"wheel") == (path, sha256)
+    assert path.read_bytes() == b"wheel"
