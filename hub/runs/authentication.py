@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
 from secrets import compare_digest
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
-from django.utils import timezone
 from envhub.protocol.runs import RunState
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
@@ -21,8 +19,6 @@ from hub.runs.models import Run, WorkerToken
 from hub.runs.queries import is_cut_off
 from hub.runs.tokens import RUN_PREFIX, WORKER_PREFIX, read_run_token, token_digest
 from hub.runs.transitions import HELD
-
-LONGEST_SILENCE = timedelta(minutes=15)  # after the lease, should no sweeper be there to take it away
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,11 @@ class RunGrant:
 
 
 def grant_of_run_token(secret: str) -> RunGrant:
-    """The attempt behind a run token. Raises StaleAttempt when it is over, NotAuthenticated for a foreign token."""
+    """The attempt behind a run token. Raises StaleAttempt when it is over, NotAuthenticated for a foreign token.
+
+    A lease that ran out still stands until the sweeper takes it: while the hub or the whole machine was away, nobody
+    could renew it.
+    """
     parts = read_run_token(secret)
     run = None
     if parts is not None:
@@ -54,8 +54,6 @@ def grant_of_run_token(secret: str) -> RunGrant:
         raise NotAuthenticated("the run token is not valid")
     if run.worker is None or run.worker.token.revoked_at is not None or is_cut_off(run.worker.token):
         raise NotAuthenticated("the worker's token has been revoked")
-    if run.lease_expires_at is not None and run.lease_expires_at < timezone.now() - LONGEST_SILENCE:
-        raise StaleAttempt
     live = RunState(run.state) in HELD
     return RunGrant(run_id=run.pk, attempt=run.attempt, owner_id=run.owner_id, live=live)
 

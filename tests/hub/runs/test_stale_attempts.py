@@ -83,3 +83,11 @@ def test_revoking_the_workers_token_cuts_off_what_it_holds(client: Client) -> No
     token = hold_run(run, worker=worker)
     revoke_worker_token(token=worker.token, now=timezone.now())
     assert post(client, run, "heartbeat", {}, token).status_code == 401
+
+
+def test_a_lease_that_ran_out_while_everything_slept_is_renewed(client: Client) -> None:
+    run = make_run()
+    token = hold_run(run)
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(days=3))
+    assert post(client, run, "heartbeat", {}, token).status_code == 200
+    assert Run.objects.get().lease_expires_at > timezone.now()
