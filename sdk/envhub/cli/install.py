@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from envhub.cli.local_packages import find_package
+from envhub.cli.local_packages import find_package, is_package
 from envhub.cli.progress import transfer
 from envhub.cli.references import Reference, parse
 from envhub.cli.session import JsonFlag, Session, current
@@ -64,7 +64,9 @@ def pull(
 
 def install(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name[@version], or a package under ./environments.")],
+    name: Annotated[
+        str, typer.Argument(help="A package under ./environments or a path (./..), else [owner/]name[@version].")
+    ],
     tool: Annotated[Tool | None, typer.Option("--with", help="Installer (default: uv when present).")] = None,
     python: Annotated[
         str | None, typer.Option(help="Interpreter to install into (default: the active virtual environment's).")
@@ -77,7 +79,8 @@ def install(
     if interpreter is None:  # never into the one that runs `hub`: an environment's limits would change its packages
         raise UsageError("no virtual environment is active", hint="Activate one, or give --python of the one you mean.")
     with tempfile.TemporaryDirectory(prefix="hub-install-") as folder:
-        source = _local(name) if "/" not in name else _remote(session, name, Path(folder))
+        local = name.startswith((".", "/")) or ("/" not in name and is_package(name))
+        source = _local(name) if local else _remote(session, name, Path(folder))
         done = _run_installer(session, source, interpreter, tool, Path(folder))
     if done.returncode:
         tail = "\n".join((done.stderr or "").strip().splitlines()[-15:])

@@ -49,6 +49,11 @@ class LocalPackage:
         return [sources if is_there else self.directory]
 
 
+def is_package(given: str) -> bool:
+    """Whether `find_package` finds one."""
+    return _directory(given) is not None
+
+
 def find_package(given: str | None) -> Path:
     """A directory with a pyproject.toml. Raises UsageError that says where was looked."""
     if given is None:

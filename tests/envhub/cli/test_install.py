@@ -40,7 +40,14 @@ def test_a_package_under_environments_is_installed_by_its_name(cli: Cli, python:
     text = path.read_text()
     start, end = text.index("dependencies = ["), text.index("[tool.hatch.build]")
     path.write_text(text[:start] + "dependencies = []\n\n" + text[end:])
-    assert cli.json("install", "my-env", "--python", python)["installed"] == "my-env"
+    for name in ("my-env", "./environments/my-env"):
+        assert cli.json("install", name, "--python", python)["installed"] == "my-env"
+
+
+def test_what_is_no_package_here_is_ones_own_environment(cli: Cli, python: str) -> None:
+    push_version(cli.user, **PLAIN)
+    for name in ("tiny-env", "tiny-env@0.1.0"):
+        assert cli.json("install", name, "--python", python)["installed"] == "alice/tiny-env@0.1.0"
 
 
 def test_without_an_active_virtual_environment_nothing_is_installed(cli: Cli) -> None:
