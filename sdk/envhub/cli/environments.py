@@ -62,7 +62,7 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         "version": version.version, "state": version.state,
         "yanked": (version.yank_reason or "yes") if version.yanked else "",
         "requires python": version.requires_python, "requires": version.dependencies, "license": version.license,
-        "generation": f"{found.generation} ({found.constraint_set})" if found else "",
+        "generation": f"{found.generation} ({found.constraint_set})" if found and found.generation else "unknown",
         "source": f"{git.commit[:12]}{' (dirty)' if git.dirty else ''}" if git else "",
         "pushed": f"{version.created_at:%Y-%m-%d %H:%M} by {version.created_by}",
     })  # fmt: skip

@@ -42,7 +42,7 @@ def push(
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
             built = build_package(project, Path(folder))
             done = _upload(session, owner or session.me, built, directory, visibility)
-    except EnvhubError:
+    except (EnvhubError, KeyboardInterrupt):
         if pyproject.read_bytes() == pushed:  # nobody has written there meanwhile
             pyproject.write_bytes(before)  # a bump without a version would skip a number
         raise

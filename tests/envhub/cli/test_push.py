@@ -45,6 +45,19 @@ def test_bump_raises_the_version_and_a_failed_push_puts_it_back(cli: Cli) -> Non
     assert (directory / "pyproject.toml").read_text() == before
 
 
+def test_an_interrupted_push_puts_it_back_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_package(Path("environments")) / "pyproject.toml"
+    before = path.read_text()
+
+    def interrupt(*_: object) -> None:
+        assert path.read_text() != before
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("envhub.cli.push._upload", interrupt)
+    cli("push", "tiny-env", "--bump", "patch", code=130)
+    assert path.read_text() == before
+
+
 @pytest.mark.parametrize("bump", [(), ("--bump", "patch")])
 def test_a_failed_push_keeps_what_was_written_meanwhile(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, bump: tuple[str, ...]
@@ -111,6 +124,11 @@ def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     assert "FAIL scripted-rollout: it broke" in said
     assert "         KeyError: 'answer'" in said
     assert "quiet" not in said
+
+
+def test_info_of_what_could_not_be_classified(cli: Cli) -> None:
+    _push(cli, str(write_package(Path("environments"), source="x = 1\n")))
+    assert "None" not in cli("env", "info", "tiny-env").stdout
 
 
 def test_what_is_not_there_is_not_asked_about(cli: Cli) -> None:
