@@ -21,6 +21,7 @@ from workers.builds.index_tokens import FileAddresses
 from workers.venvs.unprivileged import Tool, hand_over, run_tool
 
 TIMEOUT = 900.0
+SUMMARY = 1900  # characters of an explanation; what is longer is told whole in the check's detail
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,12 @@ async def _ask(
         return read_answer(result.stdout, catalog.addresses, catalog.interpreter.tags())
     if gateway.problem is not None:
         raise gateway.problem
+    told = _explanation(result.stderr)
     raise BuildFailed(
         "dependency_conflict",
-        f"The dependencies cannot be resolved: {_explanation(result.stderr)}",
+        f"The dependencies cannot be resolved: {told[:SUMMARY]}",
         hint="Loosen or correct the requirements in pyproject.toml.",
-        detail=result.stderr[-20_000:],
+        detail=told if len(told) > SUMMARY else "",
     )
 
 
@@ -146,4 +148,4 @@ def _rank(file: IndexFile, ranks: dict[Tag, int]) -> int:
 def _explanation(stderr: str) -> str:
     """uv's own words, without what it warns about."""
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("warning")]
-    return "\n".join(lines).removeprefix("error: ")[:3500]
+    return "\n".join(lines).removeprefix("error: ")
