@@ -7,6 +7,7 @@ sdist's pyproject.toml gives the [tool.*] tables and the build requirements.
 from __future__ import annotations
 
 import tomllib
+from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser, Parser
@@ -126,6 +127,12 @@ def sdist_root(sdist: Path) -> str:
 
 def parse_pyproject(raw: bytes) -> dict[str, Any]:
     """A pyproject.toml as a table. Raises PackageError."""
+    if raw.startswith(BOM_UTF8):
+        raise PackageError(
+            "pyproject.toml begins with a byte order mark, which most build backends refuse",
+            code="bad_pyproject",
+            hint="Save it as UTF-8 without BOM.",
+        )
     try:
         return tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

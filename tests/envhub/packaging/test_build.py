@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,14 @@ def test_a_readme_that_pyproject_does_not_name_is_packed_once(tmp_path: Path, pa
     paths = [member.path for member in safe_members(first.sdist)]
     assert (first.warnings, paths.count("tiny_env-0.1.0/README.md")) == ((), 1)
     assert sha256(first.sdist) == sha256(second.sdist)
+
+
+def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:
+    path = write_package(tmp_path) / "pyproject.toml"
+    path.write_bytes(BOM_UTF8 + path.read_bytes())
+    with pytest.raises(PackageError, match="byte order mark") as caught:
+        read_project(path.parent)
+    assert "without BOM" in caught.value.hint
 
 
 def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
