@@ -34,7 +34,7 @@ class HubEnvironment(BaseSettings):
     s3_endpoint_url: str = ""  # as the hub reaches it
     s3_public_endpoint_url: str = ""  # as users and workers reach it; empty: the same
     s3_region: str = "us-east-1"
-    max_push_mb: PositiveInt = 250
+    max_push_mb: PositiveInt = Field(default=250, le=1024)  # more no package is unpacked to
     owner_quota_gb: float = Field(default=500.0, ge=0)  # stored for one owner, in 10^9 bytes; 0: no limit
     lease_seconds: Seconds = 30.0
     worker_poll_seconds: Seconds = 2.0

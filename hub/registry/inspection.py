@@ -13,7 +13,7 @@ from typing import Any
 
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging import metadata as package_metadata
-from envhub.packaging.archives import Budget, Member, read_member, read_members, safe_members
+from envhub.packaging.archives import Member, read_member, read_members, safe_members
 from envhub.packaging.contents import content_digest
 from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
@@ -58,10 +58,10 @@ class Package:
     content_digest: str
 
 
-def inspect(archives: Archives, *, max_mb: int) -> Package:
+def inspect(archives: Archives) -> Package:
     """Read a push. Raises Invalid (codes of envhub.packaging, `direct_reference`, `secret_files`, ...), TooLarge."""
     try:
-        return _inspect(archives, Budget(max_packed=max_mb * 1024 * 1024))
+        return _inspect(archives)
     except PackageError as error:
         kind = TooLarge if error.code == "too_large" else Invalid
         raise kind(error.message, code=error.code, hint=error.hint) from error
@@ -69,9 +69,9 @@ def inspect(archives: Archives, *, max_mb: int) -> Package:
         raise Invalid("the package's metadata cannot be read", code="bad_metadata") from error
 
 
-def _inspect(archives: Archives, budget: Budget) -> Package:
-    wheel_members = safe_members(archives.wheel, budget)
-    sdist_members = safe_members(archives.sdist, budget)
+def _inspect(archives: Archives) -> Package:
+    wheel_members = safe_members(archives.wheel)
+    sdist_members = safe_members(archives.sdist)
     _refuse_secrets([*wheel_members, *sdist_members])
     _refuse_dangers(archives.wheel)
     found = package_metadata.read_wheel_metadata(archives.wheel, archives.wheel_filename)
@@ -94,7 +94,7 @@ def _inspect(archives: Archives, budget: Budget) -> Package:
         hub_config=hub_config,
         programs=tool_programs(sources, hub_config),
         evidence=classify(sources, found.dependencies, hub_config),
-        content_digest=content_digest(archives.wheel, archives.sdist, budget),
+        content_digest=content_digest(archives.wheel, archives.sdist),
     )
 
 

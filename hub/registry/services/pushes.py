@@ -34,6 +34,7 @@ from hub.storage.models import Blob
 from hub.storage.services import confirm_blob, local_or_temp_path, prepare_uploads, store_bytes
 
 _FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,250}")
+MB = 1024**2
 KEEP_OPEN = timedelta(days=2)  # how long a push may still be completed
 
 
@@ -88,7 +89,7 @@ def complete_push(*, push: Push) -> Completed:
     )
     with local_or_temp_path(wheel.pk) as wheel_path, local_or_temp_path(sdist.pk) as sdist_path:
         archives = Archives(wheel_path, request.wheel.filename, sdist_path, request.sdist.filename)
-        package = inspect(archives, max_mb=settings.HUB.max_push_mb)
+        package = inspect(archives)
     _check_agrees(request, package)
     completed = _publish(push, request, package, wheel, sdist)
     made = {"made_it": True} if completed.created else {}
@@ -190,10 +191,13 @@ def _check_agrees(request: PushRequest, package: Package) -> None:
 
 def _check_files(request: PushRequest) -> None:
     """Sizes and names, before anything is uploaded."""
-    limit = settings.HUB.max_push_mb * 1024 * 1024
+    limit = settings.HUB.max_push_mb * MB
     for file in (request.wheel, request.sdist):
         if file.size > limit:
-            raise TooLarge(f"{file.filename} is larger than {settings.HUB.max_push_mb} MB", hint="keep data out of it")
+            raise TooLarge(
+                f"{file.filename} has {file.size / MB:.0f} MB, and may have {settings.HUB.max_push_mb}",
+                hint="leave data out of the package: `hub data add` keeps what load_dataset gives inside boxes",
+            )
         if file.size <= 0 or not _FILENAME.fullmatch(file.filename):
             raise Invalid(f"{file.filename[:80]!r} is no distribution file", fields={"filename": file.filename[:80]})
     try:

@@ -27,7 +27,7 @@ RATIO_FREE_BYTES = 16 * 1024 * 1024  # small archives of zeros are harmless
 class Budget:
     """What an archive may cost. Sizes in bytes; `max_ratio` is unpacked size by packed size."""
 
-    max_packed: int = 250 * 1024 * 1024
+    max_packed: int = 1024 * 1024 * 1024  # of a push, its hub allows less
     max_unpacked: int = 1024 * 1024 * 1024
     max_files: int = 20_000
     max_ratio: float = 200.0
@@ -70,10 +70,10 @@ def read_members(archive: Path, wanted: Callable[[Member], bool], *, limit: int)
     return found
 
 
-def member_digests(archive: Path, budget: Budget = DEFAULT_BUDGET) -> dict[str, str]:
+def member_digests(archive: Path) -> dict[str, str]:
     """Path -> SHA-256 (hex) of every file, in one pass."""
     found: dict[str, str] = {}
-    for member, opener in _walk(archive, budget):
+    for member, opener in _walk(archive, DEFAULT_BUDGET):
         digest = hashlib.sha256()
         with opener() as stream:
             while chunk := stream.read(CHUNK):

@@ -37,7 +37,6 @@ from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
 
-MAX_FILE_BYTES = 250 * 1024 * 1024
 EPOCH = "1580601600"  # 2020-02-02, hatchling's own: the same source gives the same bytes
 
 
@@ -119,9 +118,6 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
 
 
 def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
-    for path in (wheel, sdist):
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise PackageError(f"{path.name} is over 250 MB", code="too_large", hint="Move data files elsewhere.")
     leaked = secret_files([member.path for path in (wheel, sdist) for member in safe_members(path)])
     if leaked:
         hint = "Name them in .gitignore, or exclude them under [tool.hatch.build]."

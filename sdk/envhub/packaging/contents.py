@@ -9,24 +9,24 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from envhub.packaging.archives import DEFAULT_BUDGET, Budget, member_digests, read_members
+from envhub.packaging.archives import member_digests, read_members
 
 _TAGS_LIMIT = 64 * 1024
 
 
-def content_digest(wheel: Path, sdist: Path, budget: Budget = DEFAULT_BUDGET) -> str:
+def content_digest(wheel: Path, sdist: Path) -> str:
     """SHA-256 (hex) over (archive, path, content) of every member, sorted. Raises ArchiveError."""
-    parts = [("sdist", path.partition("/")[2], digest) for path, digest in member_digests(sdist, budget).items()]
-    parts += [("wheel", path, digest) for path, digest in _wheel_digests(wheel, budget).items()]
+    parts = [("sdist", path.partition("/")[2], digest) for path, digest in member_digests(sdist).items()]
+    parts += [("wheel", path, digest) for path, digest in _wheel_digests(wheel).items()]
     whole = hashlib.sha256()
     for part in sorted(parts):
         whole.update("\0".join(part).encode() + b"\n")
     return whole.hexdigest()
 
 
-def _wheel_digests(wheel: Path, budget: Budget) -> dict[str, str]:
+def _wheel_digests(wheel: Path) -> dict[str, str]:
     """Without RECORD (made of the others), and WHEEL without the line that names the builder."""
-    found = member_digests(wheel, budget)
+    found = member_digests(wheel)
     found = {path: digest for path, digest in found.items() if not path.endswith(".dist-info/RECORD")}
     tags = read_members(wheel, lambda member: member.path.endswith(".dist-info/WHEEL"), limit=_TAGS_LIMIT)
     for path, raw in tags.items():

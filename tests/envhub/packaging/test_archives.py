@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,14 @@ def test_budgets_for_bytes_and_files_hold(tmp_path: Path, pack: object) -> None:
     assert _code(path, Budget(max_files=10)) == "too_many_files"
     assert _code(path, Budget(max_unpacked=1000)) == "too_large"
     assert _code(path, Budget(max_packed=100)) == "too_large"
+
+
+def test_how_large_a_push_may_be_is_said_by_its_hub(tmp_path: Path) -> None:
+    path = tmp_path / "large.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive, archive.open("data.bin", "w") as sink:
+        for _ in range(251):
+            sink.write(bytes(1024**2))
+    assert [member.path for member in safe_members(path)] == ["data.bin"]
 
 
 def test_gzip_that_never_ends_stops_at_the_budget(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hub.config.environment import load
         ("retry_seconds", "inf"),
         ("max_attempts", "0"),
         ("max_push_mb", "-1"),
+        ("max_push_mb", "1025"),  # what packages are unpacked to ends there
         ("database_pool", "-1"),
     ],
 )

@@ -136,6 +136,8 @@ def test_a_file_over_the_limit_is_refused_before_any_upload(user: User) -> None:
     request["wheel"]["size"] = 251 * 1024 * 1024
     answer = call(user, "post", "environments/alice/tiny-env/pushes", request)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    assert "251 MB" in answer.json()["error"]["message"]
+    assert "hub data add" in answer.json()["error"]["hint"]
 
 
 def test_a_stranger_cannot_push_to_somebody_elses_namespace(user: User) -> None:
