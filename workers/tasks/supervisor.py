@@ -11,6 +11,7 @@ import os
 import platform
 import random
 import socket
+import time
 from contextlib import suppress
 
 from envhub import errors
@@ -34,6 +35,7 @@ from workers.training.exporters.weights_and_biases import has_wandb
 logger = logging.getLogger(__name__)
 LEAST_POLL_S = 0.05  # between two polls, however many hints come
 LONGEST_JOIN_PAUSE_S = 15.0
+HUB_STARTS_S = 10.0  # an embedded hub and its worker are started together
 
 
 class Supervisor:
@@ -130,14 +132,16 @@ class Supervisor:
 
     async def _join(self) -> JoinReply:
         """Join, as often as it takes; a refused token is waited for too, with a clear line in the log."""
-        pause = 0.5
+        pause, began = 0.5, time.monotonic()
         while True:
             try:
                 joined = await self._hub.join(self._announcement())
             except errors.NotAuthenticated as error:
                 logger.error("the hub refuses WORKER_TOKEN: %s", error)
             except errors.EnvhubError as error:
-                logger.warning("cannot join the hub at %s: %s", self._hub.url, error)
+                starting = isinstance(error, errors.ConnectionFailed) and time.monotonic() - began < HUB_STARTS_S
+                level = logging.DEBUG if starting else logging.WARNING
+                logger.log(level, "cannot join the hub at %s: %s", self._hub.url, error)
             else:
                 self._joined = joined
                 logger.info("joined %s as %s, queues %s", self._hub.url, joined.worker_id, ", ".join(self._queues))

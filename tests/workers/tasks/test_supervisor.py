@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from envhub.protocol.runs import ClaimableReply
 
 from workers.runs.hub import HubClient
 from workers.settings import WorkerEnvironment
+from workers.tasks import supervisor as module
 from workers.tasks.slots import Slot
 from workers.tasks.supervisor import Supervisor
 
@@ -47,3 +49,20 @@ async def test_a_slot_that_dies_during_a_poll_is_given_no_run(
         hub.victim._process = living._process = process
         await supervisor._poll("w1")
     assert (hub.victim.run_id, living.run_id) == (None, "r1")
+
+
+@pytest.mark.parametrize(("patience", "warned"), [(60.0, False), (0.0, True)])
+async def test_a_hub_that_only_starts_is_waited_for_without_a_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    patience: float,
+    warned: bool,
+) -> None:
+    monkeypatch.setattr(module, "HUB_STARTS_S", patience)
+    settings = WorkerEnvironment(data=tmp_path, token="hubw_good", slots={"eval": 1}, serve_runs=0)
+    async with HubClient("http://127.0.0.1:9", "hubw_good", patience_s=0) as hub:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await Supervisor(settings, hub)._join()
+    assert ("cannot join" in caplog.text) == warned
