@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
+from envhub.protocol.deployments import DRAIN_SECONDS
 from envhub.protocol.evals import EvaluationView
 from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
@@ -124,7 +125,7 @@ def deployment_of(row: Model) -> dict[str, Any] | None:
     run = runs.order_by("-pk").first()
     if run is None:
         return None
-    return {"run": run, "state": RunState(run.state)}
+    return {"run": run, "state": RunState(run.state), "drain_minutes": round(DRAIN_SECONDS / 60)}
 
 
 def calls(hub_url: str, reference: str) -> dict[str, str]:
