@@ -1,4 +1,4 @@
-"""The OpenAI-compatible routes as Django views: /inference/v1/models, /chat/completions, /completions.
+"""The OpenAI-compatible routes as Django views: /inference/v1/models[/NAME], /chat/completions, /completions.
 
 In production hub.inference.direct answers the calls before Django; both are thin over hub.inference.gateway.
 """
@@ -11,12 +11,13 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from hub.catalog.queries import visible_models
+from hub.catalog.models import Model
+from hub.catalog.queries import get_model, visible_models
 from hub.core.errors import HubError, MethodNotAllowed, NotFound
 from hub.inference.gateway import Answer, answer_call, refusal_of, refuse
 from hub.inference.lookup import caller_of, in_database
 
-View = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]
+View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def guarded(method: str) -> Callable[[View], View]:
@@ -24,11 +25,11 @@ def guarded(method: str) -> Callable[[View], View]:
 
     def decorate(view: View) -> View:
         @csrf_exempt
-        async def run(request: HttpRequest) -> HttpResponseBase:
+        async def run(request: HttpRequest, **place: str) -> HttpResponseBase:
             try:
                 if request.method != method:
                     raise MethodNotAllowed(f"use {method}")
-                return await view(request)
+                return await view(request, **place)
             except HubError as error:
                 return _response(refuse(error))
 
@@ -53,18 +54,29 @@ async def models(request: HttpRequest) -> HttpResponse:
 
     def read() -> list[dict[str, Any]]:
         user, _ = caller_of(_authorization(request))
-        rows = visible_models(user)[:1000]
-        return [
-            {
-                "id": f"{row.owner.slug}/{row.name}",
-                "object": "model",
-                "created": int(row.created_at.timestamp()),
-                "owned_by": row.owner.slug,
-            }
-            for row in rows
-        ]
+        return [_described(row) for row in visible_models(user)[:1000]]
 
     return JsonResponse({"object": "list", "data": await in_database(read)})
+
+
+@guarded("GET")
+async def model(request: HttpRequest, owner: str, name: str) -> HttpResponse:
+    """One of them."""
+
+    def read() -> dict[str, Any]:
+        user, _ = caller_of(_authorization(request))
+        return _described(get_model(user, f"{owner}/{name}"))
+
+    return JsonResponse(await in_database(read))
+
+
+def _described(row: Model) -> dict[str, Any]:
+    return {
+        "id": f"{row.owner.slug}/{row.name}",
+        "object": "model",
+        "created": int(row.created_at.timestamp()),
+        "owned_by": row.owner.slug,
+    }
 
 
 async def _answer(request: HttpRequest, path: str) -> HttpResponseBase:

@@ -11,6 +11,7 @@ api_urls: list[URLPattern | URLResolver] = [
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("inference/v1/models", pages.models),
+    path("inference/v1/models/<slug:owner>/<str:name>", pages.model),
     path("inference/v1/chat/completions", pages.chat_completions),
     path("inference/v1/completions", pages.completions),
     path("inference/v1/<path:rest>", pages.not_offered),

@@ -146,7 +146,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         known["name"] = "bob"
     if route.startswith("api/v1/data"):
         known["kind"] = "dataset"
-    if route.startswith(("api/v1/models", "models/")):
+    if route.startswith(("api/v1/models", "models/", "inference/v1/models")):
         known["name"] = f"{MARK}-model"
     if route.startswith(("api/v1/secrets", "settings/secrets")):
         known["name"] = f"{MARK.upper()}_KEY"
@@ -326,6 +326,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/deployments": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
     "api/v1/deployments/<uuid:deployment_id>": {"get": Access.PRIVATE, "delete": Access.PRIVATE},
     "inference/v1/models": {"get": Access.GATEWAY},
+    "inference/v1/models/<slug:owner>/<str:name>": {"get": Access.GATEWAY},
     "inference/v1/chat/completions": {"post": Access.GATEWAY},
     "inference/v1/completions": {"post": Access.GATEWAY},
     "inference/v1/<path:rest>": {},  # 404 to everybody

@@ -117,6 +117,7 @@ async def test_somebody_elses_private_model_does_not_exist(endpoint: PolicyEndpo
     assert endpoint.requests == []
     listed = await AsyncClient().get("/inference/v1/models", headers=stranger)
     assert json.loads(listed.content)["data"] == []
+    assert (await AsyncClient().get("/inference/v1/models/alice/stub", headers=stranger)).status_code == 404
 
 
 @pytest.mark.parametrize("scopes", [(), (Scope.READ, Scope.WRITE)])
@@ -129,7 +130,13 @@ async def test_a_token_with_the_scope_is_needed(endpoint: PolicyEndpoint, scopes
 async def test_models_lists_what_the_caller_may_use(endpoint: PolicyEndpoint) -> None:
     _, token = await sync_to_async(prepare)(endpoint)
     answer = await AsyncClient().get("/inference/v1/models", headers=bearer(token))
-    assert [model["id"] for model in json.loads(answer.content)["data"]] == ["alice/stub"]
+    (listed,) = json.loads(answer.content)["data"]
+    assert listed["id"] == "alice/stub"
+    for path in ("alice/stub", "alice%2Fstub"):  # as OpenAI's clients write it
+        one = await AsyncClient().get(f"/inference/v1/models/{path}", headers=bearer(token))
+        assert json.loads(one.content) == listed
+    other = await AsyncClient().get("/inference/v1/models/alice/nothing", headers=bearer(token))
+    assert (other.status_code, "no model alice/nothing" in json.loads(other.content)["error"]["message"]) == (404, True)
 
 
 async def test_a_disabled_user_gets_neither_models_nor_answers(endpoint: PolicyEndpoint) -> None:
