@@ -1,3 +1,5 @@
+from uuid import UUID
+
 from django.db import migrations, models
 
 
@@ -8,8 +10,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField('step', 'attempt', models.PositiveIntegerField(null=True)),  # so that it is reversible
-        migrations.AlterField('step', 'run_id', models.UUIDField(null=True)),
+        migrations.AlterField('step', 'attempt', models.PositiveIntegerField(default=1)),  # so that it is reversible
+        migrations.AlterField('step', 'run_id', models.UUIDField(default=UUID(int=0))),
         migrations.RemoveField('step', 'attempt'),
         migrations.RemoveField('step', 'run_id'),
     ]
