@@ -11,8 +11,13 @@ LONGEST = 120  # characters of one setting in words
 
 
 def measured(config: JsonObject) -> JsonObject:
-    """Those of MEASURED that were given."""
-    return {name: value for name in MEASURED if (value := config.get(name))}
+    """Those of MEASURED that were given. vf-eval writes down what it leaves to the endpoint, too: that is none."""
+    sampling = {name: value for name, value in (config.get("sampling") or {}).items() if not _is_default(name, value)}
+    return {name: value for name in MEASURED if (value := {**config, "sampling": sampling}.get(name))}
+
+
+def _is_default(name: str, value: Json) -> bool:
+    return value is None or value == {} or (name, value) == ("n", 1)
 
 
 def in_words(config: JsonObject) -> tuple[str, ...]:

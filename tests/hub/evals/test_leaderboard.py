@@ -92,7 +92,16 @@ def test_another_version_is_another_board(ada: User) -> None:
     assert models(shown(ada)) == ["b"]
 
 
-@pytest.mark.parametrize("same", [{"rollouts_per_example": 4}, {"concurrency": 2}, {"seed": 5}, {"timeout_s": 1.0}])
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"rollouts_per_example": 4},
+        {"concurrency": 2},
+        {"seed": 5},
+        {"timeout_s": 1.0},
+        {"sampling": {"n": 1, "max_tokens": None, "extra_body": {}}},  # vf-eval writes this without being asked
+    ],
+)
 def test_what_changes_no_expected_score_keeps_a_model_on_the_board(ada: User, same: dict[str, object]) -> None:
     measured(ada, "a", 0.1, 0.2)
     measured(ada, "b", 0.3, 0.4, **same)
