@@ -31,7 +31,7 @@ class Attempts:
         return Group(
             id=f"e{unit.example}-{unit.first}-{next(self._serial)}",
             example=unit.example,
-            split="train" if config.split == "train" else "eval",
+            split=config.split,
             first_index=unit.first,
             n=unit.n,
             policy=Policy(base_url=POLICY_URL, model=self.model),

@@ -19,7 +19,7 @@ from envhub.cli.local_evaluations import LocalOptions, local_evaluations
 from envhub.cli.references import model_reference, parse
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
-from envhub.protocol.base import JsonObject
+from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.evals import EvaluationConfig, EvaluationView
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
@@ -45,7 +45,7 @@ def run(
     state_columns: Annotated[
         str | None, typer.Option("--state-columns", "-C", help="Kept from the state: a,b.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="eval or train.")] = None,
+    split: Annotated[Split | None, typer.Option(help="Of the examples (default eval).")] = None,
     seed: Annotated[int | None, typer.Option(help="Passed to the sampler.")] = None,
     name: Annotated[str | None, typer.Option(help="A name for the list.")] = None,
     judge: Annotated[

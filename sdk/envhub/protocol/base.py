@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 Item = TypeVar("Item")
 Json: TypeAlias = Any  # a JSON value that belongs to a user's package; never interpreted by us
 JsonObject: TypeAlias = dict[str, Any]
+Split: TypeAlias = Literal["eval", "train"]  # the data sets that an environment can have
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SLUG_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"

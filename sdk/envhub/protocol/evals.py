@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug
+from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug, Split
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.packages import GenerationEvidence, Visibility
@@ -38,7 +38,7 @@ class EvaluationConfig(Request):
     timeout_s: float | None = Field(default=600.0, gt=0)  # wall seconds for each rollout
     state_columns: tuple[str, ...] = ()
     seed: int | None = None
-    split: str = "eval"
+    split: Split = "eval"
     name: str = ""
     judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
     secrets: tuple[str, ...] = ()  # names of the starter's secrets granted to the run

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from envhub.protocol.base import Json, JsonObject, Request, Response
+from envhub.protocol.base import Json, JsonObject, Request, Response, Split
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure
@@ -52,7 +52,7 @@ class Group(Request):
     type: Literal["group"] = "group"
     id: str
     example: int
-    split: Literal["eval", "train"] = "eval"
+    split: Split = "eval"
     first_index: int = 0
     n: int = 1
     policy: Policy

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envhub.protocol.base import Json, JsonObject, Request
+from envhub.protocol.base import Json, JsonObject, Request, Split
 from envhub.protocol.secrets import SecretName
 
 REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A-Za-z0-9.+!_-]+)?")
@@ -100,7 +100,7 @@ class EnvironmentTable(Request):
     timeout: float | JsonObject | None = None  # seconds for a rollout, or verifiers' table: its `rollout`
     retries: int | JsonObject | None = None  # of infrastructure failures, or verifiers' table: its `rollout`
     max_retries: int | None = Field(default=None, ge=0, le=10)
-    split: str = ""  # "" is train for [[env]], eval for [[eval.env]]
+    split: Split | Literal[""] = ""  # "" is train for [[env]], eval for [[eval.env]]
     secrets: tuple[SecretName, ...] = ()
     judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
     allow_hosts: tuple[str, ...] = ()

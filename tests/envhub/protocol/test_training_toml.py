@@ -126,6 +126,7 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
         ("[trainer]\nseed = 99_999_999_999_999_999_999", "trainer.seed", "less than"),
         ('[[env]]\nid = "a/c"\nretries = -1', "env[1].retries", "0 or more"),
         ('[[env]]\nid = "a/c"\nretries = { rollout = -1 }', "env[1].retries", "0 or more"),
+        ('[[env]]\nid = "a/c"\nsplit = "test"', "env[1].split", "'train'"),
         ('[[env]]\nid = "a/c"\ntimeout = 0', "env[1].timeout", "more than 0"),
         ('[[env]]\nid = "a/c"\ntimeout = { rollout = "5m" }', "env[1].timeout", "seconds"),
         ('[[env]]\nid = "a/c"\ngroup_size = 1', "", "nothing to compare"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.conf import settings
 from envhub.protocol.packages import VersionState, Visibility
+from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
 from hub.core.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -100,6 +101,11 @@ def test_the_box_gets_no_host_that_the_operator_has_not_listed(alice: User, vers
         _start(alice, allow_hosts=["data.lan:80"])
         with pytest.raises(Invalid, match="may not be given access"):
             _start(alice, allow_hosts=[host])
+
+
+def test_there_is_no_third_split(alice: User, version: Version) -> None:
+    with pytest.raises(ValidationError, match="split"):
+        _start(alice, split="test")
 
 
 def test_the_plan_follows_the_size_of_the_described_split(alice: User, version: Version) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, pstdev
 
-from envhub.protocol.base import JsonObject
+from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
@@ -31,7 +31,7 @@ class Asked:
     """Some examples of one environment."""
 
     source: Source
-    split: str
+    split: Split
     examples: Sequence[int]
     rollouts: int
     sampling: JsonObject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.base import JsonObject
+from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.rollouts import RolloutRecord
 from pydantic import BaseModel, ConfigDict
 
@@ -36,7 +36,7 @@ class RolloutRequest(BaseModel):
     name: str  # unique in the run; tries append to it
     example: int
     n: int
-    split: str
+    split: Split
     sampling: JsonObject
     forced: JsonObject = {}  # what every request to the policy says, whatever the environment asked for
     seed: str = ""  # where the seeds of its requests come from; empty: none are sent

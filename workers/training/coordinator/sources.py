@@ -69,7 +69,7 @@ class Source:
         return Group(
             id=f"{request.name}-{next(self._serial)}",
             example=request.example,
-            split="train" if request.split == "train" else "eval",
+            split=request.split,
             n=request.n,
             policy=Policy(base_url=POLICY_URL, model=self.model),
             sampling=request.sampling,
