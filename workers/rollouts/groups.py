@@ -36,14 +36,16 @@ class GroupRunner:
 
         Raises RunnerFatal.
         """
+        died = False
         for number in range(self.max_retries + 1):
             if number:
                 pause = min(FIRST_PAUSE_S * 2**number, LONGEST_PAUSE_S)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter
             last, group = number == self.max_retries, make()
             try:
-                records = await self._once(group)
+                records = await self._once(group, alone=died and last)
             except RunnerGone as error:
+                died = True
                 if last:
                     return [lost(group, index, error) for index in indices(group)]
                 continue
@@ -51,11 +53,11 @@ class GroupRunner:
                 return records
         raise AssertionError("unreachable: the last attempt returns")
 
-    async def _once(self, group: Group) -> list[RolloutRecord]:
+    async def _once(self, group: Group, *, alone: bool) -> list[RolloutRecord]:
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}
         shared = self.interceptor.open(f"{group.id}.g", rollouts=group.n)
         try:
-            done = {item.record.rollout: item for item in await self.pool.run(group)}
+            done = {item.record.rollout: item for item in await self.pool.run(group, alone=alone)}
             return [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
         finally:
             for recorder in (*own.values(), shared):

@@ -42,6 +42,8 @@ class RunnerPool:
         self._load = load
         self._log = log
         self._places = [Place(0)]
+        self._apart = Place(-1)  # started when it is needed
+        self._one = asyncio.Lock()
         self._deaths = 0
 
     async def __aenter__(self) -> Self:
@@ -54,7 +56,7 @@ class RunnerPool:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        closing = [place.stack.__aexit__(kind, error, None) for place in self._places]
+        closing = [place.stack.__aexit__(kind, error, None) for place in (*self._places, self._apart)]
         await asyncio.gather(*closing, return_exceptions=True)
 
     async def grow(self, processes: int) -> None:
@@ -68,9 +70,17 @@ class RunnerPool:
         """Raises RunnerFatal, RunnerGone."""
         return await (await self._ready(self._places[0])).describe()
 
-    async def run(self, group: Group) -> list[RolloutDone]:
-        """The group's rollouts, at most one for each index. Raises RunnerFatal, RunnerGone."""
-        place = min(self._places, key=lambda place: (place.promised, place.number))
+    async def run(self, group: Group, *, alone: bool = False) -> list[RolloutDone]:
+        """The group's rollouts, at most one for each index. Raises RunnerFatal, RunnerGone.
+
+        alone: in a runner that it shares with nobody, one such group after the other: should it die, it was this group.
+        """
+        if alone:
+            async with self._one:
+                return await self._run(self._apart, group)
+        return await self._run(min(self._places, key=lambda place: (place.promised, place.number)), group)
+
+    async def _run(self, place: Place, group: Group) -> list[RolloutDone]:
         place.promised += group.n
         try:
             runner = await self._ready(place)
