@@ -32,7 +32,7 @@ def test_every_command_exists_and_has_json(cli: Cli, path: list[str]) -> None:
 
 
 def test_help_keeps_brackets_and_whole_sentences(cli: Cli) -> None:
-    assert "owner/name[@version]" in cli("install", "--help").stdout
+    assert "[owner/]name[@version]" in cli("install", "--help").stdout
     listed = " ".join(cli("--help").stdout.split())
     assert "Push a package as a new version of its environment, and wait until it is ready." in listed
 
