@@ -13,7 +13,6 @@ from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSource
 from envhub.protocol.packages import VersionState, Visibility
 from envhub.protocol.runs import RunKind, RunState
-from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
@@ -22,6 +21,7 @@ from hub.catalog.queries import get_model
 from hub.core.errors import Conflict, Invalid
 from hub.core.ids import new_id
 from hub.core.storable import storable
+from hub.core.stored import read_stored
 from hub.evals.models import Evaluation
 from hub.registry.models import Environment, Version
 from hub.registry.queries import get_version
@@ -83,15 +83,8 @@ def storable_settings(what: str, value: JsonObject) -> Json:
 
 def stored_config(evaluation: Evaluation) -> EvaluationConfig:
     """The configuration of an evaluation that is about to work. Raises Invalid when today's rules refuse it."""
-    try:
-        return EvaluationConfig.model_validate(evaluation.config)
-    except ValidationError as error:
-        fields = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
-        raise Invalid(
-            f"the evaluation's configuration is refused now: {', '.join(fields)}",
-            hint="start a new evaluation",
-            fields=fields,
-        ) from error
+    what, hint = "the evaluation's configuration", "start a new evaluation"
+    return read_stored(EvaluationConfig, evaluation.config, what=what, hint=hint)
 
 
 def queue_run(evaluation: Evaluation, user: User) -> Run:

@@ -17,7 +17,6 @@ from envhub.protocol.training_config import TrainingConfig, alpha_of
 from envhub.protocol.training_environment import EnvironmentTable
 from envhub.protocol.training_toml import TrainingConfigError, read_training_request
 from envhub.protocol.training_trainer import TrainingMode
-from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
@@ -27,6 +26,7 @@ from hub.catalog.queries import get_model
 from hub.core.errors import Invalid
 from hub.core.ids import new_id
 from hub.core.storable import storable, storable_text
+from hub.core.stored import read_stored
 from hub.evals.services.creating import check_hosts, require_ready
 from hub.registry.models import Version
 from hub.registry.queries import get_version
@@ -97,15 +97,8 @@ def read_config(request: TrainingRequest) -> TrainingConfig:
 
 def stored_config(training: TrainingRun) -> TrainingConfig:
     """The configuration of a run that is about to work. Raises Invalid when today's rules refuse it."""
-    try:
-        return TrainingConfig.model_validate(training.config)
-    except ValidationError as error:
-        fields = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
-        raise Invalid(
-            f"the run's configuration is refused now: {', '.join(fields)}",
-            hint="start another run with a configuration that `hub train check` accepts",
-            fields=fields,
-        ) from error
+    hint = "start another run with a configuration that `hub train check` accepts"
+    return read_stored(TrainingConfig, training.config, what="the run's configuration", hint=hint)
 
 
 def tables(config: TrainingConfig) -> Iterator[tuple[Use, int, EnvironmentTable]]:

@@ -93,6 +93,8 @@ def _check_adapter(model: Model, config: TrainingConfig) -> None:
     described = model.files.select_related("blob").filter(path=ADAPTER_CONFIG).first()
     said = {} if described is None else read_config(described.blob)
     made = {name: said[key] for name, key in PEFT_NAMES.items() if said.get(key) is not None}
+    if isinstance(made.get("target_modules"), str):  # PEFT takes a pattern, too: the learner compares the layers
+        del made["target_modules"]
     check_lora(config, of=config.model, made=made)
 
 

@@ -1,0 +1,21 @@
+"""What was stored under earlier rules, read again by today's."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from envhub.protocol.base import JsonObject
+from pydantic import BaseModel, ValidationError
+
+from hub.core.errors import Invalid
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_stored(model: type[Model], stored: JsonObject, *, what: str, hint: str) -> Model:
+    """`stored`, of something that is about to work, as `model`. Raises Invalid when today's rules refuse it."""
+    try:
+        return model.model_validate(stored)
+    except ValidationError as error:
+        fields = {".".join(map(str, item["loc"])): item["msg"] for item in error.errors()}
+        raise Invalid(f"{what} is refused now: {', '.join(fields)}", hint=hint, fields=fields) from error
