@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -10,12 +11,18 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from workers.inference import cpu_matmul
-from workers.inference.cpu_matmul import CpuLinear, product, rounded, use_fast_products
+from workers.inference.cpu_matmul import CpuLinear, prefers_onednn, product, rounded, use_fast_products
 
 pytestmark = pytest.mark.torch
 LARGE = (1001, 512, 700)
 FEW = (64, 256, 384)
 SMALL = (7, 16, 24)
+
+
+@pytest.fixture(autouse=True)
+def _with_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine where MKL is preferred."""
+    monkeypatch.setattr(cpu_matmul, "ONEDNN", True)
 
 
 def operands(rows: int, size: int, out: int) -> tuple[Tensor, Tensor]:
@@ -37,6 +44,25 @@ def test_a_product_is_that_of_torch(shape: tuple[int, int, int], pays: bool) -> 
     with mock.patch.object(cpu_matmul, "_onednn", onednn):
         close(product(x, weight), linear(x.double(), weight.double()).float())
     assert onednn.called == pays
+
+
+def test_where_mkl_is_faster_the_product_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_matmul, "ONEDNN", False)
+    x, weight = operands(*LARGE)
+    assert torch.equal(product(x, weight), linear(x, weight))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "mkl", "onednn"),
+    [("GenuineIntel", True, False), ("GenuineIntel", False, True), ("AuthenticAMD", True, True)],
+)
+def test_only_on_intels_own_processors_mkl_is_preferred(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, mkl: bool, onednn: bool
+) -> None:
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
+    (tmp_path / "cpuinfo").write_text(f"vendor_id\t: {vendor}\n")
+    assert prefers_onednn(tmp_path / "cpuinfo") == onednn
+    assert prefers_onednn(tmp_path / "none")
 
 
 def test_neither_side_of_a_product_needs_to_be_contiguous() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workers.inference.cpu_matmul import rounded
+from workers.inference.cpu_matmul import ONEDNN, rounded
 from workers.training.learner.attention import Packed
 from workers.training.learner.head import Targets
 from workers.training.learner.placing import on_device
@@ -36,7 +36,7 @@ def to_device(batch: MicroBatch, *, denominator: float, device: torch.device, pr
         scale=on_device(batch.weights, precise, device) / denominator,
         sequence=on_device(batch.sequence, torch.long, device),
     )
-    if device.type == "cpu":
+    if device.type == "cpu" and ONEDNN:
         batch = filled_up(batch)
     return DeviceBatch(
         ids=on_device(batch.ids, torch.long, device),
