@@ -33,6 +33,7 @@ from hub.accounts.wire import token_view, who_am_i
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.core.http import answer, answer_page, error_answer, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -46,7 +47,7 @@ def me(request: Request) -> HttpResponse:
     return answer(who_am_i(request.user, scopes_of(request)))
 
 
-@extend_schema(methods=["GET"], responses=Page[TokenView])
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[TokenView])
 @extend_schema(methods=["POST"], request=TokenRequest, responses={201: TokenCreated})
 @api_view(["GET", "POST"])
 def tokens(request: Request) -> HttpResponse:
@@ -75,7 +76,7 @@ def _refuse_more_than_own(request: Request, body: TokenRequest) -> None:
             raise NotAllowed("a token cannot make one that outlives it", hint=hint)
 
 
-@extend_schema(responses=TokenView)
+@extend_schema(responses={200: TokenView})
 @api_view(["DELETE"])
 def token_detail(request: Request, token_id: str) -> HttpResponse:
     """Revoke one of the caller's tokens."""

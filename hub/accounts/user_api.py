@@ -17,9 +17,10 @@ from hub.accounts.services import disable_user, enable_user, invite_user
 from hub.accounts.wire import user_view
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 
 
-@extend_schema(methods=["GET"], responses=Page[UserView])
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[UserView])
 @extend_schema(methods=["POST"], request=InvitationRequest, responses={201: InvitationCreated})
 @api_view(["GET", "POST"])
 def users(request: Request) -> HttpResponse:

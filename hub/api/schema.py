@@ -6,10 +6,44 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiResponse
+from envhub.protocol.base import ErrorBody, ErrorDetail
+
+from hub.core.parameters import MEANINGS
+
+ERRORS = """Every refusal has this form. `code` is stable, `message` and `hint` are for people, `fields` says where.
+
+400 no JSON · 401 no or bad credentials · 403 not permitted · 404 absent, or not yours to see · 409 the state does not
+permit it · 413 too large · 422 the content is wrong · 429 too many tries · 503 a part is down, try again
+(`Retry-After` with both).
+"""
+EXAMPLE = ErrorBody(
+    error=ErrorDetail(
+        code="invalid",
+        message="the request is not valid: rollouts_per_example",
+        fields={"rollouts_per_example": "Input should be greater than or equal to 1"},
+    )
+)
 
 
 class HubSchema(AutoSchema):
     """Names operations after their view functions: `run_list`, `tokens_post`."""
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        """With what each parameter means, and the one form of every error."""
+        operation: dict[str, Any] | None = super().get_operation(*args, **kwargs)
+        if operation is not None:
+            for parameter in operation.get("parameters", ()):
+                if "description" not in parameter:
+                    parameter["description"] = MEANINGS[parameter["name"]]
+            operation["responses"].setdefault("default", self._error_response())
+        return operation
+
+    def _error_response(self) -> dict[str, Any]:
+        error: dict[str, Any] = self._get_response_for_code(OpenApiResponse(ErrorBody, ERRORS), "default")  # type: ignore[no-untyped-call]
+        for content in error["content"].values():
+            content["example"] = EXAMPLE.model_dump()
+        return error
 
     def get_operation_id(self) -> str:
         """The function's name, with the method where it serves several."""

@@ -20,9 +20,10 @@ from hub.catalog.wire import model_view
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 
 
-@extend_schema(responses=Page[ModelView])
+@extend_schema(parameters=query("owner", *PAGE), responses=Page[ModelView])
 @api_view(["GET"])
 def models_list(request: Request) -> HttpResponse:
     """Models that the caller may call, newest first; `owner` narrows."""

@@ -11,7 +11,9 @@ from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.accounts.permissions import require_administrator, require_scope
-from hub.core.http import answer, parse
+from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 from hub.data import services
 from hub.data.models import Snapshot
 from hub.data.queries import listed
@@ -30,12 +32,12 @@ def view_of(row: Snapshot) -> DataView:
     )
 
 
-@extend_schema(responses=Page[DataView])
+@extend_schema(parameters=query(*PAGE), responses=Page[DataView])
 @api_view(["GET"])
 def data_list(request: Request) -> HttpResponse:
-    """Every kept repository's pinned snapshot."""
+    """The pinned snapshot of each kept repository, newest first."""
     require_scope(request, Scope.READ)
-    return answer(Page[DataView](items=tuple(view_of(row) for row in listed())))
+    return answer_page(*newest_first(listed(), request), view_of)
 
 
 @extend_schema(methods=["PUT"], request=DataRequest, responses=DataView)

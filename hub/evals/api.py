@@ -30,9 +30,10 @@ from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
-from hub.evals.exports import export_response
+from hub.core.parameters import PAGE, choice, query
+from hub.evals.exports import ExportFormat, export_response
 from hub.evals.models import Evaluation
-from hub.evals.paging import rollout_page
+from hub.evals.paging import Sort, rollout_page
 from hub.evals.queries import (
     filter_rollouts,
     get_evaluation,
@@ -55,8 +56,10 @@ from hub.evals.wire import evaluation_view, rollout_row, segment_blob
 from hub.runs.authentication import RunGrant, require_run
 
 
-@extend_schema(methods=["GET"], responses=Page[EvaluationView])
-@extend_schema(methods=["POST"], request=EvaluationConfig, responses={201: EvaluationView})
+@extend_schema(
+    methods=["GET"], parameters=query("environment", "model", "owner", *PAGE), responses=Page[EvaluationView]
+)
+@extend_schema(methods=["POST"], parameters=query("owner"), request=EvaluationConfig, responses={201: EvaluationView})
 @api_view(["GET", "POST"])
 def evaluations(request: Request) -> HttpResponse:
     """Visible evaluations, newest first (`environment`, `model`, `owner` narrow); POST starts one (for `owner`)."""
@@ -87,7 +90,7 @@ def evaluation(request: Request, evaluation_id: UUID) -> HttpResponse:
     return answer(_view(user, found))
 
 
-@extend_schema(request=EvaluationPush, responses=EvaluationView)
+@extend_schema(parameters=query("owner"), request=EvaluationPush, responses=EvaluationView)
 @api_view(["POST"])
 def push(request: Request) -> HttpResponse:
     """Begin an upload of results made elsewhere; the same fingerprint again answers the evaluation that is there."""
@@ -122,7 +125,7 @@ def cancel(request: Request, evaluation_id: UUID) -> HttpResponse:
     return answer(_view(user, found))
 
 
-@extend_schema(methods=["GET"], responses=Page[SegmentBlob])
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[SegmentBlob])
 @extend_schema(methods=["POST"], request=SegmentRequest, responses=SegmentReply)
 @api_view(["GET", "POST"])
 def segments(request: Request, evaluation_id: UUID) -> HttpResponse:
@@ -135,7 +138,14 @@ def segments(request: Request, evaluation_id: UUID) -> HttpResponse:
     return answer_page(rows, following, segment_blob)
 
 
-@extend_schema(responses=Page[RolloutRow])
+@extend_schema(
+    parameters=[
+        *query("outcome", "min_reward", "max_reward", "example"),
+        choice("sort", Sort, Sort.NEWEST),
+        *query("cursor", "limit"),
+    ],
+    responses=Page[RolloutRow],
+)
 @api_view(["GET"])
 def rollouts(request: Request, evaluation_id: UUID) -> HttpResponse:
     """Slim rows: `outcome`, `min_reward`, `max_reward`, `example` filter; `sort` newest, reward, -reward or example."""
@@ -157,7 +167,10 @@ def rollout(request: Request, evaluation_id: UUID, example: int, rollout: int) -
     return answer(read_record(get_rollout(_readable(request, evaluation_id), example, rollout)))
 
 
-@extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+@extend_schema(
+    parameters=[choice("format", ExportFormat, ExportFormat.PARQUET), *query("min_reward", "max_reward")],
+    responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+)
 @api_view(["GET"])
 def export(request: Request, evaluation_id: UUID) -> StreamingHttpResponse:
     """All rollouts as `format` parquet or jsonl, filtered by `min_reward` and `max_reward`."""

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read
 from hub.core.http import answer, parse_query
+from hub.core.parameters import choice
 from hub.evals.comparing import Compared, compare_evaluations
 from hub.evals.comparison import Difference, Pair
 from hub.evals.comparison_view import Order, ordered
@@ -32,7 +33,7 @@ class PairsAsked(BaseModel):
 
 @extend_schema(
     parameters=[
-        OpenApiParameter("sort", enum=[order.value for order in Order], description="order of `pairs`"),
+        choice("sort", Order, Order.BETTER),
         OpenApiParameter("limit", int, description=f"how many `pairs`, at most {MOST_PAIRS}"),
     ],
     responses=ComparisonView,

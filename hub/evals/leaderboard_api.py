@@ -10,11 +10,12 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read
 from hub.core.http import answer
+from hub.core.parameters import query
 from hub.evals.leaderboard import leaderboard
 from hub.registry.queries import get_environment
 
 
-@extend_schema(responses=LeaderboardView)
+@extend_schema(parameters=query("settings"), responses=LeaderboardView)
 @api_view(["GET"])
 def environment_leaderboard(request: Request, owner: str, name: str) -> HttpResponse:
     """Models measured in the same way, best first; `settings` (a key) asks for others than those of the most models."""

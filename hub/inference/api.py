@@ -18,6 +18,7 @@ from rest_framework.request import Request
 from hub.accounts.permissions import require_scope
 from hub.core.http import answer, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 from hub.inference.models import Deployment
 from hub.inference.queries import get_deployment, visible_deployments
 from hub.inference.services import create_deployment, delete_deployment, report_address
@@ -36,7 +37,7 @@ def serve_address(request: Request, run_id: str) -> HttpResponse:
     return answer(ServeAccepted())
 
 
-@extend_schema(methods=["GET"], responses=Page[DeploymentView])
+@extend_schema(methods=["GET"], parameters=query("owner", *PAGE), responses=Page[DeploymentView])
 @extend_schema(methods=["POST"], request=DeploymentRequest, responses=DeploymentView)
 @api_view(["GET", "POST"])
 def deployments(request: Request) -> HttpResponse:

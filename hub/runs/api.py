@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.base import Request as Body
@@ -20,6 +20,7 @@ from hub.accounts.queries import require_role
 from hub.core.errors import Invalid
 from hub.core.http import answer, parse_query
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, choice, query
 from hub.runs.models import Run
 from hub.runs.queries import filter_runs, get_run, read_log, visible_runs
 from hub.runs.services import request_cancel
@@ -46,7 +47,7 @@ class LogQuery(Body):
 
 
 @extend_schema(
-    parameters=[OpenApiParameter(name, str) for name in ("kind", "state", "owner", "before", "limit")],
+    parameters=[choice("kind", RunKind), choice("state", RunState), *query("owner", *PAGE)],
     responses=Page[RunView],
 )
 @api_view(["GET"])
@@ -70,9 +71,7 @@ def _view(run: Run) -> RunView:
     return run_view(run, waiting_reasons([run], now=timezone.now()).get(run.pk))
 
 
-@extend_schema(
-    methods=["GET"], parameters=[OpenApiParameter("offset", int), OpenApiParameter("attempt", int)], responses=LogPage
-)
+@extend_schema(methods=["GET"], parameters=query("offset", "attempt"), responses=LogPage)
 @extend_schema(methods=["POST"], request=LogAppend, responses=LogAppended)
 @api_view(["GET", "POST"])
 def run_log(request: Request, run_id: UUID) -> HttpResponse:

@@ -17,12 +17,13 @@ from hub.accounts.permissions import require_administrator
 from hub.accounts.queries import find_owner
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 from hub.runs.queries import all_workers, find_worker
 from hub.runs.services import create_worker_token, revoke_worker_token
 from hub.runs.wire import worker_view
 
 
-@extend_schema(methods=["GET"], responses=Page[WorkerView])
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[WorkerView])
 @extend_schema(methods=["POST"], request=WorkerTokenRequest, responses={201: WorkerTokenCreated})
 @api_view(["GET", "POST"])
 def workers(request: Request) -> HttpResponse:

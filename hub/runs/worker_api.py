@@ -27,6 +27,7 @@ from rest_framework.request import Request
 
 from hub.core.errors import Invalid, NotFound
 from hub.core.http import answer, parse
+from hub.core.parameters import MEANINGS
 from hub.core.queue import broker_options
 from hub.runs.authentication import require_run, require_worker
 from hub.runs.gpus import need_of, offered_runs
@@ -66,7 +67,7 @@ def worker_join(request: Request) -> HttpResponse:
 
 @extend_schema(
     parameters=[
-        OpenApiParameter("queue", str, many=True),
+        OpenApiParameter("queue", str, many=True, description=MEANINGS["queue"]),
         OpenApiParameter("free", int, many=True, description="free MB of each GPU that no run of the worker holds"),
         OpenApiParameter("busy", int, many=True, description="MB of each GPU that one holds"),
     ],

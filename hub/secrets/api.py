@@ -15,6 +15,7 @@ from hub.accounts.permissions import require_scope
 from hub.accounts.queries import get_owner, require_role
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 from hub.secrets import services
 from hub.secrets.queries import get_secret, secrets_of
 from hub.secrets.wire import secret_view
@@ -27,7 +28,7 @@ def _reach(request: Request, slug: str, scope: Scope, role: Role) -> tuple[User,
     return user, owner
 
 
-@extend_schema(responses=Page[SecretView])
+@extend_schema(parameters=query(*PAGE), responses=Page[SecretView])
 @api_view(["GET"])
 def secret_list(request: Request, owner: str) -> HttpResponse:
     """The names of an owner's secrets, newest first."""
@@ -35,7 +36,7 @@ def secret_list(request: Request, owner: str) -> HttpResponse:
     return answer_page(*newest_first(secrets_of(found), request, default=200), secret_view)
 
 
-@extend_schema(methods=["PUT"], request=SecretRequest, responses=SecretView)
+@extend_schema(methods=["PUT"], request=SecretRequest, responses={200: SecretView, 201: SecretView})
 @extend_schema(methods=["DELETE"], request=None, responses={204: None})
 @api_view(["PUT", "DELETE"])
 def secret_detail(request: Request, owner: str, name: str) -> HttpResponse:

@@ -22,7 +22,8 @@ from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner
 from hub.core.http import answer, parse
 from hub.core.pagination import newest_first
-from hub.training.exports import export_response
+from hub.core.parameters import PAGE, choice, query
+from hub.training.exports import ExportFormat, export_response
 from hub.training.models import TrainingRun
 from hub.training.paging import page_after, whole_number
 from hub.training.queries import (
@@ -45,8 +46,8 @@ from hub.training.services import (
 from hub.training.wire import rollout_row, training_detail, training_views
 
 
-@extend_schema(methods=["GET"], responses=Page[TrainingRunView])
-@extend_schema(methods=["POST"], request=TrainingRequest, responses={201: TrainingRunView})
+@extend_schema(methods=["GET"], parameters=query("owner", "model", *PAGE), responses=Page[TrainingRunView])
+@extend_schema(methods=["POST"], parameters=query("owner"), request=TrainingRequest, responses={201: TrainingRunView})
 @api_view(["GET", "POST"])
 def training_runs(request: Request) -> HttpResponse:
     """Visible training runs, newest first (`owner`, `model` narrow); POST starts one (for `owner`)."""
@@ -98,7 +99,7 @@ def training_resume(request: Request, training_id: UUID) -> HttpResponse:
     return _detail(user, training_id)
 
 
-@extend_schema(parameters=[OpenApiParameter("after_step", int)], responses=Page[StepMetrics])
+@extend_schema(parameters=query("after_step", "limit"), responses=Page[StepMetrics])
 @api_view(["GET"])
 def training_metrics(request: Request, training_id: UUID) -> HttpResponse:
     """Steps in order, those after `after_step`, each with the evaluations that followed it."""
@@ -110,7 +111,11 @@ def training_metrics(request: Request, training_id: UUID) -> HttpResponse:
 
 
 @extend_schema(
-    parameters=[OpenApiParameter(name, str) for name in ("step", "environment", "outcome", "after")],
+    parameters=[
+        *query("step"),
+        OpenApiParameter("environment", str, description="only those of this environment, by its label"),
+        *query("outcome", "after", "limit"),
+    ],
     responses=Page[TrainingRolloutRow],
 )
 @api_view(["GET"])
@@ -139,7 +144,7 @@ def training_rollout(request: Request, training_id: UUID, step: int, index: int)
 
 
 @extend_schema(
-    parameters=[OpenApiParameter("format", str)],
+    parameters=[choice("format", ExportFormat, ExportFormat.JSONL)],
     responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
 )
 @api_view(["GET"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from envhub.protocol.base import Page
 from envhub.protocol.training import (
     AdapterReport,
@@ -23,6 +23,7 @@ from rest_framework.request import Request
 
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse
+from hub.core.parameters import query
 from hub.runs.authentication import require_run
 from hub.runs.models import Run
 from hub.training.api import readable
@@ -37,6 +38,11 @@ from hub.training.services import (
     report_step,
 )
 from hub.training.wire import adapter_view, checkpoint_view
+
+PAGE_BY_STEP = [
+    OpenApiParameter("before", int, description="the cursor: the last step that the page before had"),
+    *query("limit"),
+]
 
 
 @extend_schema(request=BeginningReport, responses=StepReply)
@@ -66,7 +72,7 @@ def training_evaluations(request: Request, training_id: UUID) -> HttpResponse:
     return answer(StepReply(stored=report_evaluation(training=training, report=body, guard=guard)))
 
 
-@extend_schema(methods=["GET"], responses=Page[CheckpointView])
+@extend_schema(methods=["GET"], parameters=PAGE_BY_STEP, responses=Page[CheckpointView])
 @extend_schema(methods=["POST"], request=CheckpointReport, responses=CheckpointView)
 @api_view(["GET", "POST"])
 def training_checkpoints(request: Request, training_id: UUID) -> HttpResponse:
@@ -82,7 +88,7 @@ def training_checkpoints(request: Request, training_id: UUID) -> HttpResponse:
     return answer(Page[CheckpointView](items=tuple(checkpoint_view(row) for row in page), next=following))
 
 
-@extend_schema(methods=["GET"], responses=Page[AdapterView])
+@extend_schema(methods=["GET"], parameters=PAGE_BY_STEP, responses=Page[AdapterView])
 @extend_schema(methods=["POST"], request=AdapterReport, responses=AdapterView)
 @api_view(["GET", "POST"])
 def training_adapters(request: Request, training_id: UUID) -> HttpResponse:

@@ -45,7 +45,7 @@ def wheel_lookup(request: Request) -> HttpResponse:
     )
 
 
-@extend_schema(request=WheelPut, responses=SourceBuiltWheel)
+@extend_schema(request=WheelPut, responses={200: SourceBuiltWheel, 201: SourceBuiltWheel})
 @api_view(["POST"])
 def wheel_put(request: Request) -> HttpResponse:
     """Share a wheel that was built from a source. What a worker of some owners hands in is only answered, not kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, PushComplete, PushReply, PushRequest
@@ -19,11 +19,10 @@ from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
 from hub.registry import queries, services
 from hub.registry.models import Environment
 from hub.registry.wire import environment_view, version_view
-
-_SEARCH = [OpenApiParameter("search", str), OpenApiParameter("owner", str), OpenApiParameter("before", str)]
 
 
 def reach(request: Request, owner: str, name: str, scope: Scope, role: Role) -> tuple[User, Environment]:
@@ -34,7 +33,7 @@ def reach(request: Request, owner: str, name: str, scope: Scope, role: Role) -> 
     return user, environment
 
 
-@extend_schema(parameters=_SEARCH, responses=Page[EnvironmentView])
+@extend_schema(parameters=query("search", "owner", *PAGE), responses=Page[EnvironmentView])
 @api_view(["GET"])
 def environment_list(request: Request) -> HttpResponse:
     """Visible environments, newest first; `search` takes words that must all occur, `owner` a slug."""
@@ -76,7 +75,7 @@ def push_begin(request: Request, owner: str, name: str) -> HttpResponse:
     return answer(PushReply(push_id=str(begun.push.pk), missing=begun.missing, unchanged=begun.unchanged))
 
 
-@extend_schema(request=None, responses=PushComplete)
+@extend_schema(request=None, responses={200: PushComplete, 201: PushComplete})
 @api_view(["POST"])
 def push_complete(request: Request, owner: str, name: str, push_id: uuid.UUID) -> HttpResponse:
     """The files are uploaded: read them and make the version. Same content answers the version that is there."""

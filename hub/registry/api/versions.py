@@ -17,6 +17,7 @@ from hub.accounts.permissions import check_read
 from hub.core.errors import NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first, read_limit
+from hub.core.parameters import PAGE, query
 from hub.registry import queries, services
 from hub.registry.api.environments import reach
 from hub.registry.files import list_files, read_file
@@ -30,7 +31,7 @@ def _visible(request: Request, owner: str, name: str, version: str) -> Version:
     return queries.get_version_of(queries.get_environment(request.user, owner, name), version)
 
 
-@extend_schema(parameters=[OpenApiParameter("before", str)], responses=Page[VersionView])
+@extend_schema(parameters=query(*PAGE), responses=Page[VersionView])
 @api_view(["GET"])
 def version_list(request: Request, owner: str, name: str) -> HttpResponse:
     """Versions, the latest push first."""
@@ -62,7 +63,7 @@ def version_yank(request: Request, owner: str, name: str, version: str) -> HttpR
     return answer(version_view(services.yank_version(version=found, yanked=body.yanked, reason=body.reason)))
 
 
-@extend_schema(request=None, responses=VersionView)
+@extend_schema(request=None, responses={202: VersionView})
 @api_view(["POST"])
 def version_rebuild(request: Request, owner: str, name: str, version: str) -> HttpResponse:
     """Build a version again: after its data or a dependency became available."""
@@ -73,7 +74,11 @@ def version_rebuild(request: Request, owner: str, name: str, version: str) -> Ht
 
 
 @extend_schema(
-    parameters=[OpenApiParameter("path", str), OpenApiParameter("after", str)],
+    parameters=[
+        OpenApiParameter("path", str, description="answer the text of this file instead"),
+        OpenApiParameter("after", str, description="the cursor: the last path that the page before had"),
+        *query("limit"),
+    ],
     responses=Page[FileEntry],  # FileContent with `path`
 )
 @api_view(["GET"])

@@ -1,0 +1,66 @@
+"""What the parameters of /api/v1 mean, for its schema: each is described once, by name.
+
+Views name those of their query with `query`; hub.api.schema describes those of the path.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from drf_spectacular.utils import OpenApiParameter
+
+from hub.core.pagination import MAX_LIMIT
+
+PAGE = ("before", "limit")  # of lists by `newest_first`
+MEANINGS = {
+    "after": "the cursor: the last index that the page before had",
+    "after_step": "the cursor: steps after this one",
+    "attempt": "which attempt of the run; default: the current one",
+    "before": "the cursor: the last id that the page before had; `next` has it",
+    "cursor": "the cursor, as `next` has it",
+    "deployment_id": "id of the deployment",
+    "environment": "only those of this environment: `owner/name`",
+    "evaluation_id": "id of the evaluation",
+    "example": "index of the example in the data set",
+    "format": "of the file",
+    "index": "index of the rollout within its step",
+    "kind": "which kind of them",
+    "limit": f"items of a page, at most {MAX_LIMIT}",
+    "max_reward": "only rollouts with this reward or less",
+    "min_reward": "only rollouts with this reward or more",
+    "model": "only those of this model: `owner/name`",
+    "name": "its name",
+    "offset": "the first character",
+    "other_id": "id of the other evaluation (B)",
+    "outcome": "only rollouts that ended so: ok, truncated, failed, or a kind of failure",
+    "owner": "the owner (a user or a team) by name",
+    "push_id": "id of the push, as `pushes` answered it",
+    "queue": "only runs of these queues; default: all that the worker serves",
+    "repository": "`OWNER/NAME` of the data set or model",
+    "rollout": "number of the attempt at the example, from 0",
+    "run_id": "id of the run",
+    "search": "words that must all occur",
+    "settings": "which way of measuring, as `settings` of an answer has it; default: the most used one",
+    "sort": "the order",
+    "state": "only those in this state",
+    "step": "the training step, from 1",
+    "token_id": "id of the API token",
+    "training_id": "id of the training run",
+    "version": "the version, or `latest`",
+    "worker_id": "id of the worker",
+}
+_TYPES = {
+    **dict.fromkeys(("after", "after_step", "attempt", "example", "limit", "offset", "step"), int),
+    **dict.fromkeys(("max_reward", "min_reward"), float),
+}
+
+
+def query(*names: str) -> list[OpenApiParameter]:
+    """These parameters of a request's query."""
+    return [OpenApiParameter(name, _TYPES.get(name, str), description=MEANINGS[name]) for name in names]
+
+
+def choice(name: str, values: type[StrEnum], default: StrEnum | None = None) -> OpenApiParameter:
+    """A parameter of the query that is one of `values`."""
+    named = None if default is None else default.value
+    return OpenApiParameter(name, enum=[one.value for one in values], default=named, description=MEANINGS[name])
