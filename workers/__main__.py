@@ -7,6 +7,7 @@ import fcntl
 import logging
 import signal
 import sys
+from contextlib import suppress
 from typing import IO
 
 from envhub.client.open_files import allow_open_files
@@ -50,8 +51,13 @@ async def work(settings: WorkerEnvironment) -> None:
 
 
 def claim_data(settings: WorkerEnvironment) -> IO[str] | None:
-    """Lock the data directory for this process's life: the start-up sweep must not meet a living worker's children."""
+    """Lock the data directory for this process's life: the start-up sweep must not meet a living worker's children.
+
+    Nobody else may enter it: it has the rollouts and weights of every owner. Its files stay readable, for the boxes.
+    """
     settings.data.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # somebody else's, as a mounted one may be
+        settings.data.chmod(0o700)
     lock = (settings.data / "lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,7 +29,7 @@ class WorkerEnvironment(BaseSettings):
     name: str = Field(default_factory=socket.gethostname, min_length=1, max_length=100)
     # queue -> runs at once
     slots: dict[str, Slots] = Field(default_factory=lambda: {"build": 1, "eval": 1, "train": 1})
-    sandbox: Literal["bwrap", "container", "process"] = "bwrap"
+    sandbox: Literal["bwrap", "process"] = "bwrap"
     sandbox_accept_no_isolation: bool = False  # "process" isolates nothing: it must be accepted as well
     poll_seconds: PositiveFloat | None = None  # None: what the hub says when the worker joins
     heartbeat_seconds: PositiveFloat = 1.0  # at most; a third of the lease when that is shorter

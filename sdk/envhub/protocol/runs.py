@@ -105,7 +105,7 @@ class JoinRequest(Request):
     hostname: str
     queues: tuple[str, ...]
     slots: dict[str, int]  # queue -> how many runs at once
-    sandbox: str  # "bwrap", "container", "process"
+    sandbox: str  # "bwrap", "process"
     facts: WorkerFacts = WorkerFacts()
 
 

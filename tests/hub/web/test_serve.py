@@ -25,17 +25,17 @@ from hub.web.management.commands.serve import (
 from hub.web.supervisor import Child
 
 
-def test_an_older_open_database_and_blobs_are_closed(tmp_path: Path) -> None:
-    database = tmp_path / "hub.sqlite3"
-    database.touch(0o644)
+def test_what_an_earlier_start_left_open_is_closed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(0o755)
     before = os.umask(0o022)
     try:
-        close_data(tmp_path)
-        (tmp_path / "hub.sqlite3-wal").touch()
+        close_data(data)
+        (data / "hub.sqlite3-wal").touch()
     finally:
         os.umask(before)
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
-    assert modes == {"hub.sqlite3": "0o600", "hub.sqlite3-wal": "0o600", "blobs": "0o700"}
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (data, data / "hub.sqlite3-wal")}
+    assert modes == {"data": "0o700", "hub.sqlite3-wal": "0o600"}
 
 
 def test_the_workers_files_can_be_read_by_its_boxes(tmp_path: Path) -> None:

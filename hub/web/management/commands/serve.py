@@ -121,13 +121,9 @@ def check_free(host: str, port: int, patience_s: float = PATIENCE_S) -> None:
 
 
 def close_data(data: Path) -> None:
-    """The database and the blobs are for this user alone, also what an earlier start has left open."""
+    """What the hub keeps (the demo's log with its login links, too) is for this user alone, also of earlier starts."""
     os.umask(PRIVATE_UMASK)
-    blobs = data / "blobs"
-    blobs.mkdir(exist_ok=True)
-    blobs.chmod(0o700)
-    for path in data.glob("hub.sqlite3*"):
-        path.chmod(0o600)
+    data.chmod(0o700)
 
 
 def claim_data(data: Path) -> IO[str]:
