@@ -20,7 +20,7 @@ from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.toml_values import in_words, make_json, toml_path
 
 # key in the file -> field of EvaluationConfig
-_FIELDS = {
+FIELDS = {
     **{name: name for name in EvaluationConfig.model_fields if name not in {"environment", "env_args", "sampling"}},
     "env_id": "environment",
     "id": "environment",
@@ -109,21 +109,21 @@ def _translate(table: Mapping[str, Any], where: str, ignored: set[str], names: d
     found: JsonObject = {}
     beside = {key: value for key, value in table.items() if key in _SAMPLING}
     for key, value in table.items():
-        names[_FIELDS.get(key, key)] = key
+        names[FIELDS.get(key, key)] = key
         if key in IGNORED:
             ignored.add(key)
             if key in ENDPOINT_KEYS:
                 found[key] = str(value)
         elif key in _SAMPLING:
             found.setdefault("sampling", beside)
-        elif key not in _FIELDS:
-            raise UsageError(f"{where}: unknown key {key!r}", hint=nearest(key, {*_FIELDS, *_SAMPLING, "eval"}))
-        elif _FIELDS[key] == "sampling" and isinstance(value, dict):
+        elif key not in FIELDS:
+            raise UsageError(f"{where}: unknown key {key!r}", hint=nearest(key, {*FIELDS, *_SAMPLING, "eval"}))
+        elif FIELDS[key] == "sampling" and isinstance(value, dict):
             found["sampling"] = {**value, **found.get("sampling", {}), **beside}
-        elif _FIELDS[key] in found:
+        elif FIELDS[key] in found:
             raise UsageError(f"{where}: {key!r} is given twice under two names")
         else:
-            found[_FIELDS[key]] = value
+            found[FIELDS[key]] = value
     return found
 
 
