@@ -81,11 +81,6 @@ def metrics_of(training: TrainingRun, rows: Iterable[Step]) -> list[StepMetrics]
     return [one.model_copy(update={"evaluations": tuple(by_step.get(one.step, ()))}) for one in found]
 
 
-def all_metrics(training: TrainingRun) -> list[StepMetrics]:
-    """Every step of a run: for its charts."""
-    return metrics_of(training, steps_after(training, 0))
-
-
 def recent_metrics(training: TrainingRun) -> list[StepMetrics]:
     """The newest steps, oldest first: what the health badges look at."""
     rows = Step.objects.filter(training=training).order_by("-step")[:WINDOW]

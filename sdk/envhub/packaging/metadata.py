@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from codecs import BOM_UTF8
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesHeaderParser, Parser
 from pathlib import Path
@@ -26,7 +26,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from envhub.errors import PackageError
-from envhub.packaging.archives import Member, read_members, safe_members
+from envhub.packaging.archives import read_members, safe_members
 
 METADATA_LIMIT = 4 * 1024 * 1024
 README_LIMIT = 512 * 1024
@@ -48,15 +48,6 @@ class PackageMetadata:
     readme: str = ""
     readme_type: str = ""
     raw: bytes = b""  # the METADATA file, for the index (PEP 658)
-
-
-@dataclass(frozen=True)
-class WheelContent:
-    """What a wheel brings besides its metadata."""
-
-    members: tuple[Member, ...]
-    modules: tuple[str, ...]  # top-level import names
-    sources: dict[str, str] = field(default_factory=dict)  # path -> text of its Python files
 
 
 def read_wheel_metadata(wheel: Path, filename: str | None = None) -> PackageMetadata:
@@ -100,14 +91,6 @@ def parse_metadata(raw: bytes) -> PackageMetadata:
         readme_type=_one(message, "Description-Content-Type").split(";")[0].strip(),
         raw=raw,
     )
-
-
-def read_wheel_content(wheel: Path) -> WheelContent:
-    """Members, import names and Python sources of a wheel."""
-    members = tuple(safe_members(wheel))
-    raw = read_members(wheel, lambda member: member.path.endswith(".py"), limit=METADATA_LIMIT)
-    sources = {path: data.decode(errors="replace") for path, data in raw.items()}
-    return WheelContent(members, tuple(sorted(_top_level(members))), sources)
 
 
 def read_sdist_pyproject(sdist: Path) -> dict[str, Any]:
@@ -205,16 +188,3 @@ def _same_directory(directory: str, name: str, version: Version) -> bool:
 
 def _one(message: Message, header: str) -> str:
     return str(message.get(header) or "").strip()
-
-
-def _top_level(members: tuple[Member, ...]) -> set[str]:
-    found = set()
-    for member in members:
-        head, _, rest = member.path.partition("/")
-        if head.endswith((".dist-info", ".data")):
-            continue
-        if not rest and head.endswith(".py"):
-            found.add(head.removesuffix(".py"))
-        elif rest.endswith(".py") and head.isidentifier():
-            found.add(head)
-    return found

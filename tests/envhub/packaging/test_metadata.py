@@ -10,7 +10,6 @@ from envhub.packaging.metadata import (
     direct_references,
     parse_metadata,
     read_sdist_pyproject,
-    read_wheel_content,
     read_wheel_metadata,
 )
 from envhub.packaging.wheel_dangers import wheel_dangers
@@ -71,12 +70,6 @@ def test_pyproject_and_build_requirements_come_from_the_sdist(tmp_path: Path) ->
     assert build_requirements(read_sdist_pyproject(make_sdist(tmp_path))) == ("hatchling",)
     with pytest.raises(PackageError, match="TOML"):
         read_sdist_pyproject(make_sdist(tmp_path, version="2", pyproject="[broken"))
-
-
-def test_import_names_and_sources_of_a_wheel(tmp_path: Path) -> None:
-    content = read_wheel_content(make_wheel(tmp_path, files={"one.py": "x = 1", "two/__init__.py": "", "data.txt": ""}))
-    assert content.modules == ("one", "two")
-    assert content.sources["one.py"] == "x = 1"
 
 
 @pytest.mark.parametrize(

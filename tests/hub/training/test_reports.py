@@ -25,7 +25,7 @@ from hub.runs.services import claim_run, end_attempt, start_run
 from hub.storage.services import collect_garbage
 from hub.training.models import Checkpoint, StepSegment, TrainingRollout, TrainingRun
 from hub.training.payload import train_payload
-from hub.training.queries import adapters_of, all_metrics, evaluation_points, read_record
+from hub.training.queries import adapters_of, evaluation_points, metrics_of, read_record, steps_after
 from hub.training.services import create_training, delete_training, resume_training
 from tests.factories.accounts import make_user
 from tests.factories.evals import make_config
@@ -77,14 +77,14 @@ def test_what_an_abandoned_attempt_did_after_the_point_where_a_later_one_goes_on
     start(training)
     assert [report(training, BeginningReport(step=1)) for _ in range(2)] == [True, False]
     training.refresh_from_db()
-    assert [step.reward_mean for step in all_metrics(training)] == [0.25]
+    assert [step.metrics["reward_mean"] for step in steps_after(training, 0)] == [0.25]
     assert [point.step for point in evaluation_points(training)] == [1]
     assert [adapter.step for adapter in adapters_of(training)] == [1]
     assert list(Model.objects.filter(name__startswith="sort").values_list("name", flat=True)) == ["sort-step-1"]
     assert (TrainingRollout.objects.count(), StepSegment.objects.count()) == (1, 1)
     assert (training.step, training.latest["step"], training.best_reward) == (1, 1, 0.25)
     assert report(training, step_report(2))
-    assert [step.step for step in all_metrics(training)] == [1, 2]
+    assert [step.step for step in steps_after(training, 0)] == [1, 2]
 
 
 def test_an_attempt_that_begins_anew_leaves_no_newest_step(training: TrainingRun) -> None:
@@ -121,7 +121,7 @@ def test_an_evaluation_belongs_to_its_step_and_is_replaced_by_a_later_word(train
     report(training, step_report(1))
     points = [EvaluationPoint(label="val", step=1, reward_mean=mean) for mean in (0.2, 0.2, 0.4)]
     assert [report(training, EvaluationReport(point=point)) for point in points] == [True, False, True]
-    (step,) = all_metrics(training)
+    (step,) = metrics_of(training, steps_after(training, 0))
     assert [point.reward_mean for point in step.evaluations] == [0.4]
 
 

@@ -14,8 +14,3 @@ def is_stale(candidate: Candidate, step: int, bound: int) -> bool:
     """Whether a group's oldest token is more than `bound` versions behind. A group is kept or dropped whole."""
     oldest = candidate.oldest_version
     return oldest is not None and staleness(oldest, step) > bound
-
-
-def can_still_train(dispatched_at: int, step: int, bound: int) -> bool:
-    """Whether a group begun under version `dispatched_at` may finish in time for `step`; if not, cancel it."""
-    return staleness(dispatched_at, step) <= bound

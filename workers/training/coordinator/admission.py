@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envhub.protocol.training_config import BatchFilter, TrainingConfig
@@ -51,13 +52,14 @@ def filters_of(tables: Sequence[BatchFilter], vocabulary: int) -> tuple[Filter, 
 
 
 def buffers_of(config: TrainingConfig, shelves: Sequence[Shelf]) -> dict[str, DifficultyBuffer]:
-    """A difficulty buffer for each environment whose size is known."""
+    """A difficulty buffer for each environment. One without an end repeats no example: nothing is to be set aside."""
     options = DifficultyOptions(
         easy_threshold=config.buffer.easy_threshold,
         hard_threshold=config.buffer.hard_threshold,
         online_difficulty_filtering=config.buffer.online_difficulty_filtering,
     )
-    return {shelf.label: DifficultyBuffer(range(shelf.trained or 0), options) for shelf in shelves}
+    endless = replace(options, easy_threshold=None, hard_threshold=None)
+    return {shelf.label: DifficultyBuffer(endless if shelf.trained is None else options) for shelf in shelves}
 
 
 def vocabulary_of(base: Path) -> int:

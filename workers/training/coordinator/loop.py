@@ -104,7 +104,7 @@ class Coordinator:
             self.step, self._next_group = state.step, state.next_group
             self._cursor.restore(state.cursor)
             for label, aside in state.difficulty.items():
-                self._buffers[label].restore(aside, None)
+                self._buffers[label].restore(aside)
             self.log(f"going on after step {state.step}, with {len(state.open)} groups begun before")
             self._store.drop_before(state.next_group, besides={plan.number for plan in state.open})
         self._set_aside()

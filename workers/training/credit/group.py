@@ -10,7 +10,6 @@ import numpy as np
 
 from workers.training.credit.baseline import group_relative
 from workers.training.credit.errors import CreditError
-from workers.training.credit.length_penalty import LengthPenalty, penalties
 from workers.training.credit.returns import discounted_returns, relative_at_equal_turn
 from workers.training.samples.arrays import Reals
 from workers.training.samples.rollout import Rollout
@@ -23,7 +22,6 @@ class CreditOptions:
     baseline: Literal["group_mean", "none"] = "group_mean"  # none: plain REINFORCE, advantage = return
     scale_by_std: bool = False
     gamma: float = 1.0  # of per-turn returns; an outcome's reward is not discounted
-    length_penalty: LengthPenalty | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma <= 1.0:
@@ -60,8 +58,6 @@ def has_signal(credits: Sequence[Reals | None]) -> bool:
 
 def _by_outcome(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
     rewards = np.array([rollout.reward for rollout in survivors], dtype=np.float64)
-    if options.length_penalty is not None:
-        rewards = rewards - penalties(survivors, rewards, options.length_penalty)
     if options.baseline == "group_mean":
         rewards = group_relative(rewards, scale_by_std=options.scale_by_std)
     return [np.full(len(one.turns), reward) for one, reward in zip(survivors, rewards, strict=True)]
@@ -69,10 +65,6 @@ def _by_outcome(survivors: Sequence[Rollout], options: CreditOptions) -> list[Re
 
 def _by_turn(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
     rewards = [_turn_rewards(rollout) for rollout in survivors]
-    if options.length_penalty is not None:  # the price of the whole is paid at the end
-        totals = np.array([one.sum() for one in rewards])
-        for one, price in zip(rewards, penalties(survivors, totals, options.length_penalty), strict=True):
-            one[-1:] -= price
     returns = [discounted_returns(one.tolist(), options.gamma) for one in rewards]
     if options.baseline == "none":
         return returns

@@ -94,10 +94,10 @@ def test_a_filter_that_leaves_no_signal_refuses_the_group() -> None:
 
 
 def test_online_difficulty_refuses_and_remembers() -> None:
-    buffer = DifficultyBuffer(range(1), DifficultyOptions(easy_threshold=1.0, online_difficulty_filtering=True))
+    buffer = DifficultyBuffer(DifficultyOptions(easy_threshold=1.0, online_difficulty_filtering=True))
     waiting = AdmissionQueue(AdmissionOptions(groups_per_batch=1), {"toy": buffer})
     assert waiting.offer(build_candidate(build_group(1.0, 1.0)), step=1) is Verdict.DIFFICULTY
-    assert buffer.normal() == ()
+    assert buffer.state()["easy"] == [0]
 
 
 def test_a_run_that_learns_nothing_for_long_ends_with_the_reason() -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.factories.training import build_rollout, build_turn
 from workers.training.credit.errors import CreditError
 from workers.training.credit.group import CreditOptions, credit_group
-from workers.training.credit.length_penalty import LengthPenalty
 from workers.training.credit.returns import discounted_returns
 from workers.training.samples.arrays import Reals
 from workers.training.samples.rollout import Rollout
@@ -61,12 +60,6 @@ def test_reinforce_uses_the_returns_themselves() -> None:
     assert credited((rollout_of(*STEPS),), CreditOptions(baseline="none", gamma=0.5)) == [
         [0.1875, 0.375, 0.75, 0.5, 1.0]
     ]
-
-
-def test_a_length_penalty_is_paid_on_the_last_turn() -> None:
-    group = rollout_of(0.0, 1.0), rollout_of(1.0, index=1)
-    penalty = LengthPenalty(output_tokens=0.0, input_tokens=0.0, turns=0.5)  # prices: 0.5 and 0.25, mean reward 1
-    assert credited(group, CreditOptions(baseline="none", length_penalty=penalty)) == [[0.5, 0.5], [0.75]]
 
 
 def test_a_rollout_without_rewards_of_its_turns_earned_nothing() -> None:
