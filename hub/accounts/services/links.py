@@ -41,10 +41,10 @@ def use_login_link(*, secret: str, purpose: LinkPurpose = LinkPurpose.SIGN_IN) -
     return link.user
 
 
-def first_login_link(*, next_path: str = "/") -> str | None:
+def first_login_link() -> str | None:
     """At start: while no administrator has ever signed in, a link that signs in `admin`, made if need be; else None."""
     if User.objects.filter(is_superuser=True, last_login__isnull=False).exists():
         return None
     administrator = User.objects.filter(is_superuser=True).order_by("pk").first()
     user = administrator or create_user(username=FIRST_ADMINISTRATOR, is_superuser=True)
-    return create_login_link(user=user, valid_for=timedelta(days=1), next_path=next_path)
+    return create_login_link(user=user, valid_for=timedelta(days=1))

@@ -51,9 +51,9 @@ def safe_members(archive: Path, budget: Budget = DEFAULT_BUDGET) -> list[Member]
     return [member for member, _ in _walk(archive, budget)]
 
 
-def read_member(archive: Path, path: str, *, limit: int, budget: Budget = DEFAULT_BUDGET) -> bytes:
+def read_member(archive: Path, path: str, *, limit: int) -> bytes:
     """The first `limit` bytes of the file at `path`. Raises ArchiveError (code `no_member`) when there is none."""
-    for member, opener in _walk(archive, budget):
+    for member, opener in _walk(archive, DEFAULT_BUDGET):
         if member.path == path:
             with opener() as stream:
                 return stream.read(limit)

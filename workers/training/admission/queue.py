@@ -33,7 +33,7 @@ class AdmissionOptions:
     max_off_policy: int = 4  # versions; 0 is strictly on policy
     drop_zero_signal: bool = True
     filters: Sequence[Filter] = ()  # pre_batch_filters
-    in_order: bool = False  # batches in order of group numbers instead of arrival (deterministic runs)
+    in_order: bool = False  # batches in order of group numbers instead of arrival: nothing may still be sampled then
     barren_batches: int = 10  # this many batches' worth of groups refused in a row end the run
 
 
@@ -81,19 +81,15 @@ class AdmissionQueue:
         self.verdicts[Verdict.ADMITTED] -= len(stale)
         return stale
 
-    def take(self, step: int, *, below: int | None = None) -> tuple[Candidate, ...] | None:
-        """The groups of batch `step`, or None while too few wait. Sweeps first.
-
-        below: with `in_order`, the lowest group number still being sampled: only groups before it can be placed.
-        """
+    def take(self, step: int) -> tuple[Candidate, ...] | None:
+        """The groups of batch `step`, or None while too few wait. Sweeps first."""
         self.sweep(step)
-        ready = [one for one in self._waiting if below is None or one.group < below]
-        if self._options.in_order:
-            ready.sort(key=lambda one: one.group)
-        if len(ready) < self._options.groups_per_batch:
+        if self.missing:
             return None
-        taken = tuple(ready[: self._options.groups_per_batch])
-        self._waiting = [one for one in self._waiting if one not in taken]
+        if self._options.in_order:
+            self._waiting.sort(key=lambda one: one.group)
+        count = self._options.groups_per_batch
+        taken, self._waiting = tuple(self._waiting[:count]), self._waiting[count:]
         return taken
 
     def _judge(self, candidate: Candidate, step: int) -> tuple[Verdict, Candidate]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workers.training.samples.arrays import Reals
-from workers.training.samples.errors import OverlongSample
 from workers.training.samples.merge import merge_turns
 from workers.training.samples.rollout import Rollout
 from workers.training.samples.sample import Sample
@@ -18,12 +17,12 @@ class SamplePolicy:
     """What becomes of rollouts that a limit ended, and of samples longer than the learner takes.
 
     truncated: train as it is; zero_advantage keeps the tokens in the denominators without credit; drop leaves them out
-    (their reward counts for the group's baseline in all three). overlong: never cut, since a cut sample is biased.
+    (their reward counts for the group's baseline in all three). max_tokens: longer samples are dropped, not cut:
+    a cut sample is biased.
     """
 
     truncated: Literal["train", "zero_advantage", "drop"] = "train"
     max_tokens: int | None = None
-    overlong: Literal["drop", "error"] = "drop"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class GroupSamples:
 
 
 def build_samples(group: Sequence[Rollout], credits: Sequence[Reals | None], policy: SamplePolicy) -> GroupSamples:
-    """Samples of a group with the advantages of `credit.credit_group`. Raises OverlongSample under that policy."""
+    """Samples of a group with the advantages of `credit.credit_group`."""
     built = [_build(rollout, credit, policy) for rollout, credit in zip(group, credits, strict=True)]
     return GroupSamples(tuple(samples for samples, _ in built), sum((counts for _, counts in built), SampleCounts()))
 
@@ -66,17 +65,10 @@ def _build(rollout: Rollout, credit: Reals | None, policy: SamplePolicy) -> tupl
         credit = credit * 0.0
     merge = merge_turns(rollout)
     fitting = tuple(sample for sample in merge.samples if policy.max_tokens is None or len(sample) <= policy.max_tokens)
-    overlong = len(merge.samples) - len(fitting)
-    if overlong and policy.overlong == "error":
-        longest = max(len(sample) for sample in merge.samples)
-        raise OverlongSample(
-            f"rollout {rollout.key} has a sample of {longest} tokens, over the {policy.max_tokens} of the run; "
-            "raise the run's sequence length, lower the environment's limits, or drop such samples"
-        )
     counts = SampleCounts(
         rollouts=1,
         truncated=int(rollout.truncated),
-        dropped_overlong=overlong,
+        dropped_overlong=len(merge.samples) - len(fitting),
         breaks=merge.breaks,
         forks=merge.forks,
     )

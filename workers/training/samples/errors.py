@@ -1,8 +1,7 @@
 """What is wrong with recorded rollouts or samples.
 
 SampleError (ValueError)
-|-- UntrainableRecord   a record lacks what token-exact training needs
-`-- OverlongSample      a sample is longer than the limit and the policy is to refuse
+`-- UntrainableRecord   a record lacks what token-exact training needs
 """
 
 from __future__ import annotations
@@ -14,7 +13,3 @@ class SampleError(ValueError):
 
 class UntrainableRecord(SampleError):
     """A turn has no tokens, logprobs or policy version."""
-
-
-class OverlongSample(SampleError):
-    """A sample is longer than the run allows."""

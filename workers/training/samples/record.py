@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from envhub.protocol.rollouts import Outcome, RolloutRecord
@@ -14,18 +14,10 @@ from workers.training.samples.errors import UntrainableRecord
 from workers.training.samples.rollout import Rollout, Turn
 
 
-def to_rollout(
-    record: RolloutRecord,
-    *,
-    group: int,
-    environment: str,
-    temperature: float = 1.0,
-    versions: Mapping[int, Sequence[int]] | None = None,
-) -> Rollout:
+def to_rollout(record: RolloutRecord, *, group: int, environment: str, temperature: float = 1.0) -> Rollout:
     """The rollout of a record. Raises UntrainableRecord.
 
-    versions: of each sampled token, for turns (by their `index`) during which the weights changed; others have their
-    turn's `policy_version`. Where some turn has a reward (or an advantage) of its own, those without earned nothing.
+    Where some turn has a reward (or an advantage) of its own, those without earned nothing.
     """
     if temperature <= 0:
         raise ValueError(f"a temperature of {temperature} has no policy gradient; sample training rollouts above 0")
@@ -36,7 +28,7 @@ def to_rollout(
         example=record.example,
         index=record.rollout,
         environment=environment,
-        turns=() if failed else tuple(_turn(turn, (versions or {}).get(turn.index)) for turn in kept),
+        turns=() if failed else tuple(map(_turn, kept)),
         reward=None if failed else record.reward,
         advantage=None if failed else record.advantage,
         turn_advantages=None if failed else _advantages(record, kept),
@@ -53,7 +45,7 @@ def is_trainable(turn: TurnRecord) -> bool:
     return turn.route == "policy" and turn.trainable and turn.status == 200 and not turn.error
 
 
-def _turn(record: TurnRecord, versions: Sequence[int] | None) -> Turn:
+def _turn(record: TurnRecord) -> Turn:
     tokens = record.tokens
     if tokens is None or not tokens.prompt_ids:
         raise UntrainableRecord(
@@ -65,11 +57,11 @@ def _turn(record: TurnRecord, versions: Sequence[int] | None) -> Turn:
             f"turn {record.index} has {len(tokens.logprobs)} logprobs for {count} sampled tokens, or some that are not "
             "finite; the engine must return the sampler's logprob of each (logprobs, processed)"
         )
-    if versions is None and record.policy_version is None:
+    if record.policy_version is None:
         raise UntrainableRecord(f"turn {record.index} names no policy version; serve weights under a version")
-    spans = versions if versions is not None else [record.policy_version or 0] * count
+    versions = ids([record.policy_version] * count)
     return Turn(
-        ids(tokens.prompt_ids), ids(tokens.completion_ids), floats(tokens.logprobs), ids(spans), record.finish_reason
+        ids(tokens.prompt_ids), ids(tokens.completion_ids), floats(tokens.logprobs), versions, record.finish_reason
     )
 
 

@@ -77,14 +77,14 @@ def test_groups_that_grew_old_while_they_waited_are_swept() -> None:
     assert waiting.verdicts == {Verdict.ADMITTED: 1, Verdict.STALE: 1}
 
 
-def test_in_order_a_batch_waits_for_groups_still_being_sampled() -> None:
+def test_in_order_a_batch_has_the_lowest_numbers_whatever_arrived_first() -> None:
     waiting = queue(in_order=True)
     for group in (4, 2, 3):
         waiting.offer(good(group), step=1)
-    assert waiting.take(1, below=3) is None
-    taken = waiting.take(1, below=5)
+    taken = waiting.take(1)
     assert taken is not None
     assert [one.group for one in taken] == [2, 3]
+    assert (len(waiting), waiting.take(1)) == (1, None)
 
 
 def test_a_filter_that_leaves_no_signal_refuses_the_group() -> None:

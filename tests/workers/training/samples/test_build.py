@@ -8,7 +8,6 @@ import pytest
 from tests.factories.training import build_group, build_rollout, build_turn
 from workers.training.credit.group import CreditOptions, credit_group
 from workers.training.samples.build import GroupSamples, SamplePolicy, build_samples
-from workers.training.samples.errors import OverlongSample
 from workers.training.samples.rollout import Rollout
 
 
@@ -45,11 +44,6 @@ def test_an_overlong_sample_is_dropped_whole_and_counted() -> None:
     result = built(group, SamplePolicy(max_tokens=4))
     assert [len(samples) for samples in result.samples] == [0, 1]
     assert result.counts.dropped_overlong == 1
-
-
-def test_an_overlong_sample_can_be_an_error_that_names_it() -> None:
-    with pytest.raises(OverlongSample, match="rollout 0/0 has a sample of 4 tokens, over the 3"):
-        built(build_group(1.0, 0.0), SamplePolicy(max_tokens=3, overlong="error"))
 
 
 def test_breaks_are_counted_over_the_group() -> None:

@@ -30,11 +30,6 @@ def test_keeps_tokens_logprobs_and_version_of_each_token() -> None:
     assert (rollout.key.group, rollout.key.index, rollout.example, rollout.reward) == (3, 1, 5, 0.5)
 
 
-def test_weights_that_changed_in_mid_turn_give_versions_token_by_token() -> None:
-    rollout = to_rollout(record(record_turn(index=4)), group=0, environment="e", versions={4: [7, 8]})
-    assert rollout.turns[0].versions.tolist() == [7, 8]
-
-
 @pytest.mark.parametrize(
     "fields", [{"route": "judge"}, {"trainable": False}, {"status": 500, "tokens": None}, {"error": "reset"}]
 )
