@@ -16,12 +16,20 @@ MAX_LIMIT = 200
 
 def read_limit(request: HttpRequest, default: int = 50) -> int:
     """The `limit` query parameter, 1..MAX_LIMIT. Raises Invalid."""
-    raw = request.GET.get("limit", "")
-    if not raw:
+    limit = whole_number(request, "limit")
+    if limit is None:
         return default
-    if not (raw.isascii() and raw.isdigit() and len(raw) < 10) or not 1 <= int(raw) <= MAX_LIMIT:
-        raise Invalid(f"limit must be 1 to {MAX_LIMIT}", fields={"limit": raw[:100]})
-    return int(raw)
+    if not 1 <= limit <= MAX_LIMIT:
+        raise Invalid(f"limit must be 1 to {MAX_LIMIT}", fields={"limit": str(limit)})
+    return limit
+
+
+def whole_number(request: HttpRequest, name: str) -> int | None:
+    """A query parameter from 0 on, None when it is absent. Raises Invalid."""
+    raw = request.GET.get(name, "")
+    if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
+        raise Invalid(f"{name} must be a whole number", fields={name: raw[:100]})
+    return int(raw) if raw else None
 
 
 def newest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int = 50) -> tuple[list[Row], str | None]:

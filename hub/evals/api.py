@@ -29,7 +29,7 @@ from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import answer, answer_page, parse
-from hub.core.pagination import newest_first
+from hub.core.pagination import newest_first, whole_number
 from hub.core.parameters import PAGE, choice, query
 from hub.evals.exports import ExportFormat, export_response
 from hub.evals.models import Evaluation
@@ -155,7 +155,7 @@ def rollouts(request: Request, evaluation_id: UUID) -> HttpResponse:
         outcome=request.GET.get("outcome", ""),
         min_reward=_number(request, "min_reward"),
         max_reward=_number(request, "max_reward"),
-        example=_index(request, "example"),
+        example=whole_number(request._request, "example"),
     )
     return answer_page(*rollout_page(rows, request._request), rollout_row)
 
@@ -224,10 +224,3 @@ def _number(request: Request, name: str) -> float | None:
     if number is not None and not math.isfinite(number):
         raise Invalid(f"{name} must be finite", fields={name: raw[:100]})
     return number
-
-
-def _index(request: Request, name: str) -> int | None:
-    raw = request.GET.get(name, "")
-    if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
-        raise Invalid(f"{name} must be a whole number", fields={name: raw[:100]})
-    return int(raw) if raw else None

@@ -21,11 +21,11 @@ from hub.accounts.models import User
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner
 from hub.core.http import answer, parse
-from hub.core.pagination import newest_first
+from hub.core.pagination import newest_first, whole_number
 from hub.core.parameters import PAGE, choice, query
 from hub.training.exports import ExportFormat, export_response
 from hub.training.models import TrainingRun
-from hub.training.paging import page_after, whole_number
+from hub.training.paging import page_after
 from hub.training.queries import (
     filter_rollouts,
     get_rollout,

@@ -11,13 +11,14 @@ from envhub.protocol.training_metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
 from hub.core.pages import fragment_of, page, show
+from hub.core.pagination import whole_number
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
 from hub.evals.conversation import clipped, pretty
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.pages_run import is_unchanged, run_context
-from hub.training.paging import page_after, whole_number
+from hub.training.paging import page_after
 from hub.training.queries import filter_rollouts, get_rollout, get_step, get_training, read_record
 from hub.training.ratio_bounds import RatioBounds
 from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page

@@ -21,13 +21,13 @@ from hub.accounts.queries import has_role
 from hub.core.digests import sha256_hex
 from hub.core.errors import Invalid, NotFound
 from hub.core.pages import fragment_of, page, show
+from hub.core.pagination import whole_number
 from hub.evals.conversation import pretty
 from hub.training.charts import charts_of, span_of
 from hub.training.heatmap import heat_map
 from hub.training.history import chart_evaluations, chart_steps, evaluation_count
 from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun, Use
-from hub.training.paging import whole_number
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.creating import reference_of
 from hub.training.services.resuming import is_resumable

@@ -8,18 +8,9 @@ from typing import TypeVar
 from django.db import models
 from django.http import HttpRequest
 
-from hub.core.errors import Invalid
 from hub.core.pagination import MAX_LIMIT, read_limit
 
 Row = TypeVar("Row", bound=models.Model)
-
-
-def whole_number(request: HttpRequest, name: str) -> int | None:
-    """A query parameter, None when it is absent. Raises Invalid."""
-    raw = request.GET.get(name, "")
-    if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
-        raise Invalid(f"{name} must be a whole number", fields={name: raw[:100]})
-    return int(raw) if raw else None
 
 
 def page_after(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from envhub.protocol.base import Page
@@ -23,12 +25,13 @@ from rest_framework.request import Request
 
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse
+from hub.core.pagination import whole_number
 from hub.core.parameters import query
 from hub.runs.authentication import require_run
 from hub.runs.models import Run
 from hub.training.api import readable
-from hub.training.models import TrainingRun
-from hub.training.paging import page_after, whole_number
+from hub.training.models import Adapter, Checkpoint, TrainingRun
+from hub.training.paging import page_after
 from hub.training.queries import adapters_of, checkpoints_of
 from hub.training.services import (
     report_adapter,
@@ -39,6 +42,7 @@ from hub.training.services import (
 )
 from hub.training.wire import adapter_view, checkpoint_view
 
+Product = TypeVar("Product", Checkpoint, Adapter)
 PAGE_BY_STEP = [
     OpenApiParameter("before", int, description="the cursor: the last step that the page before had"),
     *query("limit"),
@@ -81,11 +85,8 @@ def training_checkpoints(request: Request, training_id: UUID) -> HttpResponse:
         body = parse(request, CheckpointReport)
         training, guard = _reporting(request, training_id)
         return answer(checkpoint_view(report_checkpoint(training=training, report=body, guard=guard)))
-    rows = checkpoints_of(readable(request, training_id))
-    if (before := whole_number(request._request, "before")) is not None:
-        rows = rows.filter(step__lt=before)
-    page, following = page_after(rows, request._request, "before", lambda row: row.step)
-    return answer(Page[CheckpointView](items=tuple(checkpoint_view(row) for row in page), next=following))
+    page, following = _page_by_step(request, checkpoints_of(readable(request, training_id)))
+    return answer(Page[CheckpointView](items=tuple(map(checkpoint_view, page)), next=following))
 
 
 @extend_schema(methods=["GET"], parameters=PAGE_BY_STEP, responses=Page[AdapterView])
@@ -97,11 +98,8 @@ def training_adapters(request: Request, training_id: UUID) -> HttpResponse:
         body = parse(request, AdapterReport)
         training, guard = _reporting(request, training_id)
         return answer(adapter_view(report_adapter(training=training, report=body, guard=guard)))
-    rows = adapters_of(readable(request, training_id))
-    if (before := whole_number(request._request, "before")) is not None:
-        rows = rows.filter(step__lt=before)
-    page, following = page_after(rows, request._request, "before", lambda row: row.step)
-    return answer(Page[AdapterView](items=tuple(adapter_view(row) for row in page), next=following))
+    page, following = _page_by_step(request, adapters_of(readable(request, training_id)))
+    return answer(Page[AdapterView](items=tuple(map(adapter_view, page)), next=following))
 
 
 def _reporting(request: Request, training_id: UUID) -> tuple[TrainingRun, Callable[[], Run]]:
@@ -113,3 +111,10 @@ def _reporting(request: Request, training_id: UUID) -> tuple[TrainingRun, Callab
     run_id = found.run_id
     require_run(request, run_id)
     return found, lambda: require_run(request, run_id)
+
+
+def _page_by_step(request: Request, rows: QuerySet[Product]) -> tuple[list[Product], str | None]:
+    """One page of what a run has made, newest first, and the next page's URL. Raises Invalid."""
+    if (before := whole_number(request._request, "before")) is not None:
+        rows = rows.filter(step__lt=before)
+    return page_after(rows, request._request, "before", lambda row: row.step)
