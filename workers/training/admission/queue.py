@@ -33,7 +33,7 @@ class AdmissionOptions:
     max_off_policy: int = 4  # versions; 0 is strictly on policy
     drop_zero_signal: bool = True
     filters: Sequence[Filter] = ()  # pre_batch_filters
-    in_order: bool = False  # batches in order of group numbers instead of arrival: nothing may still be sampled then
+    in_order: bool = False  # batches in order of group numbers instead of arrival (deterministic runs)
     barren_batches: int = 10  # this many batches' worth of groups refused in a row end the run
 
 

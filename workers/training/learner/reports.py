@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -110,6 +111,28 @@ def read_lines(path: Path, kind: type[Line]) -> list[Line]:
     if len(whole) != len(data):
         os.truncate(path, len(whole))
     return [kind.model_validate(json.loads(line)) for line in whole.splitlines()]
+
+
+def newest_lines(path: Path, block: int = 64 * 1024) -> Iterator[bytes]:
+    """Whole lines of a file that another process appends to, the last one first; only as much is read as is asked for.
+
+    Raises OSError.
+    """
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        known = b""  # of a line whose beginning lies before `end`
+        unfinished = True  # what stands after the last line's end
+        while end:
+            start = max(0, end - block)
+            file.seek(start)
+            known, *lines = (file.read(end - start) + known).split(b"\n")
+            if unfinished and lines:
+                lines.pop()
+                unfinished = False
+            yield from reversed(lines)
+            end = start
+        if not unfinished:
+            yield known
 
 
 def read_file(path: Path, kind: type[Line]) -> Line | None:

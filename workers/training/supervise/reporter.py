@@ -34,7 +34,7 @@ from workers.training.coordinator.loop import report_dir
 from workers.training.coordinator.segments import REPORT, KeptStep
 from workers.training.exporters.exports import Exports
 from workers.training.learner.folders import MANIFEST
-from workers.training.learner.reports import LearnerState, LearnerStep, WeightsManifest, read_file
+from workers.training.learner.reports import LearnerState, LearnerStep, WeightsManifest, newest_lines, read_file
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.token_logprobs import remove_logprobs
 from workers.training.supervise.directory import (
@@ -297,13 +297,12 @@ def will_train(run_dir: RunDir, step: int) -> bool:
 
 
 def learner_step(run_dir: RunDir, step: int) -> LearnerStep | None:
-    """The learner's last word on a step. The file is the learner's: it is only read."""
-    try:
-        lines = run_dir.metrics.read_bytes().split(b"\n")[:-1]
-    except OSError:
-        return None
-    for line in reversed(lines):
-        content = json.loads(line)
-        if content.get("step") == step:
-            return LearnerStep.model_validate(content)
+    """The learner's last word on a step; a replay's comes after an earlier life's. The file is only read."""
+    with suppress(OSError):
+        for line in newest_lines(run_dir.metrics):
+            content = json.loads(line)
+            if content["step"] == step:
+                return LearnerStep.model_validate(content)
+            if content["step"] < step:
+                break  # not yet, or not again
     return None

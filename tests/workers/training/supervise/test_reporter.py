@@ -22,7 +22,7 @@ from workers.training.learner.reports import LearnerState, LearnerStep, append_l
 from workers.training.learner.run_dir import RunDir
 from workers.training.supervise import reporter as module
 from workers.training.supervise.directory import note_reported
-from workers.training.supervise.reporter import Reporter, awaited_step
+from workers.training.supervise.reporter import Reporter, awaited_step, learner_step
 
 CONFIG = {"model": "hub/tiny", "env": [{"id": "alice/a"}], "max_steps": 4, "adapters": {"interval": 2}}
 
@@ -184,3 +184,11 @@ async def test_the_figures_of_a_step_are_waited_for_while_the_learner_replays(
     await asyncio.sleep(0.4)
     append_line(run_dir.metrics, LearnerStep(step=2, version=2, loss=0.5))
     assert (await waiting is not None) == found
+
+
+def test_a_replays_figures_are_taken_not_those_of_the_life_before(run_dir: RunDir) -> None:
+    for step, loss in ((1, 0.1), (2, 0.2), (3, 0.3), (2, 0.25)):
+        append_line(run_dir.metrics, LearnerStep(step=step, version=step, loss=loss))
+    found = {step: learner_step(run_dir, step) for step in (1, 2, 3, 4)}
+    losses = {step: one.loss for step, one in found.items() if one is not None}
+    assert losses == {1: 0.1, 2: 0.25}  # the third comes again
