@@ -40,9 +40,10 @@ class FakeRun:
 
 @dataclass
 class FakeHub:
-    """The server. `away` answers every call with 503; `lease_seconds` is what claims get."""
+    """The server. `away` answers every call with 503, `covered` with a proxy's page; `lease_seconds` is of claims."""
 
     away: bool = False
+    covered: bool = False
     lease_seconds: float = 3.0
     broker_url: str = ""
     broker_options: Body = field(default_factory=dict)
@@ -123,6 +124,8 @@ class FakeHub:
     async def _absence(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if self.away:
             return error(503, "unavailable")
+        if self.covered:
+            return web.Response(text="<html>be right back</html>", content_type="text/html")
         response: web.StreamResponse = await handler(request)
         return response
 

@@ -59,7 +59,7 @@ class Connection:
             problem: errors.EnvhubError
             try:
                 response = await self.http.request(method, path, content=content, headers=headers)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 problem = errors.ConnectionFailed(f"the hub at {self.http.base_url} does not answer: {error!r}")
             else:
                 if response.is_success:
@@ -91,6 +91,18 @@ def error_of(response: httpx.Response) -> errors.ApiError:
     return kind(detail.message, code=detail.code, hint=detail.hint, fields=detail.fields)
 
 
+def understood(response: httpx.Response, reply: type[Reply]) -> Reply:
+    """What a call was answered. Raises errors.ServerError: some proxies say 200 to a page of their own."""
+    try:
+        return reply.model_validate_json(response.content)
+    except ValidationError as error:
+        raise errors.ServerError(
+            f"the answer to {response.request.method} {response.request.url.path} is not the hub's",
+            code="bad_answer",
+            hint=f"Is WORKER_HUB_URL the hub's, and the hub as new as this worker? {error.errors()[0]['msg']}",
+        ) from error
+
+
 class HubClient:
     """Calls with the worker token. An async context manager: it owns the connections that its RunClients share."""
 
@@ -110,7 +122,7 @@ class HubClient:
     async def join(self, request: JoinRequest) -> JoinReply:
         """Announce this worker; tried once, the caller decides about repeating."""
         response = await self.connection.send("POST", f"{API}/workers/join", self._token, request, patience_s=0)
-        return JoinReply.model_validate_json(response.content)
+        return understood(response, JoinReply)
 
     async def claimable(
         self, worker_id: str, queues: tuple[str, ...], *, free: Iterable[int] = (), busy: Iterable[int] = ()
@@ -123,7 +135,7 @@ class HubClient:
         query = urlencode([*(("queue", queue) for queue in queues), *sizes])
         path = f"{API}/workers/{worker_id}/claimable?{query}"
         response = await self.connection.send("GET", path, self._token, patience_s=0)
-        return ClaimableReply.model_validate_json(response.content)
+        return understood(response, ClaimableReply)
 
     async def claim(self, run_id: str, worker_id: str, gpus: tuple[int, ...] = ()) -> Claim:
         """Take a run for which GPUs with so much free memory (MB) are set aside. Tried once: a claim is not idempotent.
@@ -134,7 +146,7 @@ class HubClient:
         response = await self.connection.send(
             "POST", path, self._token, ClaimRequest(worker_id=worker_id, gpus=gpus), patience_s=0
         )
-        return Claim.model_validate_json(response.content)
+        return understood(response, Claim)
 
     def run(self, claim: Claim) -> RunClient:
         """The client of a claimed attempt."""
@@ -169,7 +181,7 @@ class RunClient:
     async def post(self, path: str, body: BaseModel, reply: type[Reply], *, patience_s: float | None = None) -> Reply:
         """POST `body` to a path below /api/v1 and read the answer. Raises envhub.errors, LeaseLost."""
         response = await self._send("POST", path, body, patience_s=patience_s)
-        return reply.model_validate_json(response.content)
+        return understood(response, reply)
 
     def absolute(self, url: str) -> str:
         """A URL of the hub's answers, which may be relative to it."""

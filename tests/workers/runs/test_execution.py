@@ -126,6 +126,21 @@ async def test_a_lost_lease_stops_the_body_and_says_nothing(hub: FakeHub, tmp_pa
     assert run.finish is None
 
 
+async def test_a_lease_is_held_over_a_proxys_page_in_the_hubs_place(hub: FakeHub, tmp_path: Path) -> None:
+    run = hub.add(FakeRun("r"))
+
+    async def body(job: Job) -> None:
+        hub.covered = True
+        await asyncio.sleep(0.2)  # several heartbeats
+        hub.covered = False
+        run.cancel = True  # what only a heartbeat can tell
+        await forever(job)
+
+    await finish_of(hub, run, body, tmp_path)
+    assert run.finish is not None
+    assert run.finish.state == "cancelled"
+
+
 async def test_a_run_beyond_the_time_limit_is_stopped(hub: FakeHub, tmp_path: Path) -> None:
     run = hub.add(FakeRun("r"))
     await finish_of(hub, run, forever, tmp_path)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from envhub.protocol.runs import ClaimableReply
 
+from tests.fakes.hub import FakeHub
 from workers.runs.hub import HubClient
 from workers.settings import WorkerEnvironment
 from workers.tasks import supervisor as module
@@ -66,3 +67,15 @@ async def test_a_hub_that_only_starts_is_waited_for_without_a_warning(
             async with asyncio.timeout(1):
                 await Supervisor(settings, hub)._join()
     assert ("cannot join" in caplog.text) == warned
+
+
+async def test_a_page_of_a_proxy_in_the_hubs_place_is_waited_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = WorkerEnvironment(data=tmp_path, token="hubw_good", slots={"eval": 1}, serve_runs=0)
+    async with FakeHub(covered=True) as server, HubClient(server.url, "hubw_good", patience_s=0) as hub:
+        joining = asyncio.create_task(Supervisor(settings, hub)._join())
+        await asyncio.sleep(0.2)
+        server.covered = False
+        await joining
+    assert "is not the hub's" in caplog.text
