@@ -35,8 +35,9 @@ from hub.runs.services import create_run
 from hub.secrets.services import encrypt, reveal_for_run
 from hub.training.models import Checkpoint, TrainingRun, TrainingVersion, Use
 from hub.training.queries import get_checkpoint
+from hub.training.services.adapter_fit import check_lora
 from hub.training.services.exporting import check_exporters
-from hub.training.services.policy_models import check_lora, find_policy_model, policy_shape
+from hub.training.services.policy_models import find_policy_model, policy_shape
 
 MAX_ENV_BYTES = 262_144
 

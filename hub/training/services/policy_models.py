@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,6 @@ from envhub.protocol.packages import Visibility
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_estimate import SMALL
 from envhub.protocol.training_shapes import ModelShape, shape_of_config
-from envhub.protocol.training_trainer import TrainingMode
 
 from hub.accounts.models import Owner, User
 from hub.catalog.contents import CONFIG, WEIGHTS, read_config
@@ -23,9 +20,7 @@ from hub.data.models import RepositoryKind, Snapshot
 from hub.data.queries import files_below, find
 from hub.data.services import blob_of, resolve
 from hub.training.models import TrainingRun
-
-ADAPTER_CONFIG = "adapter_config.json"
-PEFT_NAMES = {"rank": "r", "alpha": "lora_alpha", "target_modules": "target_modules"}  # of that file
+from hub.training.services.adapter_fit import check_adapter
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ def find_policy_model(*, user: User, owner: Owner, config: TrainingConfig) -> Po
             fields={"model": reference},
         )
     if model.base is not None:
-        _check_adapter(model, config)
+        check_adapter(model, config)
     return PolicyModel(engine=model.engine, parameters=model.parameters, model=model)
 
 
@@ -80,46 +75,6 @@ def policy_shape(training: TrainingRun) -> ModelShape | None:
         return None if config is None else shape_of_config(read_config(config.blob))
     snapshot = find(RepositoryKind.MODEL.value, training.repository, training.revision)
     return None if snapshot is None else shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
-
-
-def _check_adapter(model: Model, config: TrainingConfig) -> None:
-    if config.trainer.mode is TrainingMode.FULL:
-        raise Invalid(
-            f"{config.model} is an adapter: every weight can be trained of a whole model only",
-            code="not_trainable",
-            hint='use [trainer] mode = "lora", or name the base model',
-            fields={"trainer.mode": "full"},
-        )
-    described = model.files.select_related("blob").filter(path=ADAPTER_CONFIG).first()
-    said = {} if described is None else read_config(described.blob)
-    made = {name: said[key] for name, key in PEFT_NAMES.items() if said.get(key) is not None}
-    if isinstance(made.get("target_modules"), str):  # PEFT takes a pattern, too: the learner compares the layers
-        del made["target_modules"]
-    check_lora(config, of=config.model, made=made)
-
-
-def check_lora(config: TrainingConfig, *, of: str, made: Mapping[str, Any]) -> None:
-    """A run can go on from an adapter of its own rank, alpha and layers alone. Raises Invalid.
-
-    made: those of the adapter, as far as they are known.
-    """
-    asked = {"rank": config.trainer.rank, "alpha": config.alpha, "target_modules": config.trainer.target_modules}
-    wrong = [name for name in asked if name in made and _plain(made[name]) != _plain(asked[name])]
-    if wrong:
-        have, would = (" and ".join(f"{name} {_toml(each[name])}" for name in wrong) for each in (made, asked))
-        raise Invalid(
-            f"{of} has {have}, and the run would train {would}",
-            hint="set [trainer] " + ", ".join(f"{name} = {_toml(made[name])}" for name in wrong),
-            fields={f"trainer.{name}": _toml(asked[name]) for name in wrong},
-        )
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, list | tuple) else value
-
-
-def _toml(value: Any) -> str:
-    return json.dumps(_plain(value)) if not isinstance(value, float) else f"{value:g}"
 
 
 def _of_repository(reference: str) -> PolicyModel:

@@ -12,7 +12,7 @@ from envhub.protocol.runs import RunState
 from envhub.protocol.training import TrainingRequest
 
 from hub.accounts.models import User
-from hub.catalog.models import Model, ModelFile
+from hub.catalog.models import Model
 from hub.core.errors import Conflict, HubError, Invalid, NotFound
 from hub.data.services import add
 from hub.registry.models import Version
@@ -180,17 +180,6 @@ def test_training_goes_on_from_an_adapter_of_the_same_rank(alice: User) -> None:
         submit(alice, '[trainer]\ntarget_modules = ["q_proj"]\n', model="alice/sort")
     with pytest.raises(Invalid, match="whole model"):
         submit(alice, '[trainer]\nmode = "full"\n', model="alice/sort")
-
-
-def test_an_adapter_that_names_its_layers_by_a_pattern_is_left_to_the_learner(alice: User) -> None:
-    first = submit(alice)
-    start(first)
-    report(first, adapter_report(final=True))
-    described = json.dumps({"r": 16, "lora_alpha": 16, "target_modules": ".*_proj"}).encode()
-    ModelFile.objects.filter(path="adapter_config.json").update(blob=make_blob(described))
-    submit(alice, model="alice/sort")
-    with pytest.raises(Invalid, match="rank 16"):
-        submit(alice, "[trainer]\nrank = 8\n", model="alice/sort")
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ def read_adapter(name: str, path: Path) -> Adapter:
         rank, alpha = int(config["r"]), float(config["lora_alpha"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadAdapter(f"{path} is no LoRA adapter: {error}") from error
+    if uneven := [key for key in ("rank_pattern", "alpha_pattern") if config.get(key)]:
+        raise BadAdapter(f"{path} has {' and '.join(uneven)}; only plain LoRA can be served")
     scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
     layers: dict[str, tuple[Tensor, Tensor]] = {}
     for key in tensors:
