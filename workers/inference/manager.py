@@ -80,6 +80,26 @@ class EngineManager:
         await asyncio.gather(*(e.process.stop() for e in self._engines.values() if e.process is not None))
         await asyncio.gather(*self._ending)
 
+    @property
+    def idle_gpus(self) -> tuple[Gpu, ...]:
+        """Held by engines that nobody uses: `take_gpus` gives them to whoever needs them."""
+        return tuple(gpu for engine in self._idle_engines() for gpu in engine.gpus)
+
+    async def take_gpus(self, need: GpuNeed) -> tuple[Gpu, ...] | None:
+        """Hold GPUs as GpuPool.take does; engines that are idle are ended for it, the longest idle first."""
+        if not need.fits(gpu.free_mb for gpu in (*self._gpus.free, *self.idle_gpus)):
+            return None
+        while (taken := self._gpus.take(need)) is None and (idle := self._idle_engines()):
+            self._end(idle[0])
+            await asyncio.gather(*self._ending)
+        return taken
+
+    def _idle_engines(self) -> list[Engine]:
+        """Those that hold a GPU, the longest idle first."""
+        found = [engine for engine in self._engines.values() if engine.gpus and engine.process is not None]
+        timers = [(engine.idle.when(), engine) for engine in found if engine.idle is not None]
+        return [engine for _, engine in sorted(timers, key=lambda timer: timer[0])]
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: answer its request, then hold the reference until it closes or the engine ends."""
         try:
@@ -124,7 +144,7 @@ class EngineManager:
                     await self._stop(engine.process, engine.gpus)
                     engine.process, engine.gpus = None, ()
                 if engine.request.engine == "vllm" and self._gpus.known:
-                    taken = self._gpus.take(GpuNeed(count=1))
+                    taken = await self.take_gpus(GpuNeed(count=1))
                     if taken is None:
                         return EngineReply(
                             error="every GPU of this worker is in use by other runs",
@@ -173,8 +193,10 @@ class EngineManager:
             engine.idle = loop.call_later(self._settings.idle_seconds, self._end, engine)
 
     def _end(self, engine: Engine) -> None:
-        """An engine was idle for long enough."""
-        process, engine.process = engine.process, None
+        """An engine was idle for long enough, or its GPU is needed."""
+        if engine.idle is not None:
+            engine.idle.cancel()
+        process, engine.process, engine.idle = engine.process, None, None
         if process is not None:
             logger.info("ending the idle engine of %s", engine.request.name)
             task = asyncio.create_task(self._stop(process, engine.gpus))

@@ -50,6 +50,7 @@ class Supervisor:
         self._listener: asyncio.Task[None] | None = None
         self._broker: BrokerSettings | None = None
         self._gpus = GpuPool(settings.gpus)
+        self._engines = EngineManager(engine_settings(settings), self._children, self._gpus)
         self._slots = [
             Slot(queue, self._children, self._gpus, self._on_free)
             for queue, number in settings.slots.items()
@@ -63,7 +64,7 @@ class Supervisor:
         for what in self._children.kill_leftovers():
             logger.warning("killed a leftover of an earlier start: %s", what)
         await self._gpus.look()
-        async with EngineManager(engine_settings(self._settings), self._children, self._gpus):
+        async with self._engines:
             await self._run_slots(stop)
 
     async def _run_slots(self, stop: asyncio.Event) -> None:
@@ -111,7 +112,8 @@ class Supervisor:
         wanted = [queue for queue in self._queues if self._idle_slot(queue) is not None]
         if self._serve_runs.has_room:
             wanted.append(SERVE_QUEUE)
-        free, busy = self._gpus.free, self._gpus.busy
+        idle = self._engines.idle_gpus  # a run that waits has them at once
+        free, busy = (*self._gpus.free, *idle), [gpu for gpu in self._gpus.busy if gpu not in idle]
         reply = await self._hub.claimable(
             worker_id,
             tuple(wanted) or self._queues,
@@ -121,9 +123,11 @@ class Supervisor:
         self._serve_runs.take(reply.run_ids.get(SERVE_QUEUE, ()), worker_id)
         for queue in self._queues:
             for run_id in (run for run in reply.run_ids.get(queue, ()) if run not in taken):
-                slot = self._idle_slot(queue)  # looked for anew: one may have died while the hub answered
-                gpus = None if slot is None else self._gpus.take(reply.gpus.get(run_id, GpuNeed()))
+                need = reply.gpus.get(run_id, GpuNeed())
+                gpus = None if self._idle_slot(queue) is None else await self._engines.take_gpus(need)
+                slot = self._idle_slot(queue)  # looked for after what was waited for: one may have died meanwhile
                 if slot is None or gpus is None:
+                    self._gpus.give_back(gpus or ())
                     break  # an older run is never passed over: the hub will offer it again
                 await slot.give(Order(run_id=run_id, worker_id=worker_id, gpus=gpus))
 

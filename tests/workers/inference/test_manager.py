@@ -11,15 +11,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.gpus import Gpu, GpuNeed
 from envhub.protocol.models import LocalTarget
 
+from tests.fakes.nvidia_smi import install
 from workers.inference.engines import EngineFailed, acquire
 from workers.inference.manager import EngineManager, EngineSettings
 from workers.inference.policy_engine import PolicyEngineStart
-from workers.inference.process import EngineProcess, vllm_command
+from workers.inference.process import EngineProcess, torch_command, vllm_command
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
+from workers.runs.gpu_pool import GpuPool
 
 pytestmark = pytest.mark.torch
 
@@ -161,3 +163,32 @@ async def test_a_file_name_that_leaves_the_model_directory_is_refused(data: Path
     with pytest.raises(EngineFailed, match="evil"):
         async with acquire("hub/tiny", target, data=data, fetch=fetch_from(tiny_model)):
             pass
+
+
+async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(
+        "workers.inference.manager.vllm_command", lambda request, port, *_: torch_command(request, port)
+    )
+    install(tmp_path / "bin", monkeypatch)
+    (tmp_path / "children").mkdir()
+    gpus = GpuPool("0")
+    await gpus.look()
+    settings = EngineSettings(data=tmp_path, vllm_python="python")
+    async with EngineManager(settings, Children(tmp_path / "children"), gpus) as manager:
+        target, fetch = target_of(tiny_model, "vllm"), fetch_from(tiny_model)
+        async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch):
+            assert (gpus.free, manager.idle_gpus) == ((), ())
+            assert await manager.take_gpus(GpuNeed(count=1)) is None
+        while not manager.idle_gpus:
+            await asyncio.sleep(0.01)
+        async with acquire("hub/other", target, data=tmp_path, fetch=fetch) as other:
+            assert (await ask(other, "hub/other")).status_code == 200
+        while not manager.idle_gpus:
+            await asyncio.sleep(0.01)
+        assert await manager.take_gpus(GpuNeed(count=2)) is None
+        assert manager.idle_gpus
+        assert await manager.take_gpus(GpuNeed(count=1)) == gpus.known
+        assert engine_pids(tmp_path) == []
