@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Literal
 
 LINE_LIMIT = 8192  # bytes
 BYTES_A_SECOND = 256 * 1024
 TAIL = 2000
+TOLD, REMEMBERED = 3, 256  # times that a text is told as it comes; different texts
+
+
+class Repeats:
+    """Passes on what a box says; what it has said TOLD times is told at its 10th, 100th, 1000th time only."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._said: OrderedDict[str, int] = OrderedDict()
+
+    def __call__(self, text: str) -> None:
+        """Take one line, or several that belong together."""
+        times = self._said[text] = self._said.pop(text, 0) + 1
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        if times <= TOLD:
+            self._log(text)
+        elif str(times).strip("0") == "1":
+            self._log(f"{text} [{times} times so far]")
 
 
 class LineSplitter:

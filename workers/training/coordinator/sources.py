@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,6 +21,7 @@ from workers.rollouts.interceptor.answers import Upstream
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.recorder import Budget, Caps
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.output import Repeats
 from workers.rollouts.pool import RunnerPool, processes_for
 from workers.rollouts.target import open_target
 from workers.runs.execution import Job
@@ -48,6 +49,11 @@ class Source:
         """How many examples a split has (an unknown split has those of `train`)."""
         info = self.described.splits.get(split) or self.described.splits.get("train")
         return info.size if info is not None else None
+
+    def rows_of(self, split: str) -> str:
+        """The split whose rows `split` has."""
+        info = self.described.splits.get(split)
+        return "train" if info is None else info.rows_of or split
 
     async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
         """A record for each rollout, whatever happened. Raises RunnerFatal."""
@@ -84,6 +90,7 @@ async def open_source(
     """Install, box and load one environment. Raises RunFailed, RunnerFatal, RunnerGone, SandboxError, VenvError."""
     settings, table = job.settings, target.config
     job.lease.mask(*target.secrets.values())
+    log = Repeats(named(job.lease.log, target.label))
     async with AsyncExitStack() as stack:
         shaping = Shaping()
         interceptor = Interceptor(
@@ -108,15 +115,24 @@ async def open_source(
             ),
             settings=settings,
             interceptor=interceptor,
-            log=job.lease.log,
+            log=log,
             allow=(*payload.config.allow_hosts, *table.allow_hosts),
             secrets=target.secrets,
         )
-        pool = await stack.enter_async_context(RunnerPool(installed.open, load_of(target), log=job.lease.log))
+        pool = await stack.enter_async_context(RunnerPool(installed.open, load_of(target), log=log))
         described = await pool.describe()
         await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
         runner = GroupRunner(pool, interceptor, table.retry_limit)
         yield Source(target.label, runner, shaping, policy.model, table.timeout_s, described)
+
+
+def named(log: Callable[[str], None], label: str) -> Callable[[str], None]:
+    """Says in front of each line whose it is, as envhub.protocol.training_log reads it."""
+
+    def say(text: str) -> None:
+        log("\n".join(f"{label}: {line}" for line in text.splitlines()))
+
+    return say
 
 
 async def install(job: Job, target: EnvironmentTarget) -> Path:
