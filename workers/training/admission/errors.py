@@ -4,11 +4,12 @@ from __future__ import annotations
 
 
 class NothingToLearn(RuntimeError):
-    """Too many groups in a row were refused; the message says why.
+    """Too many groups in a row were refused; the message says why, the hint what to do.
 
     mastered: their rollouts were rewarded better than those that were trained on, so the run has reached its aim.
     """
 
-    def __init__(self, message: str, *, mastered: bool = False) -> None:
+    def __init__(self, message: str, hint: str = "", *, mastered: bool = False) -> None:
         super().__init__(message)
+        self.hint = hint
         self.mastered = mastered

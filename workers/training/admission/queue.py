@@ -25,6 +25,18 @@ class Verdict(StrEnum):
     STALE = "stale"
 
 
+WAYS_OUT = {
+    Verdict.NOTHING_TRAINS: "Nothing that was sampled can be trained on: see the failures in the log.",
+    Verdict.DIFFICULTY: "Every group was solved, or none of its rollouts: move the thresholds of [buffer], or turn off "
+    "online_difficulty_filtering.",
+    Verdict.ZERO_SIGNAL: "All rollouts of an example earn the same. With a low reward take easier examples, a reward "
+    "that grows with partial success, a stronger model, or a larger rollouts_per_example; with a high one, harder "
+    "examples; with answers that hardly differ, a higher temperature.",
+    Verdict.FILTERED: "Loosen [[pre_batch_filters]].",
+    Verdict.STALE: "Groups take longer than max_off_policy steps: raise it, or sample fewer at once.",
+}
+
+
 @dataclass(frozen=True)
 class AdmissionOptions:
     """How batches are filled."""
@@ -34,7 +46,7 @@ class AdmissionOptions:
     drop_zero_signal: bool = True
     filters: Sequence[Filter] = ()  # pre_batch_filters
     in_order: bool = False  # batches in order of group numbers instead of arrival (deterministic runs)
-    barren_batches: int = 10  # this many batches' worth of groups refused in a row end the run
+    barren_groups: int = 128  # so many refused in a row end the run: one in twenty that trains is found before
 
 
 class AdmissionQueue:
@@ -113,12 +125,13 @@ class AdmissionQueue:
 
     def _check_barren(self) -> None:
         refused = self._refused_in_a_row.total()
-        if refused >= self._options.barren_batches * self._options.groups_per_batch:
-            reasons = ", ".join(f"{name.value} {count}" for name, count in self._refused_in_a_row.most_common())
+        if refused >= self._options.barren_groups:
+            counted = self._refused_in_a_row.most_common()
+            reasons = ", ".join(f"{name.value} {count}" for name, count in counted)
             reward, trained = self._refused_rewards.value, self._trained_rewards.value
             raise NothingToLearn(
-                f"{refused} groups in a row could not train ({reasons}; mean reward {_spelled(reward)}); "
-                "make the task easier or harder for this model, or raise the temperature or rollouts_per_example",
+                f"{refused} groups in a row could not train ({reasons}; mean reward {_spelled(reward)})",
+                WAYS_OUT[counted[0][0]],
                 mastered=reward is not None and trained is not None and reward > trained,
             )
 

@@ -14,6 +14,8 @@ from workers.training.admission.filters import Filter, GibberishFilter, Repetiti
 from workers.training.admission.queue import AdmissionOptions, AdmissionQueue
 from workers.training.coordinator.cursor import Shelf
 
+BARREN_BATCHES = 10  # so many batches' worth of groups refused in a row end the run, and AdmissionOptions' at least
+
 
 def queue_of(config: TrainingConfig, buffers: Mapping[str, DifficultyBuffer], vocabulary: int) -> AdmissionQueue:
     """A queue that fills batches of batch_size rollouts."""
@@ -25,6 +27,7 @@ def queue_of(config: TrainingConfig, buffers: Mapping[str, DifficultyBuffer], vo
         drop_zero_signal=drop_zero_signal,
         filters=filters_of([one for one in before if one.type != "zero_advantage"], vocabulary),
         in_order=config.trainer.staleness == 0,
+        barren_groups=max(AdmissionOptions.barren_groups, BARREN_BATCHES * config.groups_per_step),
     )
     return AdmissionQueue(options, buffers)
 

@@ -108,8 +108,8 @@ class Batches:
         if self._emptied >= EMPTIED_IN_A_ROW:
             reward, trained = self._emptied_rewards.value, self._trained_rewards.value
             raise NothingToLearn(
-                f"post_batch_filters left nothing of {self._emptied} batches in a row; "
-                "make the task easier or harder for this model, or loosen the filters",
+                f"post_batch_filters left nothing of {self._emptied} batches in a row",
+                "Loosen them, or make the task easier or harder for this model.",
                 mastered=reward is not None and trained is not None and reward > trained,
             )
 

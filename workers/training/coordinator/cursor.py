@@ -42,7 +42,8 @@ class Cursor:
         left = [shelf for shelf in self.shelves if shelf.trained is None or len(aside[shelf.label]) < shelf.trained]
         if not left:
             raise NothingToLearn(
-                "every example was set aside as too easy or too hard; change easy_threshold or hard_threshold"
+                "every example was set aside as too easy or too hard",
+                "Move easy_threshold and hard_threshold of [buffer], or take other examples.",
             )
         rollouts = {shelf.label: self.drawn.get(shelf.label, 0) * shelf.group_size for shelf in left}
         shelf = min(left, key=lambda one: (rollouts[one.label] + one.group_size) / one.ratio)

@@ -141,7 +141,7 @@ class Coordinator:
             shelf, example = self._cursor.draw(self._aside)
         except NothingToLearn as error:
             too_hard = any(buffer.state()[Pool.HARD] for buffer in self._buffers.values())
-            raise NothingToLearn(str(error), mastered=not too_hard) from error
+            raise NothingToLearn(str(error), error.hint, mastered=not too_hard) from error
         sampling = self.config.sampling_of(self._tables[shelf.label])
         temperature = sampling.temperature_at(self.step + 1, self.config.max_steps)
         plan = GroupPlan(

@@ -101,20 +101,23 @@ def test_online_difficulty_refuses_and_remembers() -> None:
 
 
 def test_a_run_that_learns_nothing_for_long_ends_with_the_reason() -> None:
-    waiting = queue(groups_per_batch=1, barren_batches=2)
+    waiting = queue(groups_per_batch=1, barren_groups=2)
     solved = build_candidate(build_group(1.0, 1.0))
     waiting.offer(solved, step=1)
     waiting.offer(good(), step=1)  # starts the count anew
     waiting.offer(solved, step=1)
-    with pytest.raises(NothingToLearn, match=r"2 groups in a row could not train \(zero_signal 2; mean reward 1.00\)"):
+    with pytest.raises(
+        NothingToLearn, match=r"2 groups in a row could not train \(zero_signal 2; mean reward 1.00\)"
+    ) as told:
         waiting.offer(solved, step=1)
+    assert "rollouts_per_example" in told.value.hint
 
 
 @pytest.mark.parametrize(("rewards", "mastered"), [((1.0, 1.0), True), ((0.0, 0.0), False)])
 def test_a_task_is_mastered_when_what_is_refused_was_rewarded_better(
     rewards: tuple[float, float], mastered: bool
 ) -> None:
-    waiting = queue(groups_per_batch=1, barren_batches=1)
+    waiting = queue(groups_per_batch=1, barren_groups=1)
     waiting.offer(good(), step=1)
     with pytest.raises(NothingToLearn) as caught:
         waiting.offer(build_candidate(build_group(*rewards)), step=1)
@@ -123,5 +126,5 @@ def test_a_task_is_mastered_when_what_is_refused_was_rewarded_better(
 
 def test_nothing_is_mastered_before_anything_was_trained() -> None:
     with pytest.raises(NothingToLearn) as caught:
-        queue(groups_per_batch=1, barren_batches=1).offer(build_candidate(build_group(1.0, 1.0)), step=1)
+        queue(groups_per_batch=1, barren_groups=1).offer(build_candidate(build_group(1.0, 1.0)), step=1)
     assert not caught.value.mastered

@@ -45,7 +45,7 @@ async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_i
     finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered"}])
     log = trainings.hub.runs["r0"].log
     assert finish.state == "succeeded", log
-    assert "nothing is left to learn: 20 groups in a row could not train (zero_signal 20; mean reward 1.00)" in log
+    assert "nothing is left to learn: 128 groups in a row could not train (zero_signal 128; mean reward 1.00)" in log
     steps = [step.step for step in trainings.steps()]
     assert 1 <= steps[-1] < CONFIG["max_steps"]
     assert trainings.reports("checkpoints")[-1]["step"] == steps[-1]
@@ -60,6 +60,7 @@ async def test_a_task_that_is_mastered_before_the_first_batch_is_full_fails_with
         finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered", "args": {"first": 4}}])
     assert finish.state == "failed"
     assert finish.failure.code == "nothing_to_learn"
+    assert "rollouts_per_example" in finish.failure.hint
     assert not trainings.steps()
 
 
