@@ -15,11 +15,15 @@ MOST = 200  # tools, rewards, arguments
 
 @dataclass(frozen=True)
 class Split:
-    """One split: its size (None when endless or unknown) and first rows as (column, text) pairs."""
+    """One split: its size (None when endless or unknown) and first rows as (column, text) pairs.
+
+    rows_of: the split whose rows they are, when it has none of its own; "" otherwise.
+    """
 
     name: str
     size: int | None
     rows: tuple[tuple[tuple[str, str], ...], ...]
+    rows_of: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ def describe_for_page(described: JsonObject | None) -> PageDescription | None:
         max_turns=found.max_turns,
         system_prompt=found.system_prompt or "",
         splits=tuple(
-            Split(name, info.size, tuple(_cells(row) for row in info.rows)) for name, info in found.splits.items()
+            Split(name, info.size, tuple(_cells(row) for row in info.rows), info.rows_of)
+            for name, info in found.splits.items()
         ),
         tools=tuple(_tool(tool) for tool in found.tools[:MOST]),
         rewards=tuple(sorted(found.rewards.items(), key=lambda item: (-item[1], item[0])))[:MOST],

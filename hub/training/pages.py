@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training import ResumeRequest, TrainingRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
@@ -126,8 +127,12 @@ def training_stop(request: HttpRequest, training_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def training_resume(request: HttpRequest, training_id: UUID) -> HttpResponse:
-    """Go on from the newest checkpoint."""
-    return _changed(request, training_id, resume_training, "Queued again: it goes on from its newest checkpoint.")
+    """Go on from the newest checkpoint, or from that of a step."""
+    step = validate(ResumeRequest, {"step": request.POST.get("step") or None}).step
+    place = "its newest checkpoint" if step is None else f"step {step}"
+    return _changed(
+        request, training_id, partial(resume_training, step=step), f"Queued again: it goes on from {place}."
+    )
 
 
 @page

@@ -25,8 +25,9 @@ from hub.core.pages import page, show
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
 from hub.runs.models import Run
+from hub.training.evaluated import Evaluated, evaluated
 from hub.training.models import Adapter, TrainingRun
-from hub.training.queries import visible_training
+from hub.training.queries import evaluation_points, visible_training
 from hub.training.wire import adapter_view
 
 MOST_COMPARED = 100  # evaluations that are looked at, newest first
@@ -64,6 +65,7 @@ def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBas
         "adapter": adapter_view(adapter) if adapter else None,
         "training": training,
         "environments": environments_of(training),
+        "evaluated": evaluated_at(training, adapter),
         "base": base,
         "base_row": row.base,
         "measured": measured(request.user, reference, base),
@@ -95,6 +97,13 @@ def base_of(row: Model, adapter: Adapter | None) -> str:
         return f"{row.base.owner.slug}/{row.base.name}"
     named = adapter.base_name if adapter else ""
     return named if not named or "/" in named else f"{row.owner.slug}/{named}"
+
+
+def evaluated_at(training: TrainingRun | None, adapter: Adapter | None) -> list[Evaluated]:
+    """The run's own evaluations of these weights."""
+    if training is None or adapter is None:
+        return []
+    return evaluated(training, evaluation_points(training, first=adapter.step, last=adapter.step))
 
 
 def environments_of(training: TrainingRun | None) -> list[str]:

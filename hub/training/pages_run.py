@@ -24,13 +24,14 @@ from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import whole_number
 from hub.evals.conversation import pretty
 from hub.training.charts import charts_of, span_of
+from hub.training.evaluated import evaluated
 from hub.training.heatmap import heat_map
 from hub.training.history import chart_evaluations, chart_steps, evaluation_count
 from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun, Use
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.creating import reference_of
-from hub.training.services.resuming import is_resumable
+from hub.training.services.resuming import can_go_back, is_resumable
 from hub.training.wire import adapter_view, checkpoint_view, training_views
 
 RANGES = ((0, "all steps"), (500, "newest 500"), (100, "newest 100"), (25, "newest 25"))
@@ -61,6 +62,7 @@ def run_context(request: HttpRequest, found: TrainingRun, *, tab: str) -> dict[s
         "can_share": may_write,
         "can_stop": may_write and not found.is_final,
         "can_resume": may_write and is_resumable(found),
+        "can_go_back": may_write and can_go_back(found),
         "can_read_log": may_read and run is not None,
     }
 
@@ -128,6 +130,7 @@ def _figures(found: TrainingRun, newest: int) -> dict[str, Any]:
     return {
         "charts": charts_of(steps, points),
         "span": span_of(steps, points),
+        "evaluated": evaluated(found, points),
         "maps": [one for one in maps if one is not None],
         "drawn": len(steps),
         "covered": steps[-1].step - steps[0].step + 1,

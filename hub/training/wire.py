@@ -23,6 +23,8 @@ from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRu
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
 from hub.training.services.creating import reference_of
 
+INTERRUPTED = {"cancelled", "worker_stopped", "worker_lost"}  # codes of hub.runs.services
+
 
 def training_views(rows: list[TrainingRun], *, now: datetime) -> list[TrainingRunView]:
     """Runs of hub.training.queries for a list, with the reasons why queued ones wait (three queries for all)."""
@@ -49,13 +51,23 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         latest=StepMetrics.model_validate(row.latest) if row.latest else None,
         best_reward=row.best_reward,
         waiting_for=reasons.get(run.pk) if run else None,
-        failure=Failure.model_validate(run.failure) if run and run.failure else None,
+        failure=failure_of(row),
         visibility=Visibility(row.visibility),
         created_by=row.created_by.username,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def failure_of(row: TrainingRun) -> Failure | None:
+    """Why its current run ended. What was interrupted goes on: nobody has to start it anew."""
+    if row.run is None or not row.run.failure:
+        return None
+    failure = Failure.model_validate(row.run.failure)
+    if failure.code not in INTERRUPTED:
+        return failure
+    return failure.model_copy(update={"hint": f"`hub train resume {row.pk}` goes on from its newest checkpoint"})
 
 
 def labels_of(row: TrainingRun) -> tuple[str, ...]:

@@ -209,7 +209,8 @@ def _histogram(values: Sequence[float], bins: int = 20) -> Histogram:
 def _point(rng: random.Random, step: int, steps: int) -> EvaluationPoint:
     learnt = 1 / (1 + math.exp(-9 * (step / steps - 0.4)))
     mean = 0.06 + 0.8 * learnt + rng.gauss(0, 0.02)
-    return EvaluationPoint(label="reverse-text", step=step, reward_mean=mean, reward_std_error=0.035, rollouts=50)
+    counts = {"rollouts": 50, "examples": 50, "split": "eval"}
+    return EvaluationPoint(label="reverse-text", step=step, reward_mean=mean, reward_std_error=0.035, **counts)
 
 
 def make_report(rng: random.Random, metrics: StepMetrics) -> StepReport:

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 GOLDEN = Path(__file__).resolve().parents[1] / "contract" / "golden" / "training"
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+FAILURE = {"kind": "environment", "code": "broken", "message": "it broke", "hint": "mend it"}
 
 
 def golden(name: str) -> Any:
@@ -81,7 +82,9 @@ class TrainingHub:
         """The run as it is now."""
         now = state or (RunState.RUNNING if self._done < self.steps else self.end)
         return TrainingRunView.model_validate(
-            golden("run") | {"state": now, "step": self._done, "max_steps": self.steps}
+            golden("run")
+            | {"state": now, "step": self._done, "max_steps": self.steps}
+            | {"failure": FAILURE if now is RunState.FAILED else None}
         )
 
     def _create(self, request: httpx.Request) -> Any:
@@ -96,11 +99,10 @@ class TrainingHub:
     def _run(self) -> Any:
         self._done = min(self.steps, self._done + 1)
         state = RunState.RUNNING if self._done < self.steps else self.end
-        failure = {"kind": "environment", "code": "broken", "message": "it broke", "hint": "mend it"}
         return {
             "id": "r1", "kind": "train", "state": state, "owner": "alice", "created_by": "alice", "subject": "s",
             "subject_url": "/", "queue": "gpu", "attempt": 1, "created_at": AT.isoformat(),
-            "failure": failure if state is RunState.FAILED else None,
+            "failure": FAILURE if state is RunState.FAILED else None,
             "progress": {"done": self._done, "total": self.steps, "unit": "steps", "note": f"reward {self._done / 4}"},
         }  # fmt: skip
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -113,6 +113,7 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
         try:
             sources = await open_sources(job, payload, policy, stack)
             run = Steps(payload, run_dir, sources, policy, reporter)
+            run.say_what_is_evaluated(job.lease.log)
             coordinator = run.coordinator(job)
             background.append(tasks.create_task(watch_rollouts(coordinator)))
             version = version_to_begin_with(run_dir, run.evaluations.is_due)
@@ -128,7 +129,7 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
         except NothingToLearn as error:
             trained = await save_last(job, run_dir, learning, reporter)
             if not (trained and error.mastered):
-                raise RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error)) from error
+                raise RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error), error.hint) from error
             job.lease.log(f"nothing is left to learn: {error}")
         except asyncio.CancelledError:
             if job.lease.cancelled.is_set():
@@ -157,6 +158,14 @@ class Steps:
         self.held_out = held_out_examples(config, sizes)
         self.evaluations = Evaluations(config, self.sources.trained, self.sources.evaluated, self.held_out)
         self._began = time.monotonic()
+
+    def say_what_is_evaluated(self, log: Callable[[str], None]) -> None:
+        """Where an evaluation tells nothing of unseen examples."""
+        for label in self.evaluations.trained_on():
+            log(
+                f"{label} has no eval split: its evaluations are of the training split's rows; "
+                "[val] sets training examples aside"
+            )
 
     def coordinator(self, job: Job) -> Coordinator:
         """The run itself."""

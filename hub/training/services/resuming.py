@@ -39,10 +39,14 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
     return row
 
 
+def can_go_back(training: TrainingRun) -> bool:
+    """Whether it may go on from an earlier checkpoint, also when it would fail again from its newest."""
+    return training.is_final and training.state != RunState.SUCCEEDED.value
+
+
 def is_resumable(training: TrainingRun) -> bool:
     """Whether a resumed run would go on and not just fail again."""
-    done = training.state == RunState.SUCCEEDED.value
-    return training.is_final and not done and _failure_code(training) != NOT_FINITE
+    return can_go_back(training) and _failure_code(training) != NOT_FINITE
 
 
 def _check_ended(row: TrainingRun, step: int | None) -> None:

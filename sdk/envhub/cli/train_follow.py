@@ -33,18 +33,23 @@ def follow(session: Session, view: TrainingRunView) -> TrainingRunView:
         with _picture(session, view) as (show, tell):
             for run in session.hub.runs.watch(view.run_id, poll=POLL_SECONDS):
                 new = _new_steps(session, view.id, steps)
-                for point in _new_points(session, view, new, told):
-                    tell(evaluation_line(point))
-                steps += new
+                news: list[StepMetrics | EvaluationPoint] = [*new, *_new_points(session, view, new, told)]
+                for item in sorted(news, key=lambda item: (item.step, isinstance(item, EvaluationPoint))):
+                    if isinstance(item, EvaluationPoint):
+                        tell(item.words())
+                    else:
+                        steps.append(item)
+                        show(run, steps)
                 show(run, steps)
     except KeyboardInterrupt:
         session.note(f"the run goes on; `hub train show {view.id}` looks at it, `hub train stop {view.id}` ends it")
         raise
-    if run.failure:
-        session.note(f"{label(view)}: {run.failure.message}")
-        if run.failure.hint:
-            session.note(f"hint: {run.failure.hint}")
-    return session.hub.training.get(view.id)
+    ended = session.hub.training.get(view.id)
+    if ended.failure:
+        session.note(f"{label(view)}: {ended.failure.message}")
+        if ended.failure.hint:
+            session.note(f"hint: {ended.failure.hint}")
+    return ended
 
 
 def _new_steps(session: Session, training_id: str, known: Sequence[StepMetrics]) -> list[StepMetrics]:
@@ -127,7 +132,7 @@ def step_line(step: StepMetrics, max_steps: int) -> str:
     numbers = {"reward": step.reward_mean, "loss": step.losses.get("loss"), "kl": step.kl, "entropy": step.entropy}
     parts += [f"{name} {value:.3g}" for name, value in numbers.items() if value is not None]
     shares = {"truncated": step.truncated_share, "zero signal": step.zero_signal_share, "failed": step.failed_share}
-    parts += [f"{name} {value:.0%}" for name, value in shares.items() if value]
+    parts += [f"{name} {value:.0%}" if value >= 0.01 else f"{name} <1%" for name, value in shares.items() if value]
     if step.staleness_max:
         parts.append(f"staleness {step.staleness_mean:.1f}")
     if step.tokens_per_s:
@@ -135,16 +140,6 @@ def step_line(step: StepMetrics, max_steps: int) -> str:
     if "step" in step.seconds:
         parts.append(f"{step.seconds['step']:.1f} s")
     return "  ".join([*parts, *([f"skipped: {step.skipped}"] if step.skipped else [])])
-
-
-def evaluation_line(point: EvaluationPoint) -> str:
-    """`evaluation reverse-text at step 10: 0.83 ± 0.02 (200 rollouts)`."""
-    if point.reward_mean is None:
-        return f"evaluation {point.label} at step {point.step}: no rollout was scored"
-    error = f" ± {point.reward_std_error:.2g}" if point.reward_std_error is not None else ""
-    failed = f", {point.failed} failed" if point.failed else ""
-    counts = f"{point.rollouts} rollouts{failed}"
-    return f"evaluation {point.label} at step {point.step}: {point.reward_mean:.4g}{error} ({counts})"
 
 
 def sparkline(values: Sequence[float], width: int = 40) -> str:

@@ -25,9 +25,9 @@ def print_training(session: Session, view: TrainingRunView) -> None:
         "hint": failure.hint if failure else "", "page": page(session, view),
     })  # fmt: skip
     if view.evaluations:
-        rows = [(item.label, item.step, item.reward_mean, item.reward_std_error, item.rollouts, item.failed)
+        rows = [(item.label, item.split, item.step, item.reward_mean, item.reward_std_error, item.rollouts, item.failed)
                 for item in view.evaluations]  # fmt: skip
-        session.table(("evaluation", "step", "reward", "std error", "rollouts", "failed"), rows)
+        session.table(("evaluation", "split", "step", "reward", "std error", "rollouts", "failed"), rows)
     for badge in view.health:
         if badge.level is not HealthLevel.OK:
             session.note(f"{badge.name}: {badge.message}. {badge.advice}")

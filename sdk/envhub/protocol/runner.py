@@ -100,6 +100,7 @@ class SplitInfo(Response):
 
     size: int | None
     rows: tuple[JsonObject, ...] = ()
+    rows_of: str = ""  # the split that these are the rows of, when the environment has none of this name
 
 
 class Described(Response):

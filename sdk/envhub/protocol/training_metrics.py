@@ -8,6 +8,8 @@ from pydantic import Field
 
 from envhub.protocol.base import Response
 
+HELD_OUT = "held out"  # the split of [val]
+
 
 class Histogram(Response):
     """Counts in equal bins over [low, high]."""
@@ -41,11 +43,24 @@ class EvaluationPoint(Response):
     step: int
     reward_mean: float | None = None
     reward_std_error: float | None = None
+    examples: int = 0
+    split: str = ""  # whose rows they are: "train" where the environment has no other; or HELD_OUT
     rollouts: int = 0
     failed: int = 0
     metrics: dict[str, float] = Field(default_factory=dict)
     completion_tokens_mean: float = 0.0
     seconds: float = 0.0
+
+    def words(self) -> str:
+        """`evaluation reverse-text at step 10: 0.83 ± 0.02 (200 rollouts of 200 examples, split eval)`."""
+        if self.reward_mean is None:
+            return f"evaluation {self.label} at step {self.step}: no rollout was scored"
+        error = f" ± {self.reward_std_error:.2g}" if self.reward_std_error is not None else ""
+        examples = f" of {self.examples} examples" if self.examples else ""
+        split = f", {self.split if self.split == HELD_OUT else f'split {self.split}'}" if self.split else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        counts = f"{self.rollouts} rollouts{examples}{split}{failed}"
+        return f"evaluation {self.label} at step {self.step}: {self.reward_mean:.4g}{error} ({counts})"
 
 
 class StepMetrics(Response):

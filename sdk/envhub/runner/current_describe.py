@@ -28,7 +28,7 @@ def describe(adapter: CurrentAdapter, as_row: Callable[[Any], dict[str, Any]], r
     split = {"size": size(adapter), "rows": found}
     return {
         "env_class": adapter.env_class,
-        "splits": {"train": split, "eval": split},
+        "splits": {"train": split, "eval": {**split, "rows_of": "train"}},
         "system_prompt": getattr(getattr(first, "data", None), "system_prompt", None),
         "tools": tools(adapter),
         "rewards": rewards(first),

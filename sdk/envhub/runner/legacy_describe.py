@@ -31,7 +31,8 @@ def _split(adapter: LegacyAdapter, name: str, rows: int) -> dict[str, Any] | Non
     if dataset is None:
         return None
     first = [to_json(dict(dataset[index])) for index in range(min(rows, len(dataset)))]
-    return {"size": len(dataset), "rows": first}
+    same = name == "eval" and dataset is adapter.split("train")
+    return {"size": len(dataset), "rows": first, **({"rows_of": "train"} if same else {})}
 
 
 def _system_prompt(adapter: LegacyAdapter) -> str | None:

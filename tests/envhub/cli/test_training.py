@@ -11,10 +11,12 @@ import httpx
 import pytest
 from envhub.cli.main import app
 from envhub.cli.session import Session
+from envhub.cli.train_follow import step_line
 from envhub.cli.train_rollouts import token_rows
 from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
 from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
+from envhub.protocol.training_metrics import StepMetrics
 from typer.testing import CliRunner, Result
 
 from tests.fakes.training_hub import TrainingHub
@@ -78,7 +80,9 @@ def test_files_of_windows_editors_are_read(hub: Trainer) -> None:
 def test_a_followed_run_prints_each_step_and_what_came_of_it(hub: Trainer) -> None:
     result = hub("train", "run", "train.toml")
     assert [f"step {step}/3" in result.stderr for step in (1, 2, 3)] == [True] * 3
-    assert "evaluation eval-env at step 10: 0.5 ± 0.1 (120 rollouts, 1 failed)" in result.stderr
+    counts = "120 rollouts of 60 examples, split eval, 1 failed"
+    assert f"evaluation eval-env at step 10: 0.5 ± 0.1 ({counts})" in result.stderr
+    assert "failed <1%" in step_line(StepMetrics(step=1, failed_share=0.004), 3)
     assert "running: reward" not in result.stderr  # the steps' own lines say it
     assert "alice/sort" in result.stdout
 

@@ -7,17 +7,22 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils import timezone
+from envhub.protocol.runs import RunState
 from envhub.protocol.training_metrics import EvaluationPoint, Histogram
 from pytest_django import DjangoAssertNumQueries
 
+from hub.runs.services import end_attempt
+from hub.runs.services.finishing import CANCELLED
 from hub.training.models import Step, TrainingRun
+from hub.training.queries import checkpoints_of
 from hub.training.services import report_step
 from tests.factories.training_runs import create_run, report, start, step_report
 from tests.factories.training_showcase import TrainingShowcase, long_report, run_of
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,6 +160,28 @@ def test_stopping_and_resuming_lead_back_to_the_run(showcase: TrainingShowcase, 
     assert "goes on from its newest checkpoint" in resumed
 
 
+def test_a_run_is_resumed_from_the_checkpoint_whose_button_is_pressed(showcase: TrainingShowcase, ada: Client) -> None:
+    run, button = TrainingRun.objects.get(pk=showcase.running.pk), "Really resume"
+    steps = [checkpoint.step for checkpoint in checkpoints_of(run)]
+    path = f"/training/{run.pk}"
+    assert button not in ada.get(f"{path}/weights").content.decode()
+    end_attempt(run=run_of(run), to=RunState.CANCELLED, now=timezone.now(), failure=CANCELLED)
+    html = ada.get(f"{path}/weights").content.decode()
+    assert html.count(button) == len(steps) > 1
+    assert "goes on from its newest checkpoint" in html
+    html = ada.post(f"{path}/resume", {"step": str(steps[-1])}, follow=True).content.decode()
+    assert f"it goes on from step {steps[-1]}" in html
+    run.refresh_from_db()
+    assert run.step == steps[-1]
+    assert ada.post(f"{path}/resume", {"step": "x"}).status_code == 422
+
+
+def test_a_run_says_what_it_was_evaluated_on(showcase: TrainingShowcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "charts")).content.decode()
+    assert "50 examples, split eval" in html
+    assert "@0.1.0</a>" in html
+
+
 def test_the_form_starts_a_run_and_says_what_is_wrong(showcase: TrainingShowcase, ada: Client) -> None:
     page = ada.get(address(showcase, "new")).content.decode()
     assert "hub train init --env ada/reverse-text --model ada/tiny" in page
@@ -177,6 +204,7 @@ def test_the_page_of_an_adapter_shows_its_origin_and_both_scores(showcase: Train
     assert "0.167" in html
     assert "+0.667" in html
     assert "hub deploy create ada/reverse-lora" in html
+    assert re.search(r"Evaluated in training</dt><dd>0\.\d+ .*reverse-text@0\.1\.0</a>.*50 examples, split eval", html)
 
 
 def test_a_rollout_of_four_thousand_tokens_is_a_page_below_a_megabyte(showcase: TrainingShowcase, ada: Client) -> None:

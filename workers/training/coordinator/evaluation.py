@@ -14,7 +14,7 @@ from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_environment import EvalEnvironment
-from envhub.protocol.training_metrics import EvaluationPoint
+from envhub.protocol.training_metrics import HELD_OUT, EvaluationPoint
 
 from workers.rollouts.schedule import Unit, run_all
 from workers.runs.errors import RunFailed
@@ -53,6 +53,12 @@ class Evaluations:
     def is_due(self, step: int) -> bool:
         """Whether any is due after `step`."""
         return any(True for _ in self._due(step))
+
+    def trained_on(self) -> tuple[str, ...]:
+        """Labels of evaluations whose rows are those of the training split, because there is no other."""
+        tables = self.config.eval.env if self.config.eval else ()
+        sources = {table.label: self.evaluated[table.label] for table in tables if (table.split or "eval") == "eval"}
+        return tuple(label for label, source in sources.items() if source.rows_of("eval") == "train")
 
     def _due(self, step: int) -> Iterator[tuple[str, list[Asked]]]:
         table = self.config.eval
@@ -102,6 +108,8 @@ class Evaluations:
         return EvaluationPoint(
             label=label,
             step=step,
+            examples=sum(len(one.examples) for one in asked),
+            split=HELD_OUT if label == VALIDATION else asked[0].source.rows_of(asked[0].split),
             reward_mean=fmean(means) if means else None,
             reward_std_error=pstdev(means) / (len(means) - 1) ** 0.5 if len(means) > 1 else None,
             rollouts=len(records),

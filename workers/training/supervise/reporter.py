@@ -116,6 +116,7 @@ class Reporter:
             item, seconds = await self._items.get()
             if isinstance(item, EvaluationPoint):
                 self.exports.add(item)
+                self.job.lease.log(item.words())
                 await self._post("evaluations", EvaluationReport(point=item), StepReply)
             elif isinstance(item, Evaluated):
                 note_evaluated(self.run_dir, item.step)

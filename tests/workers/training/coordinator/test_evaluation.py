@@ -24,6 +24,9 @@ class Asked:
     def size(self, split: str) -> int:
         return 1
 
+    def rows_of(self, split: str) -> str:
+        return "train"
+
     async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
         self.requests.append(request)
         return []
@@ -35,6 +38,19 @@ async def sampling(**config: Any) -> dict[str, Any]:
     parsed = TrainingConfig.model_validate(base | config)
     await Evaluations(parsed, {}, {"b": source}, {}).run(0)  # type: ignore[dict-item]
     return source.requests[0].sampling
+
+
+async def test_a_point_says_how_many_examples_of_which_split() -> None:
+    config = TrainingConfig.model_validate(
+        {"model": "m", "env": [{"id": "a/a"}], "eval": {"env": [{"id": "a/b"}]}, "val": {"num_examples": 1}}
+    )
+    source = Asked()
+    made = Evaluations(config, {"a": source}, {"b": source}, {"a": 1})  # type: ignore[dict-item]
+    assert [(point.label, point.examples, point.split) for point in await made.run(0)] == [
+        ("b", 1, "train"),
+        ("val", 1, "held out"),
+    ]
+    assert made.trained_on() == ("b",)
 
 
 async def test_eval_sampling_lies_over_the_runs_key_by_key() -> None:
