@@ -50,7 +50,7 @@ from hub.training.wire import rollout_row, training_detail, training_views
 @extend_schema(methods=["POST"], parameters=query("owner"), request=TrainingRequest, responses={201: TrainingRunView})
 @api_view(["GET", "POST"])
 def training_runs(request: Request) -> HttpResponse:
-    """Visible training runs, newest first (`owner`, `model` narrow); POST starts one (for `owner`)."""
+    """Visible training runs, newest first (`owner`, `model`, `name` narrow); POST starts one (for `owner`)."""
     if request.method == "POST":
         user = require_scope(request, Scope.WRITE)
         body = parse(request, TrainingRequest)
@@ -58,7 +58,7 @@ def training_runs(request: Request) -> HttpResponse:
         created = create_training(user=user, owner=owner, request=body)
         return _detail(user, created.pk, status=201)
     check_read(request)
-    narrowed = {key: request.GET.get(key, "") for key in ("owner", "model")}
+    narrowed = {key: request.GET.get(key, "") for key in ("owner", "model", "name")}
     rows, following = newest_first(list_training(request.user, **narrowed), request)
     return answer(Page[TrainingRunView](items=tuple(training_views(rows, now=timezone.now())), next=following))
 

@@ -49,11 +49,13 @@ def pinned_versions() -> QuerySet[TrainingVersion]:
     return rows.defer(*(f"version__{name}" for name in HEAVY_VERSION_FIELDS)).order_by("-use", "position")
 
 
-def list_training(user: Caller, *, owner: str = "", model: str = "") -> QuerySet[TrainingRun]:
+def list_training(user: Caller, *, owner: str = "", model: str = "", name: str = "") -> QuerySet[TrainingRun]:
     """Visible runs, narrowed."""
     rows = visible_training(user)
     if owner:
         rows = rows.filter(owner__slug=owner)
+    if name:
+        rows = rows.filter(name=name)
     return rows.filter(model_name=model) if model else rows
 
 

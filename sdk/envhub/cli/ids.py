@@ -16,12 +16,17 @@ def id_of(noun: str, listing: str) -> Callable[[str], str]:
     """A callback for an argument: the id in what was typed. Raises UsageError that names `listing`, which shows ids."""
 
     def read(text: str) -> str:
-        found = _UUID.findall(text)
-        if len(found) == 1 and ("/" in text or text == found[0]):
-            return str(found[0]).lower()
+        if found := id_in(text):
+            return found
         raise UsageError(f"{text!r} is not the id of {noun}", hint=f"`{listing}` shows ids.")
 
     return read
+
+
+def id_in(text: str) -> str:
+    """The id that was typed, or that an address ends with; "" for anything else."""
+    found = _UUID.findall(text)
+    return str(found[0]).lower() if len(found) == 1 and ("/" in text or text == found[0]) else ""
 
 
 def index(text: str) -> int:

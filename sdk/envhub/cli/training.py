@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.asking import Yes, ask_to_delete
-from envhub.cli.ids import id_of
+from envhub.cli.ids import id_in
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.cli.train_check import amount
@@ -21,9 +21,26 @@ from envhub.protocol.packages import Visibility
 from envhub.protocol.training_log import ALL, lines_of, processes_of
 from envhub.protocol.training_metrics import StepMetrics
 
-TrainingId = Annotated[
-    str, typer.Argument(help="The training run's id or address.", callback=id_of("a training run", "hub train list"))
-]
+SHOWN = 5  # runs of one name in a message
+
+
+def find_training(ctx: typer.Context, text: str) -> str:
+    """The id in what was typed, or of the only run of that name: one's own, or OWNER/NAME. Raises UsageError."""
+    if found := id_in(text):
+        return found
+    session = current(ctx)
+    owner, slash, name = text.rpartition("/")
+    listed = session.hub.training.list(owner=owner if slash else session.me, name=name) if name else ()
+    named = [view for view in listed if view.name == name]
+    if len(named) == 1:
+        return named[0].id
+    if not named:
+        raise UsageError(f"no training run has the id or name {text!r}", hint="`hub train list` shows them.")
+    ids = ", ".join(f"{view.id} ({view.state}, {view.created_at:%Y-%m-%d %H:%M})" for view in named[:SHOWN])
+    raise UsageError(f"{len(named)} training runs are called {text!r}", hint=f"Give an id; the newest: {ids}.")
+
+
+TrainingId = Annotated[str, typer.Argument(help="The training run's id, address or name.", callback=find_training)]
 
 
 def list_training(

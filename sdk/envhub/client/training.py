@@ -31,9 +31,11 @@ class Training:
         """Queue a training run."""
         return self._hub.post("/training", request, TrainingRunView, owner=owner)
 
-    def list(self, *, owner: str | None = None, model: str | None = None) -> Iterator[TrainingRunView]:
+    def list(
+        self, *, owner: str | None = None, model: str | None = None, name: str | None = None
+    ) -> Iterator[TrainingRunView]:
         """Visible training runs, newest first."""
-        return iterate(self._hub, "/training", Page[TrainingRunView], owner=owner, model=model)
+        return iterate(self._hub, "/training", Page[TrainingRunView], owner=owner, model=model, name=name)
 
     def get(self, training_id: str) -> TrainingRunView:
         """One run with its newest metrics, evaluations, health and adapters."""

@@ -65,6 +65,16 @@ def test_a_submitted_run_is_queued_and_says_why_it_waits(trainer: Cli) -> None:
     assert "hush" not in json.dumps(view)
 
 
+def test_a_run_is_found_by_its_name_while_it_has_that_alone(trainer: Cli, training: TrainingRun) -> None:
+    for name in ("sort", "alice/sort"):
+        assert trainer.json("train", "show", name)["id"] == str(training.pk)
+    assert "hub train list" in trainer("train", "show", "", code=2).stderr
+    trainer("train", "run", "train.toml", "--no-wait")
+    refused = trainer("train", "stop", "sort", code=2).stderr
+    assert "2 training runs are called 'sort'" in refused
+    assert str(training.pk) in refused
+
+
 def test_what_the_hub_refuses_is_told(trainer: Cli) -> None:
     Path("train.toml").write_text(TOML.replace("tiny-env", "no-env"))
     assert "no environment alice/no-env" in trainer("train", "run", "train.toml", code=1).stderr
