@@ -16,12 +16,13 @@ KEY, MODE = "WANDB_API_KEY", "WANDB_MODE"
 
 def check_exporters(config: TrainingConfig, *, granted: Set[str]) -> None:
     """`granted` are names of the run's secrets. Raises Invalid: no key, or no worker has the package."""
-    if config.weights_and_biases is None:
+    if (table := config.weights_and_biases) is None:
         return
-    if not granted & {KEY, MODE}:
+    if table.mode != "offline" and not granted & {KEY, MODE}:
         raise Invalid(
             f"[wandb] needs the secret {KEY}",
-            hint=f'put it into a file of env_files, or `hub secret set {KEY}` and secrets = ["{KEY}"]',
+            hint=f'put it into a file of env_files, or `hub secret set {KEY}` and secrets = ["{KEY}"]; '
+            'or set mode = "offline" in [wandb]',
             fields={"wandb": f"{KEY} is missing"},
         )
     trainers = [worker for worker in online_workers(timezone.now()) if {TRAIN, GPU} & set(worker.queues)]

@@ -134,11 +134,15 @@ class TrainerTable(Request):
 
 
 class WandbTable(Request):
-    """Metrics to Weights & Biases; needs the secret WANDB_API_KEY, and WANDB_BASE_URL for a server of one's own."""
+    """Metrics to Weights & Biases; needs the secret WANDB_API_KEY, and WANDB_BASE_URL for a server of one's own.
+
+    mode "offline" (or the secret WANDB_MODE) needs neither: the worker keeps what `wandb sync` sends for a week.
+    """
 
     entity: str | None = None
     project: str | None = None
     name: str | None = None
+    mode: Literal["online", "offline"] = "online"
 
 
 class MlflowTable(Request):

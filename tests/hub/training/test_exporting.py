@@ -25,8 +25,8 @@ def alice() -> User:
     return user
 
 
-def submit(user: User, env: dict[str, str]):  # type: ignore[no-untyped-def]
-    request = training_request('[wandb]\nproject = "p"\n', env=env)
+def submit(user: User, env: dict[str, str], more: str = ""):  # type: ignore[no-untyped-def]
+    request = training_request(f'[wandb]\nproject = "p"\n{more}', env=env)
     return create_training(user=user, owner=user.owner, request=request)
 
 
@@ -34,6 +34,7 @@ def test_a_key_is_asked_for(alice: User) -> None:
     with pytest.raises(Invalid) as refused:
         submit(alice, {})
     assert "WANDB_API_KEY" in refused.value.message
+    assert submit(alice, {}, 'mode = "offline"\n')  # which sends nothing
 
 
 def test_a_worker_without_the_package_is_told_before_it_is_occupied(alice: User) -> None:

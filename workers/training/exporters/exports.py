@@ -83,9 +83,12 @@ def chosen(job: Job, payload: TrainPayload, folder: Path) -> Iterator[Exporter]:
         yield Mlflow(tables.mlflow, payload.secrets, payload.outbound)
     if (table := payload.config.weights_and_biases) is not None:
         children = Children(job.settings.folder("children"))
-        yield WeightsAndBiases(
+        made = WeightsAndBiases(
             table, payload.secrets, payload.outbound, folder, job.settings.wandb_python, children, job.claim.run_id
         )
+        if made.offline:
+            job.lease.log(f"W&B is offline: within a week, `wandb sync` the runs in {folder / 'wandb'} on this worker")
+        yield made
 
 
 async def end(job: Job, followers: tuple[Follower, ...], tasks: list[asyncio.Task[None]], state: RunState) -> None:

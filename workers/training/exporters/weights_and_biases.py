@@ -57,9 +57,9 @@ class WeightsAndBiases:
 
     async def start(self, run: RunInfo) -> None:
         """Start the process anew and let it find the run of an earlier life."""
-        if KEY not in self.secrets and self._mode != "offline":
+        if KEY not in self.secrets and not self.offline:
             raise ExportRefused(f'the secret {KEY} is missing: `hub secret set {KEY}`, and secrets = ["{KEY}"]')
-        if self._mode != "offline":
+        if not self.offline:
             await asyncio.to_thread(self._check_server)
         await self.close()
         await self._spawn()
@@ -94,8 +94,9 @@ class WeightsAndBiases:
             self._process = None
 
     @property
-    def _mode(self) -> str:
-        return "offline" if self.secrets.get(MODE) == "offline" else "online"
+    def offline(self) -> bool:
+        """Nothing is sent: `wandb sync` does that, from `folder`."""
+        return "offline" in {self.table.mode, self.secrets.get(MODE)}
 
     def _check_server(self) -> None:
         url = self.secrets.get(URL) or CLOUD
@@ -117,7 +118,7 @@ class WeightsAndBiases:
         with (self.folder / "wandb.log").open("wb") as said:
             self._process = await asyncio.create_subprocess_exec(
                 *(self.python or sys.executable, "-I", str(PROGRAM)),
-                env={**own, **FIXED, **given, MODE: self._mode},
+                env={**own, **FIXED, **given, MODE: "offline" if self.offline else "online"},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=said,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,12 @@ async def test_an_interpreter_without_the_package_says_so(tmp_path: Path) -> Non
         await tried.start(RUN)
     await tried.close()
     assert not list((tmp_path / "children").iterdir())
+
+
+def test_the_table_or_the_secret_makes_it_offline(tmp_path: Path) -> None:
+    online = exporter(tmp_path)
+    assert [made.offline for made in (online, replace(online, table=WandbTable(mode="offline")))] == [False, True]
+    assert replace(online, secrets={"WANDB_MODE": "offline"}).offline
 
 
 @pytest.mark.matrix  # installs wandb
