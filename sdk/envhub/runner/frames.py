@@ -14,6 +14,8 @@ import struct
 import tempfile
 from typing import Any
 
+from .forks import end_a_child
+
 MAX_FRAME = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 Frame = dict[str, Any]
@@ -91,6 +93,7 @@ class Channel:
 
     def send_blocking(self, frame: Frame) -> None:
         """Send one frame before the event loop runs."""
+        end_a_child()
         self._socket.sendall(fit(frame, self._folder))
 
     async def open(self) -> None:
@@ -109,6 +112,7 @@ class Channel:
     async def send(self, frame: Frame) -> None:
         """Send one frame, waiting while the worker does not read. When it has gone, `receive` ends the service."""
         assert self._writer is not None
+        end_a_child()
         with contextlib.suppress(ConnectionError):
             self._writer.write(fit(frame, self._folder))
             await self._writer.drain()

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import loading
 from .adapters import Adapter
+from .forks import new_event_loop
 from .frames import Channel
 from .service import Service
 
@@ -72,7 +73,7 @@ def _serve(service: Service) -> int:
     """Run the loop to the end of the service. `sys.exit()` in environment code leaves the loop: go back in."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # the library's own handler would only raise
     signal.signal(signal.SIGINT, lambda *_: None)  # ignored, it would be so in the environment's programs, too
-    loop = asyncio.new_event_loop()
+    loop = new_event_loop()
     asyncio.set_event_loop(loop)
     task = loop.create_task(service.run())
     while not task.done():

@@ -29,6 +29,9 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
                 pass
         if mode == "exit-in-reward":
             raise SystemExit(3)
+        if mode == "fork-in-reward":
+            child = os.fork()
+            state["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else "has returned"
         return 1.0 if completion else 0.0
 
     async def best(completions, states) -> list[float]:

@@ -1,0 +1,40 @@
+"""A child of `os.fork()` that environment code lets return into the runner: it would report the rollouts once more.
+
+Children that end by themselves (those of multiprocessing and subprocess) do not come here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+from typing import Any
+
+RUNNER = os.getpid()
+EXIT_CHILD = 1
+
+
+def end_a_child() -> None:
+    """Called wherever environment code may have come back: the runner itself goes on."""
+    if os.getpid() != RUNNER:
+        os.write(2, b"envhub runner: a child of os.fork() was not ended by os._exit(); it ends here\n")
+        os._exit(EXIT_CHILD)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop in which a child does nothing any more."""
+    loop = asyncio.SelectorEventLoop(_Selector())
+    os.register_at_fork(after_in_child=lambda: _forget_ready(loop))
+    return loop
+
+
+class _Selector(selectors.DefaultSelector):
+    def select(self, timeout: float | None = None) -> Any:
+        end_a_child()
+        return super().select(timeout)
+
+
+def _forget_ready(loop: asyncio.AbstractEventLoop) -> None:
+    """What was about to run beside the fork runs in the runner alone: it may write to connections that both have."""
+    for handle in getattr(loop, "_ready", ()):
+        handle.cancel()
