@@ -11,10 +11,14 @@ from django.contrib.auth.management import create_permissions
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection
 from django.db.models.signals import post_migrate
+from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
 settings.WHITENOISE_AUTOREFRESH = True  # else each test client lists and opens all static files before its first answer
+
+hypothesis_settings.register_profile("shared-machine", deadline=None)  # it may be slow at times
+hypothesis_settings.load_profile("shared-machine")
 
 
 @pytest.fixture(scope="session")
