@@ -12,6 +12,7 @@ import typer
 from envhub.cli.eval_files import validated
 from envhub.cli.eval_summary import page, print_summary
 from envhub.cli.evaluations import EvaluationId
+from envhub.cli.export_format import format_of
 from envhub.cli.references import parse
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
@@ -138,7 +139,7 @@ def export(
 ) -> None:
     """Write the rollouts as one Parquet or JSONL file, for datasets.load_dataset."""
     session = current(ctx)
-    chosen = kind or ("jsonl" if target and target.suffix in {".jsonl", ".json"} else "parquet")
+    chosen = format_of(kind, target, {".parquet": "parquet", ".jsonl": "jsonl"})
     path = target or Path(f"{evaluation_id}.{chosen}")
     session.hub.evaluations.export(evaluation_id, path, format=chosen, min_reward=min_reward, max_reward=max_reward)
     value = {"file": str(path), "bytes": path.stat().st_size}

@@ -27,7 +27,7 @@ def list_secrets(ctx: typer.Context, owner: Owner = None, json: JsonFlag = False
 def set_secret(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFlag = False) -> None:
     """Set a secret: typed at a prompt, or piped in (`printf %s "$KEY" | hub secret set NAME`)."""
     session = current(ctx)
-    value = _ask(name) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    value = _ask(name) if sys.stdin.isatty() else _piped()
     if not value:
         raise UsageError("the value is empty", hint="Pipe it in, or type it at the prompt.")
     view = session.hub.secrets.put(owner or session.me, name, SecretRequest(value=value))
@@ -44,3 +44,15 @@ def delete(ctx: typer.Context, name: Name, owner: Owner = None, yes: Yes = False
 
 def _ask(name: str) -> str:
     return str(typer.prompt(name, hide_input=True, err=True))
+
+
+def _piped() -> str:
+    """What is piped in, without the end of its last line. Raises UsageError for what no variable can hold."""
+    try:
+        value = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            "the value is no text (UTF-8), and boxes get it as an environment variable",
+            hint="Pipe it through `base64`, and decode it in the environment.",
+        ) from error
+    return value.removesuffix("\n").removesuffix("\r")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.asking import Yes, ask_to_delete
+from envhub.cli.export_format import format_of
 from envhub.cli.ids import id_in
 from envhub.cli.runs import print_log
 from envhub.cli.session import JsonFlag, Session, current
@@ -41,6 +42,7 @@ def find_training(ctx: typer.Context, text: str) -> str:
 
 
 TrainingId = Annotated[str, typer.Argument(help="The training run's id, address or name.", callback=find_training)]
+_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet", ".tfevents": "tensorboard"}
 
 
 def list_training(
@@ -135,18 +137,19 @@ def stop(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) ->
 def export(
     ctx: typer.Context,
     training_id: TrainingId,
-    format: Annotated[
-        Literal["jsonl", "parquet", "tensorboard"],
-        typer.Option("--format", "-f", help="Metrics (jsonl, tensorboard) or rollouts (parquet)."),
-    ] = "jsonl",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,
+    kind: Annotated[
+        Literal["jsonl", "parquet", "tensorboard"] | None,
+        typer.Option("--format", "-f", help="Metrics (jsonl, tensorboard) or rollouts (parquet); else by file name."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.", dir_okay=False)] = None,
     json: JsonFlag = False,
 ) -> None:
     """Write metrics or rollouts into a file."""
     session = current(ctx)
-    ending = {"tensorboard": "tfevents"}.get(format, format)
-    target = output or Path(f"training-{training_id}.{ending}")
-    session.hub.training.export(training_id, target, format=format)
+    chosen = format_of(kind, output, _FORMATS)
+    ending = next(ending for ending, format in _FORMATS.items() if format == chosen)
+    target = output or Path(f"training-{training_id}{ending}")
+    session.hub.training.export(training_id, target, format=chosen)
     session.show({"file": str(target)}, lambda: session.out.print(f"wrote {target}", markup=False))
 
 

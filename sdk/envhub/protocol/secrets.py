@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from envhub.protocol.base import Request, Response, Slug
 
@@ -17,6 +17,13 @@ class SecretRequest(Request):
     """Set a secret (or replace its value)."""
 
     value: str = Field(min_length=1, max_length=65536, repr=False)
+
+    @field_validator("value")
+    @classmethod
+    def _fits_a_variable(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("no zero bytes: boxes get it as an environment variable")
+        return value
 
 
 class SecretView(Response):

@@ -33,7 +33,9 @@ class Cli:
     config_file: Path
     environ: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, *arguments: str, stdin: str | None = None, code: int = 0, charset: str = "utf-8") -> Result:
+    def __call__(
+        self, *arguments: str, stdin: str | bytes | None = None, code: int = 0, charset: str = "utf-8"
+    ) -> Result:
         """The result, after checking the exit code."""
         transport = httpx.WSGITransport(get_wsgi_application())
         session = Session(transport=transport, environ=self.environ, config_file=self.config_file)

@@ -150,6 +150,14 @@ def test_exports_are_written_by_file_name(cli: Cli, pushed: str) -> None:
     assert Path("all.parquet").read_bytes()[:4] == b"PAR1"
 
 
+def test_an_ending_that_tells_no_format_is_refused(cli: Cli, pushed: str) -> None:
+    refused = cli("eval", "export", pushed, "all.csv", code=2).stderr
+    assert ".csv is the ending of no format" in refused
+    assert ".parquet (parquet) or .jsonl (jsonl)" in refused
+    cli("eval", "export", pushed, "all.csv", "--format", "jsonl")
+    assert len(Path("all.csv").read_text().splitlines()) == 6
+
+
 def test_a_pushed_evaluation_is_private_to_its_owner(cli: Cli, pushed: str, make_cli: MakeCli) -> None:
     bob = make_cli(make_user("bob"))
     bob("eval", "show", pushed, code=1)

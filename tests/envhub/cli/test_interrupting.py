@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
 from envhub.cli.progress import goes_on
 from envhub.cli.session import Session
@@ -11,3 +15,9 @@ def test_who_stops_watching_is_told_that_the_work_goes_on(capsys: pytest.Capture
     with pytest.raises(KeyboardInterrupt), goes_on(Session(), "`hub eval cancel 7` ends it"):
         raise KeyboardInterrupt
     assert "it goes on in the hub: `hub eval cancel 7` ends it" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_command_still_starts_prints_nothing() -> None:
+    code = "import os, sys, envhub.cli as cli; cli.import_module = lambda name: os.kill(os.getpid(), 2); cli.hub()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")

@@ -18,6 +18,14 @@ def test_secrets_go_in_by_standard_input_and_never_come_out(cli: Cli) -> None:
     assert cli.json("secret", "list") == []
 
 
+def test_a_secret_that_no_variable_can_hold_is_refused(cli: Cli) -> None:
+    result = cli("secret", "set", "MY_KEY", stdin=b"\xff\x00", code=2)
+    assert "no text" in result.stderr
+    assert "base64" in result.stderr
+    assert "zero bytes" in cli("secret", "set", "MY_KEY", stdin="a\0b", code=2).stderr
+    assert cli.json("secret", "list") == []
+
+
 def test_an_empty_secret_is_refused(cli: Cli) -> None:
     cli("secret", "set", "MY_KEY", stdin="", code=2)
 

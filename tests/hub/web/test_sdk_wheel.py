@@ -16,7 +16,7 @@ def test_the_wheel_has_the_command_and_its_requirements(client: Client) -> None:
     assert reply["ETag"] == f'"{hashlib.sha256(reply.content).hexdigest()}"'
     with zipfile.ZipFile(io.BytesIO(reply.content)) as wheel:
         names = {name.rpartition("/")[2]: name for name in wheel.namelist() if ".dist-info/" in name}
-        assert "hub = envhub.cli.main:app" in wheel.read(names["entry_points.txt"]).decode()
+        assert "hub = envhub.cli:hub" in wheel.read(names["entry_points.txt"]).decode()
         assert "Provides-Extra: cli" in wheel.read(names["METADATA"]).decode()
         assert "envhub/packaging/constraints.toml" in wheel.namelist()
 
