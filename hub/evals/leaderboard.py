@@ -39,18 +39,23 @@ class Standing:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The standings under `shown`; `settings` are all that there are, those of the most models first."""
+    """The standings under `shown`; `settings` are all that there are, those of the most models first.
+
+    `newest_only`: of how many evaluations, where there are older ones that rank nowhere.
+    """
 
     shown: BoardSettings | None
     settings: tuple[BoardSettings, ...]
     standings: tuple[Standing, ...]
+    newest_only: int | None = None
 
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
     """Under the settings of `key`, else of the most models (then evaluations, then the newest). Raises NotFound."""
     latest: dict[str, dict[str, Result]] = {}  # key -> model -> its newest
     evaluations: Counter[str] = Counter()
-    for result in recent_results(user, environment):
+    results, has_older = recent_results(user, environment)
+    for result in results:
         name = _key(result)
         evaluations[name] += 1
         latest.setdefault(name, {}).setdefault(result.model_name, result)
@@ -66,7 +71,7 @@ def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leader
         return Leaderboard(None, (), ())
     shown = found[key] if key else settings[0]
     chosen = visible_evaluations(user).filter(pk__in=[result.pk for result in latest[shown.key].values()])
-    return Leaderboard(shown, tuple(settings), tuple(standings(chosen)))
+    return Leaderboard(shown, tuple(settings), tuple(standings(chosen)), len(results) if has_older else None)
 
 
 def standings(rows: Iterable[Evaluation]) -> list[Standing]:

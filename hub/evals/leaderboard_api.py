@@ -25,5 +25,11 @@ def environment_leaderboard(request: Request, owner: str, name: str) -> HttpResp
         StandingView(rank=place.rank, examples=place.examples, evaluation=place.view) for place in found.standings
     )
     return answer(
-        LeaderboardView(environment=f"{owner}/{name}", shown=found.shown, settings=found.settings, standings=standings)
+        LeaderboardView(
+            environment=f"{owner}/{name}",
+            shown=found.shown,
+            settings=found.settings,
+            standings=standings,
+            newest_only=found.newest_only,
+        )
     )

@@ -169,13 +169,14 @@ class Result(NamedTuple):
     planned: int
 
 
-def recent_results(user: Caller, environment: Environment) -> list[Result]:
-    """The newest evaluations of an environment that succeeded with a score, as many as a leaderboard looks at."""
+def recent_results(user: Caller, environment: Environment) -> tuple[list[Result], bool]:
+    """The newest MOST_RANKED that succeeded with a score in an environment, and whether there are older ones."""
     rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
     found = rows.filter(aggregate__reward__n__gt=0).values_list(
         "pk", "model_name", "version_id", "version__version", "config", "planned"
     )
-    return [Result(*row) for row in found[:MOST_RANKED]]
+    newest = [Result(*row) for row in found[: MOST_RANKED + 1]]
+    return newest[:MOST_RANKED], len(newest) > MOST_RANKED
 
 
 def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:

@@ -39,6 +39,8 @@ def _print(session: Session, found: LeaderboardView) -> None:
              coverage(place.evaluation.summary), origin(place.evaluation), place.evaluation.id)
             for place in found.standings]  # fmt: skip
     session.table(("rank", "model", "reward", "coverage", "source", "evaluation"), rows)
+    if found.newest_only:
+        session.note(f"of the newest {found.newest_only} evaluations; there are older ones, which are not ranked")
     others = [item for item in found.settings if item.key != found.shown.key]
     if others:
         session.note("others cannot be compared with these; --settings KEY shows them:")

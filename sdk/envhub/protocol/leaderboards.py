@@ -33,3 +33,4 @@ class LeaderboardView(Response):
     shown: BoardSettings | None
     settings: tuple[BoardSettings, ...]  # those of the most models first
     standings: tuple[StandingView, ...]
+    newest_only: int | None = None  # of how many evaluations, where there are older ones, which rank nowhere

@@ -171,6 +171,21 @@ def test_the_api_answers_what_the_page_shows(ada: User, client: Client) -> None:
     assert client.get(f"{API}?settings=nothing", headers=bearer(make_token(ada))).status_code == 404
 
 
+def test_where_older_evaluations_are_not_ranked_it_is_said(
+    ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hub.evals.queries.MOST_RANKED", 2)
+    for model in ("a", "b"):
+        measured(ada, model, 0.1, 0.2)
+    assert shown(ada).newest_only is None
+    assert "not ranked" not in client.get(PAGE).content.decode()
+    measured(ada, "c", 0.1, 0.2)
+    assert models(shown(ada)) == ["b", "c"]
+    assert "of the newest 2 of this environment: older ones are not ranked" in client.get(PAGE).content.decode()
+    found = LeaderboardView.model_validate_json(client.get(API, headers=bearer(make_token(ada))).content)
+    assert found.newest_only == 2
+
+
 def test_its_queries_do_not_grow_with_the_evaluations(ada: User) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
