@@ -130,8 +130,8 @@ def _load_current(module: Any, command: dict[str, Any], version: str) -> Adapter
     if not current.is_available():
         exported = getattr(module, "__all__", None)
         if exported is None or not any("askset" in str(name) for name in exported):
-            raise LoadError(
-                "no_load_environment",
+            raise _nothing_to_load(
+                module,
                 f"{command['module']} has no function load_environment and exports no taskset",
                 "Define load_environment(), or export a Taskset subclass in __all__.",
             )
@@ -141,12 +141,20 @@ def _load_current(module: Any, command: dict[str, Any], version: str) -> Adapter
             'Require "verifiers>=0.3.1".',
         )
     if not current.exports_taskset(module):
-        raise LoadError(
-            "no_load_environment",
+        raise _nothing_to_load(
+            module,
             f"{command['module']} has no function load_environment and exports no Taskset subclass in __all__",
             "Define load_environment() (verifiers<0.4), or export exactly one Taskset subclass in __all__.",
         )
     return current.load(module, command)
+
+
+def _nothing_to_load(module: Any, problem: str, hint: str) -> LoadError:
+    """A folder without __init__.py is imported as an empty module, whatever its files define."""
+    if getattr(module, "__file__", None) is None:
+        problem = f"the folder {module.__name__} has no __init__.py: nothing in it is imported"
+        hint = f"Write {module.__name__}/__init__.py, and import what defines the environment there."
+    return LoadError("no_load_environment", problem, hint)
 
 
 def explain(error: BaseException, command: dict[str, Any]) -> LoadError:

@@ -36,6 +36,15 @@ def test_a_package_that_exits_is_an_import_error(tmp_path: Path, monkeypatch: py
         loading.import_module(name)
 
 
+def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "without_init").mkdir()
+    (tmp_path / "without_init" / "env.py").write_text("def load_environment(): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(loading.LoadError, match="the folder without_init has no __init__.py") as caught:
+        loading.load({"module": "without_init"})
+    assert "Write without_init/__init__.py" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     "error",
     [
