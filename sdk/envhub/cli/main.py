@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from envhub import __version__
 from envhub.cli.lazy_group import LazyGroup, Table
-from envhub.cli.session import Session
+from envhub.cli.session import Session, current
 from envhub.errors import EnvhubError, UsageError
 from envhub.protocol.toml_values import in_words, toml_path
 
@@ -133,6 +133,15 @@ COMMANDS: Table = {
 }
 
 
+CLICK_USAGE: type[Exception] = typer.BadParameter.__mro__[1]  # UsageError of click, of which typer may have a copy
+
+
+def _wrong_line(error: Any) -> UsageError:
+    """Click's complaint about a command line as ours."""
+    message = error.format_message().replace("Value error, ", "").removesuffix(".")
+    return UsageError(message[:1].lower() + message[1:], hint=f"`{error.ctx.command_path} --help`")
+
+
 class HubGroup(LazyGroup):
     """The one boundary at which errors become messages."""
 
@@ -150,8 +159,14 @@ class HubGroup(LazyGroup):
 
     def _invoke(self, ctx: Any) -> Any:
         """What was typed and fits no request is a wrong command line; a file that resists is named."""
+        given = tuple(ctx.args)
         try:
             return super().invoke(ctx)
+        except CLICK_USAGE as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            current(ctx).json |= "--json" in given
+            raise _wrong_line(error) from error
         except ValidationError as error:
             fields = {toml_path(item["loc"]): in_words(item) for item in error.errors()}
             raise UsageError("wrong values", fields=fields) from error

@@ -70,6 +70,18 @@ def test_a_value_that_no_request_takes_is_a_usage_error_that_names_it(cli: Cli, 
     assert field in json.loads(cli(*words, "--json", code=2).stderr)["error"]["fields"]
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [(["show"], "missing argument 'evaluation_id'"), (["list", "--nope"], "no such option: --nope"),
+     (["run", "my-env", "--split", "test"], "invalid value for '--split': 'test' is not one of 'eval', 'train'")],
+)  # fmt: skip
+def test_a_line_that_is_not_understood_is_told_as_every_other_error(cli: Cli, words: list[str], problem: str) -> None:
+    assert f"error: {problem}" in cli("eval", *words, code=2).stderr
+    told = json.loads(cli("eval", *words, "--json", code=2).stderr)["error"]
+    assert told["message"].startswith(problem)
+    assert told["hint"] == f"`hub eval {words[0]} --help`"
+
+
 def test_a_file_that_cannot_be_written_is_an_error_that_names_it(cli: Cli) -> None:
     Path("taken").write_text("")
     assert "error: taken/my-env: Not a directory" in cli("init", "my-env", "--path", "taken", code=1).stderr
