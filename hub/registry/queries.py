@@ -78,7 +78,7 @@ def get_version_of(environment: Environment, version: str) -> Version:
         return found
     found = rows.filter(environment=environment, canonical=canonical(version)).first()
     if found is None:
-        raise NotFound(f"no version {version} of {name}")
+        raise NotFound(f"no version {version} of {name}", hint=f"`hub env versions {name}` lists them")
     return found
 
 

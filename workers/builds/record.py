@@ -41,6 +41,8 @@ class Record:
         except VenvError as error:
             self.add(name, False, error.message)
             raise BuildFailed(error.code, error.message, hint=error.hint) from error
+        else:
+            self.lease.progress(done + 1, len(STAGES), "stages", name)
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)
 

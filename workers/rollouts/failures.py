@@ -20,7 +20,8 @@ def typed_failures(job: Job) -> Iterator[None]:
     try:
         yield
     except RunnerFatal as error:
-        job.lease.log(error.traceback)
+        if error.traceback:
+            job.lease.log(error.traceback)
         raise RunFailed(error.failure) from error
     except RunnerGone as error:
         raise RunFailed.because(

@@ -71,8 +71,6 @@ async def execute(
     finish: FinishRequest | None
     async with hold(run, claim, heartbeat_seconds=settings.heartbeat_seconds, log_limit=log_limit) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
-        if finish is not None and finish.failure is not None:
-            lease.log(f"{finish.state.value}: {finish.failure.message}")
     if finish is None:
         return None
     try:

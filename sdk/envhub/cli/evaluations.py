@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -59,7 +59,9 @@ def rollouts(
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
     min_reward: Annotated[float | None, typer.Option()] = None,
     max_reward: Annotated[float | None, typer.Option()] = None,
-    sort: Annotated[str | None, typer.Option(help="e.g. reward or -reward.")] = None,
+    sort: Annotated[
+        Literal["example", "newest", "reward", "-reward"], typer.Option(help="-reward: the highest first.")
+    ] = "example",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     json: JsonFlag = False,
 ) -> None:

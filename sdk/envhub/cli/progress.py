@@ -84,4 +84,4 @@ def state_line(run: RunView) -> str:
 
 def _move(bar: Progress, task: TaskID, label: str, run: RunView) -> None:
     done, total = (run.progress.done, run.progress.total) if run.progress else (None, None)
-    bar.update(task, description=f"{label}: {state_line(run)}", completed=done, total=total)
+    bar.update(task, description=f"{label}: {state_line(run)}", completed=done, total=total or None)

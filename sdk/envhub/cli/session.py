@@ -29,6 +29,7 @@ from envhub.errors import EnvhubError
 
 PIPE_WIDTH = 1000
 _NUMBER = re.compile(r"[\d.-]+(e[+-]?\d+)?%?")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_WIDTH = 10  # of a table's column that holds text, at least
 
 
@@ -97,7 +98,7 @@ class Session:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing here yet") -> None:
         """A plain table; numbers to the right. On a terminal texts are folded, but neither numbers nor ids.
 
-        Where ids leave too little room for that, each row is a paragraph: its id, then the other columns by name.
+        Where an id leaves too little room for the rest, each row is a paragraph: its id, then the others by name.
         """
         table = Table(box=None, pad_edge=False, header_style="bold")
         listed = [[cell(value) for value in row] for row in rows]
@@ -110,7 +111,7 @@ class Session:
         for index, column in enumerate(columns):
             longest = max(len(row[index]) for row in listed)
             numeric = all(_NUMBER.fullmatch(row[index]) for row in listed if row[index])
-            whole = numeric or column == "id"
+            whole = numeric or columns[0] == "id" or any(_ID.fullmatch(row[index]) for row in listed)
             table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
             needed += 2 + (max(longest, len(column)) if whole else min(longest, max(FOLDED_WIDTH, len(column))))
         for row in listed:

@@ -270,9 +270,15 @@ def test_an_example_is_named_by_its_index_alone(cli: Cli, pushed: str, index: st
     assert "is not an index" in cli("eval", "rollouts", pushed, "--", index, code=2).stderr
 
 
-@pytest.mark.parametrize("option", [("--outcome", "x"), ("--sort", "x"), ("--min-reward", "nan")])
+@pytest.mark.parametrize("option", [("--outcome", "x"), ("--min-reward", "nan")])
 def test_a_filter_that_makes_no_sense_is_refused(cli: Cli, pushed: str, option: tuple[str, str]) -> None:
     assert "error" in cli("eval", "rollouts", pushed, *option, code=1).stderr
+
+
+def test_rollouts_are_listed_by_example_unless_told_otherwise(cli: Cli, pushed: str) -> None:
+    places = [(row["example"], row["rollout"]) for row in cli.json("eval", "rollouts", pushed)]
+    assert places == sorted(places)
+    assert "not one of" in cli("eval", "rollouts", pushed, "--sort", "x", code=2).stderr
 
 
 def test_evaluations_of_ones_own_environment_are_listed_by_its_name(cli: Cli, pushed: str) -> None:

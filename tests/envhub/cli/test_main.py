@@ -150,10 +150,8 @@ class Terminal(StringIO):
         return True
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(120, 2), (80, 3), (55, 3)])
-def test_a_terminal_folds_texts_and_breaks_neither_ids_nor_numbers(
-    columns: int, lines: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("columns", "lines"), [(120, 2), (80, 2), (55, 3)])
+def test_a_terminal_breaks_neither_ids_nor_numbers(columns: int, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
@@ -163,6 +161,16 @@ def test_a_terminal_folds_texts_and_breaks_neither_ids_nor_numbers(
     assert run in text
     assert "-2.366e-05" in text
     assert len(text.splitlines()) == lines
+
+
+def test_a_terminal_folds_texts_but_no_id_in_any_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    run = "01a205b1-763f-7210-a718-d326bbf30d95"
+    Session().table(("rank", "model", "evaluation"), [(1, "demo/a-model-of-a-long-name", run)])
+    assert run in terminal.getvalue()
+    assert len(terminal.getvalue().splitlines()) == 3
 
 
 def test_a_table_that_is_too_wide_for_the_terminal_is_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
