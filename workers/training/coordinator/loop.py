@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.admission import buffers_of, vocabulary_of
 from workers.training.coordinator.batches import Batches
 from workers.training.coordinator.cursor import Cursor, Shelf
+from workers.training.coordinator.failures import FailureNotes
 from workers.training.coordinator.figures import Resolved
 from workers.training.coordinator.finished import FinishedGroups
 from workers.training.coordinator.plan import FinishedGroup, GroupPlan, RolloutRequest
@@ -68,6 +68,7 @@ class Coordinator:
         self._errors = {shelf.label: ErrorRate(limit=FAILED_SHARE) for shelf in self._shelves}
         self._next_group = 0
         self._running: dict[int, GroupPlan] = {}
+        self._failures = FailureNotes()
         self._aside: dict[str, frozenset[int]] = {}
         self._sign_of_life = time.monotonic()
         self._changed = asyncio.Event()
@@ -213,13 +214,9 @@ class Coordinator:
     def _watch_errors(self, resolved: Sequence[Resolved]) -> None:
         for label, rate in self._errors.items():
             groups = [one.credited for one in resolved if one.credited.finished.plan.label == label]
+            if said := self._failures.note(label, [record for one in groups for record in one.finished.records]):
+                self.log(f"step {self.step}: {said}")
             failed = sum(one.counts.failed for one in groups)
-            if failed:
-                count = f"{failed} rollout{'s'[: failed != 1]}"
-                records = [record for one in groups for record in one.finished.records]
-                said = Counter(record.failure.message[:200] for record in records if record.failure).most_common(1)
-                most = f" (most: {said[0][0]})" if said else ""
-                self.log(f"step {self.step}: {count} of {label} failed{most}; the others are trained on")
             rate.note_batch(failed, sum(one.counts.rollouts for one in groups))
             if rate.too_high:
                 raise RunFailed.because(
