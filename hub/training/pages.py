@@ -23,7 +23,7 @@ from envhub.protocol.training import ResumeRequest, TrainingRequest
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
 from hub.catalog.queries import visible_models
-from hub.core.errors import HubError
+from hub.core.errors import HubError, NotFound
 from hub.core.http import validate
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
@@ -89,7 +89,7 @@ def environment_training(request: HttpRequest, owner: str, name: str) -> HttpRes
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def training_new(request: HttpRequest) -> HttpResponseBase:
-    """A configuration to fill in and submit; the same as a command. POST starts the run."""
+    """A configuration to fill in and submit, or that of the run `from`; the same as a command. POST starts the run."""
     user = cast("User", request.user)
     form = {name: request.POST.get(name, request.GET.get(name, "")).strip() for name in ("environment", "model")}
     context: dict[str, Any] = {
@@ -102,7 +102,8 @@ def training_new(request: HttpRequest) -> HttpResponseBase:
         "hub_url": str(settings.HUB.base_url).rstrip("/"),
     }
     if request.method != "POST":
-        toml = render_to_string("training/_new.toml", form)
+        given = request.GET.get("from", "")
+        toml = _text_of(user, given) if given else render_to_string("training/_new.toml", form)
         return show(request, "training/training_new.html", context | {"toml": toml})
     text = request.POST.get("toml", "").replace("\r\n", "\n")
     try:
@@ -113,6 +114,14 @@ def training_new(request: HttpRequest) -> HttpResponseBase:
         return show(request, "training/training_new.html", context, status=error.status)
     messages.success(request, "Queued. The charts fill as steps end.")
     return redirect("training-run", created.pk)
+
+
+def _text_of(user: User, training_id: str) -> str:
+    """The configuration of an earlier run. Raises NotFound."""
+    try:
+        return get_training(user, UUID(training_id)).toml
+    except ValueError as error:
+        raise NotFound("there is no such training run") from error
 
 
 @page

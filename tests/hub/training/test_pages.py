@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -191,6 +192,13 @@ def test_the_form_starts_a_run_and_says_what_is_wrong(showcase: TrainingShowcase
     wrong = ada.post("/training/new", {"toml": toml + "ratoi = 2\n"})
     assert wrong.status_code == 422
     assert "Did you mean" in wrong.content.decode()
+
+
+def test_another_run_begins_with_the_configuration_of_one(showcase: TrainingShowcase, ada: Client) -> None:
+    link = f"/training/new?from={showcase.ended.pk}"
+    assert link in ada.get(f"/training/{showcase.ended.pk}/configuration").content.decode()
+    assert "name = &quot;reverse-lora&quot;" in ada.get(link).content.decode()
+    assert [ada.get(f"/training/new?from={wrong}").status_code for wrong in ("x", uuid4())] == [404, 404]
 
 
 def test_an_empty_list_gives_the_command_that_fills_it(mallory: Client) -> None:
