@@ -133,6 +133,8 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Environments Hub API",
+    "DESCRIPTION": "Send an API token (Settings, API tokens) as `Authorization: Bearer hub_...`; what is public needs "
+    "none. Lists come in pages: `next` is the whole address of the next one, null at the end.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",  # pydantic writes `null` types
     "SERVE_INCLUDE_SCHEMA": False,
