@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
 from pydantic import HttpUrl
 from pytest_django import Settings
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hub.web.management.commands.serve import (
     WORKER_UMASK,
@@ -74,6 +77,24 @@ def test_a_second_hub_with_a_worker_is_refused_while_the_first_one_lives(tmp_pat
 def test_the_web_server_listens_where_it_is_told_to() -> None:
     command = web_command("192.0.2.7", 8001)
     assert [command[command.index(option) + 1] for option in ("--host", "--port")] == ["192.0.2.7", "8001"]
+
+
+@pytest.mark.parametrize(("named", "counted"), [("", "127.0.0.1"), ("127.0.0.1", "10.9.8.7")])
+def test_limits_count_the_address_of_a_named_proxys_client_and_nobodys_else(
+    monkeypatch: pytest.MonkeyPatch, named: str, counted: str
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", named)
+    command = web_command("127.0.0.1", 8001)
+    trusted = command[command.index("--forwarded-allow-ips") + 1]
+    seen: list[str] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["client"][0])
+
+    headers = [(b"x-forwarded-for", b"10.9.8.7")]
+    scope = {"type": "http", "client": ("127.0.0.1", 1234), "headers": headers, "scheme": "http"}
+    asyncio.run(ProxyHeadersMiddleware(application, trusted)(scope, None, None))  # type: ignore[arg-type]
+    assert seen == [counted]
 
 
 def test_the_advice_for_a_lost_link_makes_one_of_this_hub(tmp_path: Path, settings: Settings) -> None:

@@ -139,11 +139,16 @@ def claim_data(data: Path) -> IO[str]:
 
 
 def web_command(host: str, port: int) -> list[str]:
-    """uvicorn over the ASGI application."""
+    """uvicorn over the ASGI application.
+
+    It believes forwarded addresses of the proxies that the operator has named. By default it would believe everybody on
+    this machine, who could then choose whom the limits of guesses count.
+    """
     return [
         *(sys.executable, "-m", "uvicorn", "hub.config.asgi:application"),
         *("--host", host, "--port", str(port), "--lifespan", "off", "--no-access-log", "--log-level", "warning"),
         *("--timeout-graceful-shutdown", "5"),
+        *("--forwarded-allow-ips", os.environ.get("FORWARDED_ALLOW_IPS", "")),
     ]
 
 
