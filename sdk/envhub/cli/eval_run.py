@@ -49,10 +49,14 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Passed to the sampler.")] = None,
     name: Annotated[str | None, typer.Option(help="A name for the list.")] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="NAME=owner/model for the environment's judge (repeat).")
+        list[str] | None, typer.Option(metavar="<str>", help="NAME=owner/model for the environment's judge (repeat).")
     ] = None,
-    secret: Annotated[list[str] | None, typer.Option(help="Grant this secret to the run (repeat).")] = None,
-    allow_host: Annotated[list[str] | None, typer.Option(help="host:port the box may reach (repeat).")] = None,
+    secret: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Grant this secret to the run (repeat).")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="host:port the box may reach (repeat).")
+    ] = None,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[

@@ -43,7 +43,7 @@ def add(
     kind: Annotated[EndpointKind, typer.Option(help="Which API it speaks.")] = EndpointKind.OPENAI,
     key_stdin: Annotated[bool, typer.Option("--key-stdin", help="Read the API key from standard input.")] = False,
     key_var: Annotated[str | None, typer.Option(help="Read the API key from this environment variable.")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="Name: value (repeat).")] = None,
+    header: Annotated[list[str] | None, typer.Option(metavar="<str>", help="Name: value (repeat).")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for one call.")] = 300.0,
     max_retries: Annotated[int, typer.Option(help="Of one call.")] = 3,
     owner: Annotated[str | None, typer.Option(help="Whose model (default: yours).")] = None,

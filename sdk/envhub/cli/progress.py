@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from envhub.cli.session import Session
+from envhub.errors import ConnectionFailed, ServerError
 from envhub.protocol.runs import RunView
 
 
@@ -48,10 +49,10 @@ def run_progress(session: Session, label: str) -> Iterator[Callable[[RunView], N
 
 @contextmanager
 def goes_on(session: Session, advice: str) -> Iterator[None]:
-    """Ctrl-C ends the watching, not the work: say so."""
+    """Ctrl-C ends the watching, not the work: say so. The same of a hub that was out of reach for too long."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ConnectionFailed, ServerError):
         session.note(f"\nit goes on in the hub: {advice}")
         raise
 

@@ -10,6 +10,7 @@ from envhub.cli.ids import id_of
 from envhub.cli.session import JsonFlag, current
 from envhub.protocol.accounts import Scope, TokenRequest
 
+_SCOPES = f"<{'|'.join(Scope)}>"
 DEFAULT_SCOPES = [Scope.READ, Scope.WRITE, Scope.INFERENCE]
 
 
@@ -25,7 +26,7 @@ def list_tokens(ctx: typer.Context, json: JsonFlag = False) -> None:
 def create(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="What it is for.")],
-    scope: Annotated[list[Scope] | None, typer.Option(help="What it may do (repeat).")] = None,
+    scope: Annotated[list[Scope] | None, typer.Option(metavar=_SCOPES, help="What it may do (repeat).")] = None,
     days: Annotated[int | None, typer.Option(help="Days until it expires.", min=1)] = 90,
     json: JsonFlag = False,
 ) -> None:

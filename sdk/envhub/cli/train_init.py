@@ -22,7 +22,7 @@ from envhub.protocol.training_trainer import TrainingMode
 
 def init(
     ctx: typer.Context,
-    env: Annotated[list[str], typer.Option("--env", "-e", help="owner/name[@version] (repeat).")],
+    env: Annotated[list[str], typer.Option("--env", "-e", metavar="<str>", help="owner/name[@version] (repeat).")],
     model: Annotated[str | None, typer.Option("--model", "-m", help="What to train; asked for when left out.")] = None,
     batch: Annotated[int, typer.Option("--batch", help="Rollouts of a step.")] = 128,
     rollouts: Annotated[int, typer.Option("--rollouts", help="Rollouts of one example.")] = 8,

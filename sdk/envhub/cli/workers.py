@@ -42,8 +42,12 @@ def slots_of(worker: WorkerView) -> str:
 def token(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="What to call it.")],
-    queue: Annotated[list[str] | None, typer.Option(help="Only these queues (repeat); default: all.")] = None,
-    owner: Annotated[list[str] | None, typer.Option(help="Only these owners' runs (repeat); default: all.")] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Only these queues (repeat); default: all.")
+    ] = None,
+    owner: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Only these owners' runs (repeat); default: all.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Make a token with which a worker joins; it is shown once."""

@@ -9,11 +9,15 @@ import sys
 import pytest
 from envhub.cli.progress import goes_on
 from envhub.cli.session import Session
+from envhub.errors import ConnectionFailed
 
 
-def test_who_stops_watching_is_told_that_the_work_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), goes_on(Session(), "`hub eval cancel 7` ends it"):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), ConnectionFailed("cannot reach the hub")], ids=repr)
+def test_who_stops_watching_is_told_that_the_work_goes_on(
+    end: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(type(end)), goes_on(Session(), "`hub eval cancel 7` ends it"):
+        raise end
     assert "it goes on in the hub: `hub eval cancel 7` ends it" in capsys.readouterr().err
 
 
