@@ -23,9 +23,16 @@ def end_a_child() -> None:
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """An event loop in which a child does nothing any more."""
-    loop = asyncio.SelectorEventLoop(_Selector())
+    loop = _Loop(_Selector())
     os.register_at_fork(after_in_child=lambda: _forget_ready(loop))
     return loop
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def call_soon_threadsafe(self, *args: Any, **options: Any) -> asyncio.Handle:  # type: ignore[override]
+        """How a thread hands its result over: a child that was forked there has that thread alone."""
+        end_a_child()
+        return super().call_soon_threadsafe(*args, **options)
 
 
 class _Selector(selectors.DefaultSelector):

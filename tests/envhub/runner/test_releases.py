@@ -46,9 +46,10 @@ async def test_a_failure_of_a_legacy_environment_has_its_kind_and_no_reward(rele
 
 
 @pytest.mark.parametrize("release", LEGACY)
-async def test_a_forked_child_that_comes_back_ends_and_reports_nothing(release: str) -> None:
+@pytest.mark.parametrize("mode", ["fork-in-reward", "fork-in-thread"])
+async def test_a_forked_child_that_comes_back_ends_and_reports_nothing(release: str, mode: str) -> None:
     async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
-        assert isinstance(await runner.load("v0_words", env_args={"mode": "fork-in-reward"}), Hello)
+        assert isinstance(await runner.load("v0_words", env_args={"mode": mode}), Hello)
         records = await runner.rollouts(group(endpoint.base_url, n=3, deadline_s=30, state_columns=("child",)))
     assert [(record.reward, record.extras) for record in records] == [(1.5, {"child": 1})] * 3
     assert b"was not ended by os._exit()" in runner.log

@@ -8,6 +8,12 @@ import verifiers as vf
 from datasets import Dataset
 
 
+def fork(state) -> float:
+    child = os.fork()
+    state["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else "has returned"
+    return 1.0
+
+
 def load_environment(n: int = 5, mode: str = "plain", **kwargs):
     rows = [{"question": f"say {i}", "answer": str(i), "info": {"mode": mode}} for i in range(n)]
     dataset = Dataset.from_list(rows)
@@ -30,8 +36,9 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
         if mode == "exit-in-reward":
             raise SystemExit(3)
         if mode == "fork-in-reward":
-            child = os.fork()
-            state["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else "has returned"
+            return fork(state)
+        if mode == "fork-in-thread":
+            return asyncio.to_thread(fork, state)
         return 1.0 if completion else 0.0
 
     async def best(completions, states) -> list[float]:
