@@ -82,8 +82,9 @@ def coverage(summary: EvaluationSummary) -> str:
 
 
 def pass_at_k(summary: EvaluationSummary) -> str:
-    """One entry a k."""
-    return "  ".join(f"{item.k}: {item.value:.3g}{_error(item.std_error)}" for item in summary.pass_at_k)
+    """One entry for each k that doubles the last, and for the largest."""
+    found = [item for item in summary.pass_at_k if item.k.bit_count() == 1 or item is summary.pass_at_k[-1]]
+    return "  ".join(f"{item.k}: {item.value:.3g}{_error(item.std_error)}" for item in found)
 
 
 def tokens(summary: EvaluationSummary) -> str:
