@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated, Literal
 
 import typer
@@ -100,6 +101,6 @@ def _report(
         return
     session.out.print(f"[{'red' if view.state is VersionState.INVALID else 'yellow'}]{view.state}[/] {reference}")
     for check in failed:
-        session.note(f"  {check.name}: {check.summary}\n{check.detail}".rstrip())
+        session.note(f"  {check.name}: {check.summary}\n{indent(check.detail, '    ')}".rstrip())
     if view.failure:
         session.fail(EnvhubError(view.failure.message, code=view.failure.code, hint=view.failure.hint))

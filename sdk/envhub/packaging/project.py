@@ -54,6 +54,8 @@ def read_project(directory: Path) -> Project:
             f"{name!r} cannot be an environment's name", code="bad_name", hint="Use a-z, 0-9 and dashes."
         )
     version = table.get("version")
+    if isinstance(version, str):
+        _parsed(version)
     return Project(directory, slug, version if isinstance(version, str) else None, pyproject)
 
 
@@ -90,14 +92,18 @@ def bump_version(project: Project, part: str) -> Project:
 
 def next_version(version: str, part: str) -> str:
     """`1.2.3` -> `1.2.4`, `1.3.0` or `2.0.0`; a pre-release becomes the release that it precedes."""
-    try:
-        parsed = Version(version)
-    except InvalidVersion as error:
-        raise PackageError(str(error), code="bad_version") from error
+    parsed = _parsed(version)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     if part == "patch":
         return f"{major}.{minor}.{micro if parsed.is_prerelease else micro + 1}"
     return f"{major}.{minor + 1}.0" if part == "minor" else f"{major + 1}.0.0"
+
+
+def _parsed(version: str) -> Version:
+    try:
+        return Version(version)
+    except InvalidVersion as error:
+        raise PackageError(f"{version!r} is no version", code="bad_version", hint="Write one like 0.1.0.") from error
 
 
 def _walk(directory: Path) -> Iterator[Path]:

@@ -98,6 +98,12 @@ def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:
     assert "without BOM" in caught.value.hint
 
 
+def test_a_version_that_is_none_is_named_before_a_backend_stumbles_over_it(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="'one' is no version") as caught:
+        read_project(write_package(tmp_path, version="one"))
+    assert "0.1.0" in caught.value.hint
+
+
 def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         read_project(tmp_path)
