@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -40,6 +41,14 @@ def with_token(url: str) -> str:
     """An address as pip takes it for what is private: the shell puts the token in."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://__token__:$HUB_TOKEN@{rest}"
+
+
+@register.filter
+def coded(text: str) -> SafeString:
+    """A message or hint; what it has between two backticks is code."""
+    parts = re.split("`([^`]+)`", text)
+    parts[1::2] = (format_html("<code>{}</code>", part) for part in parts[1::2])
+    return format_html_join("", "{}", ((part,) for part in parts))
 
 
 @register.filter

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from hub.web.templatetags.hub_format import mebibytes, signed, when
+from hub.web.templatetags.hub_format import coded, mebibytes, signed, when
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_a_time_is_relative_and_exact_when_pointed_at() -> None:
     assert ">5 min ago</time>" in html
     assert f'title="{moment:%Y-%m-%d %H:%M:%S} UTC"' in html
     assert when(None) == "never"
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("Call `hub login URL`, or `x`.", "Call <code>hub login URL</code>, or <code>x</code>."),
+        ("`<b>` & one ` alone", "<code>&lt;b&gt;</code> &amp; one ` alone"),
+        ("", ""),
+    ],
+)
+def test_what_a_hint_has_between_backticks_is_code(text: str, html: str) -> None:
+    assert coded(text) == html
