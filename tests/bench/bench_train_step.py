@@ -1,7 +1,7 @@
 """A whole training step (sampling, environment in its box, reward, learning) against TRL 1.16's on the same work.
 
     python -m tests.bench.bench_train_step [--pairs 3] [--steps 22] [--letters 31] [--layers 4] [--hidden 128]
-        [--trl PYTHON]
+        [--lora RANK] [--trl PYTHON]
 A fresh Qwen3 (hidden 128, 4 layers) learns reverse-text, every weight, 64 rollouts of at most 32 tokens a step, in
 groups of 8: the shape of the study's TRL baseline; the options give others. Ours is the run that a worker does: hub
 (a fake one), coordinator, torch engine, learner, verifiers in a bubblewrap box, every model call over HTTP. TRL's has
@@ -53,9 +53,10 @@ def fresh_model(layers: int, hidden: int, folder: Path) -> Path:
     return folder
 
 
-async def ours(model: Path, steps: int, letters: int, folder: Path) -> float:
-    """Seconds a step."""
+async def ours(model: Path, steps: int, letters: int, folder: Path, *, lora: int = 0) -> float:
+    """Seconds a step. lora: the rank; 0 trains every weight."""
     environment = installed()
+    mode = {"mode": "lora", "rank": lora} if lora else {"mode": "full"}
 
     async def ready(*_: object, **__: object) -> Path:
         return environment
@@ -70,7 +71,8 @@ async def ours(model: Path, steps: int, letters: int, folder: Path) -> float:
                 learning_rate=1e-3,
                 sampling={"max_tokens": letters + 1},
                 env=[{"id": "alice/reverse-text", "args": {"length": letters}}],
-                trainer={"mode": "full", "engine": "torch", "max_off_policy": 1},
+                trainer={"engine": "torch", "max_off_policy": 1, **mode},
+                **({"lora_alpha": 2 * lora} if lora else {}),
             )
         if finish.state != "succeeded":
             raise SystemExit(hub.runs["r0"].log[-3000:])
@@ -89,6 +91,7 @@ def main() -> int:
     parser.add_argument("--letters", type=int, default=31)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--lora", type=int, default=0, help="train adapters of this rank; default: every weight")
     parser.add_argument("--trl", type=Path, help="interpreter of an environment with TRL 1.16")
     options = parser.parse_args()
     pairs = []
@@ -104,11 +107,13 @@ def main() -> int:
             str(BATCH),
             "--threads",
             str(THREADS),
+            "--lora",
+            str(options.lora),
         )
         for pair in range(options.pairs):
             data = Path(folder) / f"run-{pair}"
             data.mkdir()
-            mine = asyncio.run(ours(model, options.steps, options.letters, data))
+            mine = asyncio.run(ours(model, options.steps, options.letters, data, lora=options.lora))
             theirs = measure(trl, "train_trl_step", str(model), *arguments, threads=THREADS)["seconds"]
             print(f"ours {mine:.3f} s a step, TRL {theirs:.3f} s", flush=True)
             pairs.append(theirs / mine)
