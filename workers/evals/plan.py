@@ -14,8 +14,7 @@ from workers.runs.errors import RunFailed
 
 def count_examples(config: EvaluationConfig, described: Described) -> int:
     """How many examples to evaluate. Raises RunFailed when there are none, or when nobody knows how many "all" are."""
-    info = described.splits.get(config.split) or described.splits.get("train")
-    size = info.size if info is not None else None
+    size = described.size(config.split)
     if size == 0:
         raise RunFailed.because(FailureKind.ENVIRONMENT, "no_examples", *_why_empty(config))
     if config.num_examples >= 0:

@@ -98,6 +98,8 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
     total = examples * config.rollouts_per_example
     finished = count_done(examples, config.rollouts_per_example, payload.done)
     lease.log(f"{payload.environment}: {examples} examples x {config.rollouts_per_example}, {finished} already stored")
+    if (rows := described.rows_of(config.split)) != config.split:
+        lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
     in_flight = min(config.concurrency, max(1, total - finished))
     await pool.grow(processes_for(in_flight, job.settings.runner_processes, job.settings.cpus))
     attempts = Attempts(config, GroupRunner(pool, evaluation.interceptor, config.max_retries), evaluation.model)

@@ -116,6 +116,16 @@ class Described(Response):
     max_turns: int | None = None
     args_schema: Json = None  # parameters of load_environment: name -> {default, annotation}
 
+    def rows_of(self, split: str) -> str:
+        """The split whose rows are taken for `split`: "train" for one that the environment does not have."""
+        info = self.splits.get(split)
+        return "train" if info is None else info.rows_of or split
+
+    def size(self, split: str) -> int | None:
+        """How many rows these are; None: nobody knows."""
+        info = self.splits.get(split) or self.splits.get("train")
+        return None if info is None else info.size
+
 
 class StepCredit(Response):
     """What the environment gave to one model call, in the order of the calls. Without a `response_id` (the library does

@@ -49,6 +49,20 @@ def test_the_number_of_examples_is_bounded_by_the_data(asked: int, size: int | N
     assert count_examples(config(asked), described(size)) == expected
 
 
+@pytest.mark.parametrize(
+    ("splits", "rows", "size"),
+    [
+        ({"train": SplitInfo(size=5), "eval": SplitInfo(size=3)}, "eval", 3),
+        ({"train": SplitInfo(size=5), "eval": SplitInfo(size=5, rows_of="train")}, "train", 5),
+        ({"train": SplitInfo(size=5)}, "train", 5),
+        ({}, "train", None),
+    ],
+)
+def test_whose_rows_a_split_has(splits: dict[str, SplitInfo], rows: str, size: int | None) -> None:
+    found = Described(env_class="E", splits=splits)
+    assert (found.rows_of("eval"), found.size("eval")) == (rows, size)
+
+
 def test_all_of_an_unknown_number_is_refused() -> None:
     with pytest.raises(RunFailed):
         count_examples(config(-1), described(None))

@@ -47,13 +47,11 @@ class Source:
 
     def size(self, split: str) -> int | None:
         """How many examples a split has (an unknown split has those of `train`)."""
-        info = self.described.splits.get(split) or self.described.splits.get("train")
-        return info.size if info is not None else None
+        return self.described.size(split)
 
     def rows_of(self, split: str) -> str:
         """The split whose rows `split` has."""
-        info = self.described.splits.get(split)
-        return "train" if info is None else info.rows_of or split
+        return self.described.rows_of(split)
 
     async def run(self, request: RolloutRequest) -> list[RolloutRecord]:
         """A record for each rollout, whatever happened. Raises RunnerFatal."""
