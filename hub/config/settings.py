@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,7 @@ STATIC_ROOT = HUB.data / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns about a missing one
 STATICFILES_DIRS = [ROOT / "frontend" / "static"]
 WHITENOISE_USE_FINDERS = True
+warnings.filterwarnings("ignore", "StreamingHttpResponse must consume")  # its files are small; downloads are async
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 
 REST_FRAMEWORK = {
