@@ -46,7 +46,7 @@ from hub.training.services import (
 from hub.training.wire import rollout_row, training_detail, training_views
 
 
-@extend_schema(methods=["GET"], parameters=query("owner", "model", *PAGE), responses=Page[TrainingRunView])
+@extend_schema(methods=["GET"], parameters=query("owner", "model", "name", *PAGE), responses=Page[TrainingRunView])
 @extend_schema(methods=["POST"], parameters=query("owner"), request=TrainingRequest, responses={201: TrainingRunView})
 @api_view(["GET", "POST"])
 def training_runs(request: Request) -> HttpResponse:
