@@ -51,13 +51,13 @@ def digest_of(*folders: Path) -> str:
 def installed() -> Path:
     """A virtual environment with verifiers, sample environments and the packages of these tests; made once."""
     packages = [ROOT / "environments" / name for name in SAMPLES] + sorted(OWN.iterdir())
-    folder = cache() / f"train-{VERIFIERS}-{digest_of(*packages)}"
+    interpreter = interpreters.present()[0]
+    folder = cache() / f"train-{VERIFIERS}-{interpreter.full}-{digest_of(*packages)}"
     with (folder.with_suffix(".lock")).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():
             uv = Path(sys.executable).with_name("uv")
-            python = interpreters.present()[0].executable
-            subprocess.run([uv, "venv", "-q", "--clear", "--python", python, folder], check=True)
+            subprocess.run([uv, "venv", "-q", "--clear", "--python", interpreter.executable, folder], check=True)
             wanted = [f"verifiers=={VERIFIERS}", "datasets<4.7", *map(str, packages)]
             own = folder / "bin" / "python"
             subprocess.run([uv, "pip", "install", "-q", "--python", own, *wanted], check=True)
