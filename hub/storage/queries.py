@@ -10,6 +10,7 @@ from typing import BinaryIO
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import PROTECT, ManyToOneRel
 
 from hub.core.errors import NotFound
 from hub.storage.backends.files import FilesBackend
@@ -44,6 +45,17 @@ def held_sizes(sha256s: Iterable[str], holder: UUID) -> dict[str, int]:
     """Those of these blobs whose bytes `holder` has shown before, or which are everybody's, with their sizes."""
     rows = Blob.objects.filter(pk__in=list(sha256s), holders__holder__in=(holder, EVERYBODY))
     return dict(rows.values_list("pk", "size"))
+
+
+def referred_to(sha256s: Iterable[str]) -> set[str]:
+    """Those of these blobs that a row of another app refers to; a query for each kind of row."""
+    wanted, found = list(sha256s), set[str]()
+    for relation in Blob._meta.get_fields(include_hidden=True):
+        if isinstance(relation, ManyToOneRel) and relation.on_delete is PROTECT:
+            column = relation.field.attname
+            rows = relation.related_model._base_manager.filter(**{f"{column}__in": wanted})
+            found.update(rows.order_by().values_list(column, flat=True).distinct())
+    return found
 
 
 def open_blob(sha256: str) -> BinaryIO:

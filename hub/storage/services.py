@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
@@ -20,8 +21,9 @@ from django.db.models import ProtectedError, QuerySet, RestrictedError
 from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, TooLarge
+from hub.storage.backends.interface import Stored
 from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload
-from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get
+from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get, referred_to
 from hub.storage.quota import charge, check_room, inbox_of_runs, release, reserve
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 UPLOAD_SECONDS = 3600
+BATCH = 500  # stored files that the garbage collection asks about at once
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -174,23 +177,31 @@ def _let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:
 
 
 def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1)) -> tuple[int, int]:
-    """Delete what nothing refers to: rows first (PROTECT refuses those in use), then bytes without a row.
+    """Delete what nothing refers to: rows first (PROTECT refuses those in use), then bytes without a row. What is seen
+    to be in use is not touched, so that a pass over a full store writes nothing.
 
     Young blobs are kept: an upload is confirmed before the thing that refers to it exists. Returns (blobs, bytes).
     """
     store, blobs, size, since = backend(), 0, 0, now - older_than
     store.drop_old_uploads(since)
     PendingUpload.objects.filter(created_at__lt=since - timedelta(seconds=UPLOAD_SECONDS)).delete()
-    for found in store.every():
-        if found.modified_at > since:
-            continue
-        with transaction.atomic():
-            row = Blob.objects.select_for_update().filter(pk=found.sha256).first()
-            if row is not None and (_is_young(row, since) or not _delete_row(row)):
+    for batch in _batches(found for found in store.every() if found.modified_at <= since):
+        in_use = referred_to({found.sha256 for found in batch})
+        for found in batch:
+            if found.sha256 in in_use:
                 continue
-            store.delete(found.sha256)
-        blobs, size = blobs + 1, size + found.size
+            with transaction.atomic():
+                row = Blob.objects.select_for_update().filter(pk=found.sha256).first()
+                if row is not None and (_is_young(row, since) or not _delete_row(row)):
+                    continue
+                store.delete(found.sha256)
+            blobs, size = blobs + 1, size + found.size
     return blobs, size
+
+
+def _batches(found: Iterator[Stored]) -> Iterator[list[Stored]]:
+    while batch := list(islice(found, BATCH)):
+        yield batch
 
 
 def _is_young(row: Blob, since: datetime) -> bool:

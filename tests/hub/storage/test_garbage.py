@@ -10,14 +10,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.db.models import ProtectedError
 from django.db.models.signals import pre_delete
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from hub.registry.models import StoredWheel
 from hub.storage import queries, services
 from hub.storage.backends.files import FilesBackend
 from hub.storage.models import Blob
-from hub.storage.services import collect_garbage
+from hub.storage.services import collect_garbage, store_bytes
 from tests.factories.storage import make_blob
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +96,16 @@ def test_a_young_blob_is_kept(store: FilesBackend) -> None:
 def test_a_blob_in_use_is_kept(store: FilesBackend, in_use: Blob) -> None:
     assert collect_garbage(now=timezone.now() + TOMORROW) == (0, 0)
     assert store.stat(in_use.sha256) is not None
+
+
+def test_a_pass_over_blobs_in_use_asks_in_batches_and_writes_nothing(store: FilesBackend) -> None:
+    for number in range(20):
+        blob = store_bytes(bytes([number]), holder=uuid4())
+        StoredWheel.objects.create(blob=blob, filename=f"{number}.whl", name="n", version="1")
+    with CaptureQueriesContext(connection) as asked:
+        assert collect_garbage(now=timezone.now() + TOMORROW) == (0, 0)
+    assert len(asked) < 20
+    assert not any("storage_storageuse" in query["sql"] or "FOR UPDATE" in query["sql"] for query in asked)
 
 
 def test_bytes_that_were_never_confirmed_are_deleted(store: FilesBackend) -> None:
