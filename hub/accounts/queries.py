@@ -34,6 +34,12 @@ def visible_owner_ids(user: Caller) -> QuerySet[Owner, UUID]:
     return visible_owners(user).order_by().values_list("pk", flat=True)
 
 
+def owner_ids(slug: str) -> list[UUID]:
+    """The id of the owner `slug`, for `owner_id__in=`; none when there is none. A value instead of a join: the planner
+    then knows how many rows are that owner's, and walks the list's own index instead of sorting them all."""
+    return list(Owner.objects.filter(slug=slug).values_list("pk", flat=True))
+
+
 def member_owners(user: Caller, role: Role) -> QuerySet[Owner]:
     """The owners for which `user` acts with at least `role`, by name; also an administrator's memberships only."""
     if not isinstance(user, User) or not user.is_active:

@@ -12,7 +12,7 @@ from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read, require_scope
-from hub.accounts.queries import Caller, get_owner
+from hub.accounts.queries import Caller, get_owner, owner_ids
 from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model, seen_from_inside, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint, register_local
@@ -30,7 +30,7 @@ def models_list(request: Request) -> HttpResponse:
     check_read(request)
     rows = visible_models(request.user)
     if owner := request.GET.get("owner"):
-        rows = rows.filter(owner__slug=owner)
+        rows = rows.filter(owner_id__in=owner_ids(owner))
     capacity = capacity_now(timezone.now())
     found, following = newest_first(rows, request)
     inside = seen_from_inside(request.user, found)

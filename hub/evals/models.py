@@ -54,6 +54,7 @@ class Evaluation(models.Model):
             models.Index(fields=["environment", "-id"], name="evaluation_by_environment"),
             models.Index(fields=["model_name", "-id"], name="evaluation_by_model"),
             models.Index(fields=["owner", "-id"], name="evaluation_by_owner"),
+            models.Index(fields=["visibility", "-id"], name="evaluation_by_visibility"),
         ]
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind, RunState
 
 from hub.accounts.models import User
-from hub.accounts.queries import Caller, visible_owner_ids
+from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.statistics import ExampleTally
@@ -54,7 +54,7 @@ def list_evaluations(user: Caller, *, environment: str = "", model: str = "", ow
     if model:
         rows = rows.filter(model_name=model)
     if owner:
-        rows = rows.filter(owner__slug=owner)
+        rows = rows.filter(owner_id__in=owner_ids(owner))
     return rows
 
 

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from hub.accounts.models import Owner, Role, User
-from hub.accounts.queries import member_owners, visible_owner_ids
+from hub.accounts.queries import member_owners, owner_ids, visible_owner_ids
 from hub.core.errors import Invalid, NotFound
 from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Push, Version
 
@@ -39,7 +39,7 @@ def search_environments(user: Viewer, *, search: str = "", owner: str = "") -> m
     rows = visible_environments(user).select_related("owner", "latest")
     rows = rows.defer(*(f"latest__{name}" for name in HEAVY_VERSION_FIELDS))
     if owner:
-        rows = rows.filter(owner__slug=owner)
+        rows = rows.filter(owner_id__in=owner_ids(owner))
     for word in search.lower().split()[:8]:
         rows = rows.filter(search_text__contains=word)
     return rows

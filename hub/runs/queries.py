@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import User
-from hub.accounts.queries import Caller, visible_owner_ids
+from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import NotFound
 from hub.runs.models import Run, RunLogPiece, Worker, WorkerToken
 from hub.runs.transitions import HELD
@@ -53,7 +53,7 @@ def filter_runs(
     if state is not None:
         runs = runs.filter(state=state.value)
     if owner:
-        runs = runs.filter(owner__slug=owner)
+        runs = runs.filter(owner_id__in=owner_ids(owner))
     return runs
 
 

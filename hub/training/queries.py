@@ -14,7 +14,7 @@ from envhub.protocol.training_health import WINDOW
 from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
 
 from hub.accounts.models import User
-from hub.accounts.queries import Caller, visible_owner_ids
+from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.registry.models import HEAVY_VERSION_FIELDS
 from hub.storage.queries import local_or_temp_path
@@ -53,7 +53,7 @@ def list_training(user: Caller, *, owner: str = "", model: str = "", name: str =
     """Visible runs, narrowed."""
     rows = visible_training(user)
     if owner:
-        rows = rows.filter(owner__slug=owner)
+        rows = rows.filter(owner_id__in=owner_ids(owner))
     if name:
         rows = rows.filter(name=name)
     return rows.filter(model_name=model) if model else rows
