@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -59,3 +60,17 @@ def test_a_page_of_runs_costs_three_queries(django_assert_num_queries: DjangoAss
     runs = [make_run() for _ in range(20)]
     with django_assert_num_queries(3):
         waiting_reasons(runs, now=timezone.now())
+
+
+def test_a_workers_owners_are_looked_up_once_however_many_runs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners, asked = type(make_worker().token.owners), []
+    runs = [make_run() for _ in range(5)]
+    every = owners.all
+
+    def counted(manager: Any) -> Any:
+        asked.append(manager)
+        return every(manager)
+
+    monkeypatch.setattr(owners, "all", counted)
+    waiting_reasons(runs, now=timezone.now())
+    assert len(asked) == 1
