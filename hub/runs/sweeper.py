@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import Error, connection
 from django.utils import timezone
 
-from hub.accounts.services import forget_old_counts
+from hub.accounts.services import forget_old_counts, forget_old_sessions
 from hub.runs.services import cancel_overdue, expire_leases
 from hub.runs.sweep_lock import AdvisoryLock, RowLock, sweep_lock
 
@@ -64,6 +64,7 @@ class Sweeper:
         self._swept_at = now
         if self._forgot_at is None or now - self._forgot_at >= FORGET_EVERY:
             forget_old_counts(now=now)
+            forget_old_sessions(now=now)
             self._forgot_at = now
         moved = cancel_overdue(now)
         if now - self._began >= timedelta(seconds=settings.HUB.lease_seconds):

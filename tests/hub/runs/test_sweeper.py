@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
@@ -50,6 +51,14 @@ def test_of_two_sweepers_one_sweeps() -> None:
         first.sweep(now + timedelta(seconds=seconds))
     assert second.sweep(now + LEASE) == 0
     assert first.sweep(now + LEASE) == 1
+
+
+def test_sessions_that_are_over_are_deleted() -> None:
+    now = timezone.now()
+    for name, seconds in (("over", -1), ("open", 1)):
+        Session.objects.create(session_key=name, expire_date=now + timedelta(seconds=seconds))
+    Sweeper(RowLock()).sweep(now)
+    assert [session.session_key for session in Session.objects.all()] == ["open"]
 
 
 def test_old_counts_of_rate_limits_are_forgotten_every_hour() -> None:
