@@ -17,7 +17,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 from envhub.protocol.accounts import Scope
 
 from hub.accounts.client_address import client_address
@@ -26,11 +26,12 @@ from hub.accounts.queries import get_token, tokens_of, waiting_device
 from hub.accounts.services import (
     create_token,
     decide_device,
+    find_linked,
     limit_login,
     limit_rate,
     revoke_token,
     set_password,
-    use_login_link,
+    use_link,
 )
 from hub.accounts.services.devices import clean_user_code
 from hub.core.errors import HubError, NotFound
@@ -109,11 +110,16 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 @page
 @never_cache
-@require_GET
+@require_http_methods(["GET", "POST"])
 def login_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Spend a one-time link. A spent, expired or mistyped one is 404, with how to get another."""
+    """Sign in with a one-time link, which only the button spends: programs that look at links press none.
+
+    A spent, expired or mistyped one is 404, with how to get another.
+    """
     limit_rate(key=f"login-link:{client_address(request)}", limit=30, per=timedelta(minutes=5))
-    user = use_login_link(secret=secret)
+    if request.method == "GET":
+        return render(request, "accounts/login_link.html", {"linked": find_linked(secret=secret)})
+    user = use_link(secret=secret)
     start_session(request, user, backend=BACKEND)
     return HttpResponseRedirect(_safe_next(request))
 

@@ -14,13 +14,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from envhub.protocol.accounts import Scope
 
 from hub.accounts.client_address import client_address
+from hub.accounts.models import LinkPurpose
 from hub.accounts.permissions import require_administrator
 from hub.accounts.queries import all_users, find_user
 from hub.accounts.services import (
     accept_invitation,
     disable_user,
     enable_user,
-    find_invited,
+    find_linked,
     invite_user,
     limit_rate,
 )
@@ -83,7 +84,7 @@ def user_enable(request: HttpRequest, name: str) -> HttpResponseBase:
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Set the password of an invited user, who is signed in then. Only the form spends the link, not looking at it."""
     limit_rate(key=f"login-link:{client_address(request)}", limit=30, per=timedelta(minutes=5))
-    context: dict[str, object] = {"invited": find_invited(secret=secret)}
+    context: dict[str, object] = {"invited": find_linked(secret=secret, purpose=LinkPurpose.INVITATION)}
     if request.method == "GET":
         return render(request, "accounts/invitation_accept.html", context)
     try:

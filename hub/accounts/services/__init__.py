@@ -1,9 +1,9 @@
 """Writes of the accounts app: users, tokens, device logins, login links, sessions, rate limits."""
 
 from hub.accounts.services.devices import decide_device, exchange_device_code, start_device_login
-from hub.accounts.services.invitations import accept_invitation, find_invited, invite_user
+from hub.accounts.services.invitations import accept_invitation, invite_user
 from hub.accounts.services.limits import forget_old_counts, limit_login, limit_rate
-from hub.accounts.services.links import create_login_link, first_login_link, use_login_link
+from hub.accounts.services.links import create_login_link, find_linked, first_login_link, use_link
 from hub.accounts.services.sessions import forget_old_sessions
 from hub.accounts.services.tokens import create_token, note_token_use, revoke_token
 from hub.accounts.services.users import (
@@ -25,7 +25,7 @@ __all__ = [
     "enable_user",
     "ensure_user",
     "exchange_device_code",
-    "find_invited",
+    "find_linked",
     "first_login_link",
     "forget_old_counts",
     "forget_old_sessions",
@@ -37,5 +37,5 @@ __all__ = [
     "set_password",
     "start_device_login",
     "system_owner",
-    "use_login_link",
+    "use_link",
 ]

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from hub.accounts.models import LinkPurpose, LoginLink, User
-from hub.accounts.services.links import use_login_link
+from hub.accounts.services.links import use_link
 from hub.accounts.services.users import create_user, end_access, set_first_password
 from hub.core.digests import new_secret, sha256_hex
 from hub.core.errors import Conflict, NotFound
@@ -54,17 +54,8 @@ def invite_user(
     return Invitation(user, f"{str(settings.HUB.base_url).rstrip('/')}/invitation/{secret}", expires_at)
 
 
-def find_invited(*, secret: str) -> User:
-    """Whom a link invites; looking does not spend it (mail scanners look). Raises NotFound."""
-    links = LoginLink.objects.select_related("user").filter(user__is_active=True, purpose=LinkPurpose.INVITATION)
-    link = links.filter(digest=sha256_hex(secret), used_at__isnull=True, expires_at__gt=timezone.now()).first()
-    if link is None:
-        raise NotFound("this invitation is not valid any more", hint="ask an administrator for a new one")
-    return link.user
-
-
 def accept_invitation(*, secret: str, password: str) -> User:
     """Set the password and spend the link, or neither. Raises NotFound, Invalid (the password is too weak)."""
     with transaction.atomic():
-        user = use_login_link(secret=secret, purpose=LinkPurpose.INVITATION)
+        user = use_link(secret=secret, purpose=LinkPurpose.INVITATION)
         return set_first_password(user=user, password=password)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from hub.accounts.models import LinkPurpose, LoginLink, User
@@ -25,20 +24,26 @@ def create_login_link(*, user: User, valid_for: timedelta = timedelta(minutes=30
     return f"{base}/login/link/{secret}{suffix}"
 
 
-def use_login_link(*, secret: str, purpose: LinkPurpose = LinkPurpose.SIGN_IN) -> User:
-    """Spend a link: its user. Raises NotFound when unknown, used, too old or for something else (indistinguishable)."""
-    now = timezone.now()
-    with transaction.atomic():
-        fresh = LoginLink.objects.filter(digest=sha256_hex(secret), used_at__isnull=True, expires_at__gt=now)
-        fresh = fresh.filter(purpose=purpose)
-        if fresh.update(used_at=now) != 1:
-            raise NotFound(
-                "this login link is not valid any more", hint="ask for a new one: `manage.py login_link USER`"
-            )
-        link = LoginLink.objects.select_related("user").get(digest=sha256_hex(secret))
-    if not link.user.is_active:
-        raise NotFound("this login link is not valid any more")
+def find_linked(*, secret: str, purpose: LinkPurpose = LinkPurpose.SIGN_IN) -> User:
+    """Whose link this is; looking does not spend it (mail scanners look, chats show a preview).
+
+    Raises NotFound when unknown, used, too old, for something else or for a disabled user (indistinguishable).
+    """
+    links = LoginLink.objects.select_related("user").filter(user__is_active=True, purpose=purpose)
+    link = links.filter(digest=sha256_hex(secret), used_at__isnull=True, expires_at__gt=timezone.now()).first()
+    if link is None and purpose == LinkPurpose.INVITATION:
+        raise NotFound("this invitation is not valid any more", hint="ask an administrator for a new one")
+    if link is None:
+        raise NotFound("this login link is not valid any more", hint="ask for a new one: `manage.py login_link USER`")
     return link.user
+
+
+def use_link(*, secret: str, purpose: LinkPurpose = LinkPurpose.SIGN_IN) -> User:
+    """Spend a link: its user. Raises NotFound as `find_linked` does, also when another request was faster."""
+    user = find_linked(secret=secret, purpose=purpose)
+    if LoginLink.objects.filter(digest=sha256_hex(secret), used_at__isnull=True).update(used_at=timezone.now()) != 1:
+        raise NotFound("this link is not valid any more")
+    return user
 
 
 def first_login_link() -> str | None:

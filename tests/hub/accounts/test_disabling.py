@@ -63,6 +63,7 @@ def test_links_stop(root: User, ada: User, client: Client) -> None:
     links = create_login_link(user=ada), invite_user(username="ada", reset=True).url
     disable_user(user=ada, by=root)
     assert [client.get(path_of(link)).status_code for link in links] == [404, 404]
+    assert [client.post(path_of(link), {"new": PASSWORD}).status_code for link in links] == [404, 404]
     with pytest.raises(Conflict, match="disabled"):
         invite_user(username="ada", reset=True)
 

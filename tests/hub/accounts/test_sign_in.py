@@ -82,29 +82,33 @@ def test_signing_out_takes_a_post(client: Client) -> None:
 
 def test_a_login_link_works_once(client: Client) -> None:
     link = create_login_link(user=make_user("ada"), next_path="/device").removeprefix(BASE)
-    reply = client.get(link)
+    reply = client.post(link)
     assert (reply["Location"], signed_in(client)) == ("/device", True)
-    assert Client().get(link).status_code == 404
+    other = Client()
+    assert (other.get(link).status_code, other.post(link).status_code, signed_in(other)) == (404, 404, False)
 
 
 def test_a_login_link_expires(client: Client) -> None:
     link = create_login_link(user=make_user()).removeprefix(BASE)
     LoginLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    assert client.get(link).status_code == 404
+    assert (client.get(link).status_code, client.post(link).status_code) == (404, 404)
     assert not signed_in(client)
 
 
-def test_looking_at_a_link_without_opening_it_does_not_spend_it(client: Client) -> None:
-    link = create_login_link(user=make_user()).removeprefix(BASE)
+def test_only_the_button_spends_a_login_link(client: Client) -> None:
+    link = create_login_link(user=make_user("ada")).removeprefix(BASE)
     client.head(link)
-    client.get(link)
+    assert [client.get(link).status_code for _ in range(3)] == [200] * 3
+    assert not signed_in(client)
+    assert "Sign in as ada" in client.get(link).text
+    client.post(link)
     assert signed_in(client)
 
 
 def test_the_first_start_offers_a_link_that_makes_the_administrator(client: Client) -> None:
     link = first_login_link()
     assert link is not None
-    client.get(link.removeprefix(BASE))
+    client.post(link.removeprefix(BASE))
     assert User.objects.get(pk=client.session["_auth_user_id"]).is_superuser
     assert first_login_link() is None
 
@@ -118,7 +122,7 @@ def test_the_command_prints_a_working_link(client: Client) -> None:
     make_user("ada")
     out = StringIO()
     call_command("login_link", "ada", stdout=out)
-    client.get(out.getvalue().strip().removeprefix(BASE))
+    client.post(out.getvalue().strip().removeprefix(BASE))
     assert signed_in(client)
 
 

@@ -183,7 +183,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "settings/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
     "invitation/<str:secret>": {"get": Access.OPEN, "post": Access.OPEN},
     "login": {"get": Access.OPEN, "post": Access.OPEN},
-    "login/link/<str:secret>": {"get": Access.OPEN},
+    "login/link/<str:secret>": {"get": Access.OPEN, "post": Access.OPEN},
     "logout": {"post": Access.OPEN},
     "device": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/tokens": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},

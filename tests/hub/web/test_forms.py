@@ -173,7 +173,7 @@ def test_environments_come_in_pages(browser: Client) -> None:
 
 def test_a_spent_login_link_says_how_to_get_another(browser: Client) -> None:
     path = create_login_link(user=_user(browser)).removeprefix("http://127.0.0.1:8000")
-    Client().get(path)
+    Client().post(path)
     reply = Client().get(path)
     assert reply.status_code == 404
     assert "login_link" in reply.content.decode()

@@ -1,4 +1,4 @@
-"""`manage.py login_link USER`: prints a single-use link that signs USER in."""
+"""`manage.py login_link USER`: prints a link whose page signs USER in, once."""
 
 from __future__ import annotations
 
