@@ -6,19 +6,39 @@ Children that end by themselves (those of multiprocessing and subprocess) do not
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import selectors
+import sys
 from typing import Any
 
 RUNNER = os.getpid()
 EXIT_CHILD = 1
 
 
-def end_a_child() -> None:
-    """Called wherever environment code may have come back: the runner itself goes on."""
-    if os.getpid() != RUNNER:
-        os.write(2, b"envhub runner: a child of os.fork() was not ended by os._exit(); it ends here\n")
-        os._exit(EXIT_CHILD)
+def end_a_child(error: BaseException | None = None) -> None:
+    """Called wherever environment code may have come back: the runner itself goes on.
+
+    error: what the code raised; after `sys.exit()` the child ends as it would have done by itself.
+    """
+    if os.getpid() == RUNNER:
+        return
+    if isinstance(error, SystemExit):
+        os._exit(_status_of(error))
+    os.write(2, b"envhub runner: a child of os.fork() was not ended by os._exit(); it ends here\n")
+    os._exit(EXIT_CHILD)
+
+
+def _status_of(error: SystemExit) -> int:
+    """As the interpreter reads it: None is 0, and what is no number is a message."""
+    if error.code is None or isinstance(error.code, int):
+        status = (error.code or 0) & 0xFF
+    else:
+        sys.stderr.write(f"{error.code}\n")
+        status = EXIT_CHILD
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return status
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -31,7 +51,8 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class _Loop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(self, *args: Any, **options: Any) -> asyncio.Handle:  # type: ignore[override]
         """How a thread hands its result over: a child that was forked there has that thread alone."""
-        end_a_child()
+        ended = [item for item in args if isinstance(item, concurrent.futures.Future) and item.done()]
+        end_a_child(ended[-1].exception() if ended else None)
         return super().call_soon_threadsafe(*args, **options)
 
 

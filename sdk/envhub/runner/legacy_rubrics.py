@@ -15,6 +15,7 @@ from typing import Any
 from . import steps
 from .attempts import CURRENT, SCOPE, Attempt, RewardError
 from .failures import BadReward, Stalled
+from .forks import end_a_child
 
 GUARDED = "_envhub_guarded"
 
@@ -153,6 +154,7 @@ def guarded_function(func: Callable[..., Any], name: str, attempts: list[Attempt
     """The same function to the library (name, signature), noting exceptions and values that are no numbers."""
 
     def note(error: BaseException) -> None:
+        end_a_child(error)
         for attempt in attempts:
             attempt.reward_errors.append(RewardError(name, error))
 

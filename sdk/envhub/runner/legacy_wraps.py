@@ -12,6 +12,7 @@ from typing import Any
 
 from .attempts import CURRENT, SCOPE, Attempt, Scope
 from .failures import Stalled
+from .forks import end_a_child
 from .legacy_rubrics import guard
 
 Supervise = Callable[[Attempt, Awaitable[Any]], Awaitable[Any]]
@@ -86,6 +87,7 @@ async def _run(scope: Scope, attempt: Attempt, start: Callable[[], Awaitable[Any
         else:
             state = await supervise(attempt, start())
     except (Exception, SystemExit, Stalled) as error:
+        end_a_child(error)
         attempt.error, attempt.error_in_scoring = error, attempt.scoring
         if not scope.is_group or attempt.state is None:
             raise

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import loading
 from .adapters import Adapter
-from .forks import new_event_loop
+from .forks import end_a_child, new_event_loop
 from .frames import Channel
 from .service import Service
 
@@ -33,6 +33,7 @@ def main(path: str) -> int:
     try:
         adapter = loading.load(command)
     except loading.LoadError as error:
+        end_a_child(error.__cause__)
         sys.stderr.write(error.trace)
         channel.send_blocking(error.to_frame())
         _leave(1)
@@ -79,8 +80,8 @@ def _serve(service: Service) -> int:
     while not task.done():
         try:
             loop.run_until_complete(task)
-        except (SystemExit, KeyboardInterrupt):
-            continue
+        except (SystemExit, KeyboardInterrupt) as error:
+            end_a_child(error)
     error = task.exception()
     if error is not None:
         sys.stderr.write(loading.trace_of(error))

@@ -28,6 +28,7 @@ from .failures import (
     Stalled,
     classify,
 )
+from .forks import end_a_child
 from .frames import Channel, Frame
 from .jsonable import canonical_hash
 from .legacy_results import failure_of, from_state
@@ -189,6 +190,7 @@ async def _contained(work: Awaitable[Any]) -> Any:
     try:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
+        end_a_child(error)
         return _Exit(error)
 
 

@@ -56,6 +56,19 @@ async def test_a_forked_child_that_comes_back_ends_and_reports_nothing(release: 
 
 
 @pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize(
+    ("mode", "status"),
+    [("exit-of-fork 0", 0), ("exit-of-fork 7", 7), ("exit-of-fork-in-thread 0", 0), ("fork-in-env", 7)],
+)
+async def test_a_forked_child_that_exits_has_the_status_that_it_chose(release: str, mode: str, status: int) -> None:
+    async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
+        assert isinstance(await runner.load("v0_words", env_args={"mode": mode}), Hello)
+        records = await runner.rollouts(group(endpoint.base_url, n=3, deadline_s=30, state_columns=("child",)))
+    assert [(record.outcome.value, record.extras) for record in records] == [("ok", {"child": status})] * 3
+    assert b"was not ended" not in runner.log
+
+
+@pytest.mark.parametrize("release", LEGACY)
 async def test_one_broken_rollout_of_a_group_leaves_the_others_scored(release: str) -> None:
     async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
         assert isinstance(await runner.load("v0_words", env_args={"mode": "group-one-breaks"}), Hello)

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import sys
 import time
 
 import verifiers as vf
 from datasets import Dataset
 
 
-def fork(state) -> float:
+def fork(state, status=None) -> float:
     child = os.fork()
+    if not child and status is not None:
+        sys.exit(status)
     state["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else "has returned"
     return 1.0
 
@@ -39,6 +42,9 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
             return fork(state)
         if mode == "fork-in-thread":
             return asyncio.to_thread(fork, state)
+        if mode.startswith("exit-of-fork"):
+            how, _, status = mode.rpartition(" ")
+            return asyncio.to_thread(fork, state, int(status)) if "thread" in how else fork(state, int(status))
         return 1.0 if completion else 0.0
 
     async def best(completions, states) -> list[float]:
@@ -55,7 +61,7 @@ def load_environment(n: int = 5, mode: str = "plain", **kwargs):
     if mode == "members":
         rubrics = [vf.Rubric(funcs=[exact], weights=[weight]) for weight in (0.5, 2.0)]
         return vf.EnvGroup(envs=[vf.SingleTurnEnv(dataset=dataset, rubric=rubric) for rubric in rubrics])
-    if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang"):
+    if mode in ("env-error", "group-one-breaks", "blocking-env", "env-exit", "hang", "fork-in-env"):
         return Breaking(dataset=dataset, rubric=rubric, mode=mode)
     return vf.SingleTurnEnv(dataset=dataset, rubric=rubric, system_prompt="Be brief.")
 
@@ -68,6 +74,9 @@ class Breaking(vf.MultiTurnEnv):
         self.mode = mode
 
     async def env_response(self, messages, state, **kwargs):
+        if self.mode == "fork-in-env":
+            fork(state, 7)
+            return []
         type(self).seen += 1
         if self.mode == "env-error" or (self.mode == "group-one-breaks" and self.seen == 1):
             raise KeyError("no such key")
