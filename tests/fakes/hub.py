@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from aiohttp import web
@@ -13,7 +14,17 @@ from envhub.packaging.segments import read_segment
 from envhub.protocol.evals import SegmentRequest
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.runs import Claim, ClaimableReply, ClaimRequest, FinishRequest, JoinRequest, Progress, RunKind
+from envhub.protocol.runs import (
+    Claim,
+    ClaimableReply,
+    ClaimRequest,
+    FinishRequest,
+    JoinRequest,
+    Progress,
+    RunKind,
+    RunState,
+    RunView,
+)
 
 Body = dict[str, Any]
 
@@ -171,7 +182,7 @@ class FakeHub:
         if run is None:
             return error(409, "stale_attempt")
         run.state = "running"
-        return web.json_response({})
+        return _view(run)
 
     async def _heartbeat(self, request: web.Request) -> web.Response:
         run = self._held(request)
@@ -187,7 +198,7 @@ class FakeHub:
             return error(409, "stale_attempt")
         assert piece["offset"] <= len(run.log), "a hole in the log"
         run.log = run.log[: piece["offset"]] + piece["text"]
-        return web.json_response({})
+        return web.json_response({"next_offset": len(run.log)})
 
     async def _finish(self, request: web.Request) -> web.Response:
         run = self._held(request)
@@ -200,7 +211,7 @@ class FakeHub:
         else:
             run.state = run.finish.state.value
             run.done.set()
-        return web.json_response({})
+        return _view(run)
 
     async def _need(self, request: web.Request) -> web.Response:
         wanted = (await request.json())["blobs"]
@@ -252,6 +263,22 @@ class FakeHub:
             self.lose_next_segment_answers -= 1
             return error(503, "unavailable")
         return web.json_response({"stored": new})
+
+
+def _view(run: FakeRun) -> web.Response:
+    view = RunView(
+        id=run.id,
+        kind=run.kind,
+        state=RunState(run.state),
+        owner="alice",
+        created_by="alice",
+        subject="",
+        subject_url="",
+        queue=run.queue,
+        attempt=run.attempt,
+        created_at=datetime.now(UTC),
+    )
+    return web.json_response(view.model_dump(mode="json"))
 
 
 def error(status: int, code: str) -> web.Response:

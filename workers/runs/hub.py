@@ -27,6 +27,8 @@ from envhub.protocol.runs import (
     JoinReply,
     JoinRequest,
     LogAppend,
+    LogAppended,
+    RunView,
 )
 from pydantic import BaseModel, ValidationError
 
@@ -47,9 +49,19 @@ class Connection:
     patience_s: float
 
     async def send(
-        self, method: str, path: str, token: str, body: BaseModel | None = None, *, patience_s: float | None = None
-    ) -> httpx.Response:
-        """One call, repeated on connection errors and 5xx until the patience ends. Raises envhub.errors."""
+        self,
+        method: str,
+        path: str,
+        token: str,
+        reply: type[Reply],
+        body: BaseModel | None = None,
+        *,
+        patience_s: float | None = None,
+    ) -> Reply:
+        """One call, repeated on connection errors, 5xx and answers that are not the hub's until the patience ends.
+
+        Raises envhub.errors.
+        """
         content = body.model_dump_json(exclude_none=True).encode() if body is not None else None
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         patience = self.patience_s if patience_s is None else patience_s
@@ -62,10 +74,11 @@ class Connection:
             except httpx.RequestError as error:
                 problem = errors.ConnectionFailed(f"the hub at {self.http.base_url} does not answer: {error!r}")
             else:
-                if response.is_success:
-                    return response
-                problem = error_of(response)
-                if response.status_code not in TRANSIENT:
+                answer = understood(response, reply) if response.is_success else error_of(response)
+                if not isinstance(answer, errors.EnvhubError):
+                    return answer
+                problem = answer
+                if not response.is_success and response.status_code not in TRANSIENT:
                     raise problem
             if time.monotonic() + pause > deadline:
                 raise problem
@@ -91,16 +104,16 @@ def error_of(response: httpx.Response) -> errors.ApiError:
     return kind(detail.message, code=detail.code, hint=detail.hint, fields=detail.fields)
 
 
-def understood(response: httpx.Response, reply: type[Reply]) -> Reply:
-    """What a call was answered. Raises errors.ServerError: some proxies say 200 to a page of their own."""
+def understood(response: httpx.Response, reply: type[Reply]) -> Reply | errors.ServerError:
+    """What a call was answered; an error when a proxy said 200 to a page of its own."""
     try:
         return reply.model_validate_json(response.content)
     except ValidationError as error:
-        raise errors.ServerError(
+        return errors.ServerError(
             f"the answer to {response.request.method} {response.request.url.path} is not the hub's",
             code="bad_answer",
             hint=f"Is WORKER_HUB_URL the hub's, and the hub as new as this worker? {error.errors()[0]['msg']}",
-        ) from error
+        )
 
 
 class HubClient:
@@ -121,8 +134,7 @@ class HubClient:
 
     async def join(self, request: JoinRequest) -> JoinReply:
         """Announce this worker; tried once, the caller decides about repeating."""
-        response = await self.connection.send("POST", f"{API}/workers/join", self._token, request, patience_s=0)
-        return understood(response, JoinReply)
+        return await self.connection.send("POST", f"{API}/workers/join", self._token, JoinReply, request, patience_s=0)
 
     async def claimable(
         self, worker_id: str, queues: tuple[str, ...], *, free: Iterable[int] = (), busy: Iterable[int] = ()
@@ -134,8 +146,7 @@ class HubClient:
         sizes = [("free", memory) for memory in free] + [("busy", memory) for memory in busy]
         query = urlencode([*(("queue", queue) for queue in queues), *sizes])
         path = f"{API}/workers/{worker_id}/claimable?{query}"
-        response = await self.connection.send("GET", path, self._token, patience_s=0)
-        return understood(response, ClaimableReply)
+        return await self.connection.send("GET", path, self._token, ClaimableReply, patience_s=0)
 
     async def claim(self, run_id: str, worker_id: str, gpus: tuple[int, ...] = ()) -> Claim:
         """Take a run for which GPUs with so much free memory (MB) are set aside. Tried once: a claim is not idempotent.
@@ -143,10 +154,8 @@ class HubClient:
         Raises errors.Conflict when another worker has it.
         """
         path = f"{API}/runs/{run_id}/claim"
-        response = await self.connection.send(
-            "POST", path, self._token, ClaimRequest(worker_id=worker_id, gpus=gpus), patience_s=0
-        )
-        return understood(response, Claim)
+        request = ClaimRequest(worker_id=worker_id, gpus=gpus)
+        return await self.connection.send("POST", path, self._token, Claim, request, patience_s=0)
 
     def run(self, claim: Claim) -> RunClient:
         """The client of a claimed attempt."""
@@ -164,7 +173,7 @@ class RunClient:
 
     async def start(self) -> None:
         """leased -> running."""
-        await self._send("POST", f"/runs/{self.run_id}/start", None)
+        await self._send(f"/runs/{self.run_id}/start", None, RunView)
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatReply:
         """Renew the lease. Tried once: the next beat follows."""
@@ -172,16 +181,15 @@ class RunClient:
 
     async def append_log(self, piece: LogAppend) -> None:
         """Append a piece of the log; sending it again is safe."""
-        await self._send("POST", f"/runs/{self.run_id}/log", piece)
+        await self._send(f"/runs/{self.run_id}/log", piece, LogAppended)
 
     async def finish(self, request: FinishRequest) -> None:
         """The last word on this attempt."""
-        await self._send("POST", f"/runs/{self.run_id}/finish", request)
+        await self._send(f"/runs/{self.run_id}/finish", request, RunView)
 
     async def post(self, path: str, body: BaseModel, reply: type[Reply], *, patience_s: float | None = None) -> Reply:
         """POST `body` to a path below /api/v1 and read the answer. Raises envhub.errors, LeaseLost."""
-        response = await self._send("POST", path, body, patience_s=patience_s)
-        return understood(response, reply)
+        return await self._send(path, body, reply, patience_s=patience_s)
 
     def absolute(self, url: str) -> str:
         """A URL of the hub's answers, which may be relative to it."""
@@ -192,10 +200,10 @@ class RunClient:
         return {"Authorization": f"Bearer {self._token}"}
 
     async def _send(
-        self, method: str, path: str, body: BaseModel | None, *, patience_s: float | None = None
-    ) -> httpx.Response:
+        self, path: str, body: BaseModel | None, reply: type[Reply], *, patience_s: float | None = None
+    ) -> Reply:
         try:
-            return await self.connection.send(method, API + path, self._token, body, patience_s=patience_s)
+            return await self.connection.send("POST", API + path, self._token, reply, body, patience_s=patience_s)
         except errors.Conflict as error:
             if error.code == "stale_attempt":
                 raise LeaseLost(error.message) from error

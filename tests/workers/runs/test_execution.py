@@ -141,6 +141,30 @@ async def test_a_lease_is_held_over_a_proxys_page_in_the_hubs_place(hub: FakeHub
     assert run.finish.state == "cancelled"
 
 
+async def test_start_log_and_end_are_said_again_while_a_proxys_page_is_all_that_answers(
+    hub: FakeHub, tmp_path: Path
+) -> None:
+    run = hub.add(FakeRun("r"))
+
+    async def body(job: Job) -> None:
+        assert run.state == "running"
+        hub.covered = True
+        job.lease.log("a line")
+        await asyncio.sleep(0.6)  # the log was sent once meanwhile, and the proxy said 200
+
+    hub.covered = True
+    task = asyncio.create_task(finish_of(hub, run, body, tmp_path))
+    for state in ("running", "succeeded"):
+        await asyncio.sleep(0.7)
+        assert run.state != state
+        hub.covered = False
+        async with asyncio.timeout(5):
+            while run.state != state:
+                await asyncio.sleep(0.01)
+    await task
+    assert "a line" in run.log
+
+
 async def test_a_run_beyond_the_time_limit_is_stopped(hub: FakeHub, tmp_path: Path) -> None:
     run = hub.add(FakeRun("r"))
     await finish_of(hub, run, forever, tmp_path)
