@@ -188,9 +188,18 @@ class TrainingConfig(Request):
     @property
     def groups_per_step(self) -> int:
         """Groups of one optimiser step: as many whole ones as batch_size holds when every environment has its share."""
-        shares = {table.label: Fraction(table.ratio or 1.0) for table in self.env}
-        a_rollout = sum(shares[table.label] / self.group_size(table) for table in self.env)
-        return max(1, int(self.batch_size * a_rollout / sum(shares.values())))
+        return max(1, int(self.batch_size / self._mean_group))
+
+    @property
+    def rollouts_per_step(self) -> int:
+        """Rollouts of these groups (in the mean, where environments have groups of different sizes)."""
+        return round(self.groups_per_step * self._mean_group)
+
+    @property
+    def _mean_group(self) -> Fraction:
+        shares = [Fraction(table.ratio or 1.0) for table in self.env]
+        groups = (share / self.group_size(table) for share, table in zip(shares, self.env, strict=True))
+        return sum(shares) / sum(groups, Fraction())
 
     @property
     def inflight(self) -> int:

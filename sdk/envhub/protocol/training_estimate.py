@@ -46,10 +46,10 @@ def estimate(config: TrainingConfig, shape: ModelShape | None) -> TrainingEstima
     longest, sampled = max(size[0] for size in sizes), max(size[1] for size in sizes)
     if config.trainer.seq_len is not None:
         longest = min(longest, config.trainer.seq_len)
-    per_step = config.batch_size * min(sampled, longest)
+    per_step = config.rollouts_per_step * min(sampled, longest)
     counts = TrainingEstimate(
         groups_per_step=config.groups_per_step,
-        rollouts_per_step=config.batch_size,
+        rollouts_per_step=config.rollouts_per_step,
         longest_sample=longest,
         sampled_tokens_per_step=per_step,
         sampled_tokens=per_step * config.max_steps,

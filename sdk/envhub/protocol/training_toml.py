@@ -6,6 +6,7 @@ Used by the CLI, by the hub for `TrainingRequest`, and by nobody else: a worker 
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from envhub.protocol.training_lines import line_of
 from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
 
 DEEPEST = 64
+_SUBJECT = re.compile(r"^\w+|(?<=\[)\w+")
 _NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}
 
 
@@ -157,7 +159,8 @@ def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[Config
             where = f" in [{toml_path(path[:-1])}]" if path[:-1] else ""
             problem = _problem(text, path, "is true or false, not a table", f"Write {path[-1]} = true{where}.")
         else:
-            problem = _problem(text, path, in_words(item))
+            message = in_words(item)
+            problem = _problem(text, _named(path, message, item["input"]), message)
         found.setdefault(path, problem)
     return list(found.values())
 
@@ -165,12 +168,18 @@ def _problems(error: ValidationError, raw: JsonObject, text: str) -> list[Config
 def _existing(loc: Sequence[str | int], raw: Any, *, keep_last: bool) -> Path:
     path: Path = ()
     for part in loc:
-        inside = part in raw if isinstance(raw, dict) else isinstance(raw, list) and isinstance(part, int)
+        inside = part in raw if isinstance(raw, dict) else isinstance(raw, list) and part in range(len(raw))
         if not inside:
             return (*path, part) if keep_last else path
         raw = raw[part]
         path = (*path, part)
     return path
+
+
+def _named(path: Path, message: str, table: Any) -> Path:
+    """Where a message about a whole table leads: to the key that it begins with, or to the first [table] in it."""
+    words = _SUBJECT.findall(message) if isinstance(table, dict) else ()
+    return next(((*path, word) for word in words if word in table), path)
 
 
 def _doubts(config: TrainingConfig, raw: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -179,6 +188,10 @@ def _doubts(config: TrainingConfig, raw: Mapping[str, Any]) -> Iterator[tuple[Pa
         yield ("eval",), "has no [[eval.env]]: nothing is evaluated during training"
     if config.trainer.mode == "full" and config.lora_alpha is not None:
         yield ("lora_alpha",), 'has no effect with mode = "full"'
+    one_size = len({config.group_size(table) for table in config.env}) == 1
+    if one_size and (number := config.rollouts_per_step) != config.batch_size:
+        whole = f"holds {config.groups_per_step} whole groups"
+        yield ("batch_size",), f"= {config.batch_size} {whole}: a step trains {number} rollouts"
     trainer = raw.get("trainer")
     if config.trainer.deterministic and isinstance(trainer, dict) and trainer.get("max_off_policy"):
         yield ("trainer", "max_off_policy"), "is 0 in a deterministic run"

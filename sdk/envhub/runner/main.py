@@ -80,8 +80,8 @@ def _serve(service: Service) -> int:
     while not task.done():
         try:
             loop.run_until_complete(task)
-        except (SystemExit, KeyboardInterrupt) as error:
-            end_a_child(error)
+        except (SystemExit, KeyboardInterrupt) as left:
+            end_a_child(left)
     error = task.exception()
     if error is not None:
         sys.stderr.write(loading.trace_of(error))

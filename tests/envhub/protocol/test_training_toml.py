@@ -88,9 +88,9 @@ def test_what_makes_no_sense_here_is_refused_with_the_reason(addition: str, path
         ("rank = 3", "rank", "in [trainer]"),
         ("temperature = 1.0", "temperature", "in [sampling]"),
         ("lr = 1.0", "lr", "learning_rate"),
-        ("batch_size = 4", "", "whole group"),
-        ("max_inflight_rollouts = 64\noversampling_factor = 2.0", "", "exclude each other"),
-        ("rollouts_per_example = 1", "", "nothing to compare"),
+        ("batch_size = 4", "batch_size", "whole group"),
+        ("max_inflight_rollouts = 64\noversampling_factor = 2.0", "max_inflight_rollouts", "exclude each other"),
+        ("rollouts_per_example = 1", "rollouts_per_example", "nothing to compare"),
         ("max_steps = 'ten'", "max_steps", "integer"),
         ("learning_rate = inf", "learning_rate", "finite"),
         ("max_steps = 3_000_000_000", "max_steps", "less than"),
@@ -108,17 +108,21 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
         ("[eval]\nenv = ['a/c']", "eval.env[0]", "should be a table"),
         ("[trainer]\nloss_params = 3", "trainer.loss_params", "should be a table"),
         ("[sampling]\nlearning_rate = 4", "sampling.learning_rate", "at the top of the file"),
-        ("[sampling]\nextra_body = { top_p = 0.9 }", "sampling", "cuts the distribution"),
-        ("[sampling]\nenable_thinking = true\nreasoning_effort = 'low'", "sampling", "exclude"),
+        ("[sampling]\nextra_body = { top_p = 0.9 }", "sampling.extra_body", "cuts the distribution"),
+        ("[sampling]\nenable_thinking = true\nreasoning_effort = 'low'", "sampling.enable_thinking", "exclude"),
         ("[[env]]\nargs = { a = 1 }", "env[1]", "id is missing"),
-        ('[[env]]\nid = "b/b"', "", "'b'"),
+        ('[[env]]\nid = "b/b"', "env", "'b'"),
         ('[[env]]\nid = "a/c"\nratoi = 1', "env[1].ratoi", "'ratio'"),
         ('[[eval.env]]\nid = "a/c"\nnum_example = 1', "eval.env[0].num_example", "'num_examples'"),
         ('[[pre_batch_filters]]\ntype = "length"', "pre_batch_filters[0].type", "zero_advantage"),
-        ("[buffer]\neasy_threshold = 0.2\nhard_threshold = 0.8", "buffer", "below"),
-        ('[trainer]\nloss = "dapo"\nloss_params = { kl_tau = 1 }', "trainer", "no parameter of dapo"),
-        ('[trainer]\ndeterministic = true\nengine = "vllm"', "trainer", "torch"),
-        ("[trainer]\nloss_params = { mask_low = -1.0 }", "trainer.loss_params", "mask_low must not be negative"),
+        ("[buffer]\neasy_threshold = 0.2\nhard_threshold = 0.8", "buffer.hard_threshold", "below"),
+        ('[trainer]\nloss = "dapo"\nloss_params = { kl_tau = 1 }', "trainer.loss_params", "no parameter of dapo"),
+        ('[trainer]\ndeterministic = true\nengine = "vllm"', "trainer.deterministic", "torch"),
+        (
+            "[trainer]\nloss_params = { mask_low = -1.0 }",
+            "trainer.loss_params.mask_low",
+            "mask_low must not be negative",
+        ),
         ("[trainer]\ntarget_modules = []", "trainer.target_modules", "at least 1"),
         ('[trainer]\ntarget_modules = ["q_proj", "lm_head"]', "trainer.target_modules", "lm_head cannot"),
         ('[trainer]\ntarget_modules = ["embed_tokens"]', "trainer.target_modules", "embed_tokens cannot"),
@@ -130,8 +134,8 @@ def test_a_wrong_key_at_the_top_is_named(line: str, path: str, reason: str) -> N
         ('[[env]]\nid = "a/c"\ntimeout = 0', "env[1].timeout", "more than 0"),
         ('[[env]]\nid = "a/c"\ntimeout = { rollout = "5m" }', "env[1].timeout", "seconds"),
         ('[[env]]\nid = "a/c"\ngroup_size = 1', "", "nothing to compare"),
-        ('[val]\n[[eval.env]]\nid = "a/c"\nname = "val"', "", "[val]"),
-        ("[exporters.wandb]\n[wandb]", "", "mean the same"),
+        ('[val]\n[[eval.env]]\nid = "a/c"\nname = "val"', "eval", "[val]"),
+        ("[exporters.wandb]\n[wandb]", "wandb", "mean the same"),
         ("[exporters.jsonl]", "exporters.jsonl", "Write jsonl = true in [exporters]"),
         ("[exporters]\ntensorbord = true", "exporters.tensorbord", "'tensorboard'"),
     ],
@@ -150,6 +154,34 @@ def test_an_error_says_its_line() -> None:
     with pytest.raises(TrainingConfigError) as caught:
         read_training_toml(MINIMAL + '\n[[env]]\nid = "a/c"\n\n# a comment\nratoi = 1\n')
     assert [problem.line for problem in caught.value.problems] == [9]
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "place"),
+    [
+        ("rollouts_per_example = 1", 1, "rollouts_per_example"),
+        ("max_inflight_rollouts = 9\noversampling_factor = 1.5", 1, "max_inflight_rollouts"),
+        ('env = [{ id = "a/b" }, { id = "c/b" }]', 1, "env"),
+        ("buffer = { hard_threshold = 0.8, easy_threshold = 0.2 }", 1, "buffer.hard_threshold"),
+    ],
+)
+def test_what_does_not_fit_together_is_told_at_the_key_that_it_is_about(line: str, number: int, place: str) -> None:
+    model, _, environment = MINIMAL.partition("\n")
+    text = "\n".join([line, model, "" if line.startswith("env") else environment])
+    with pytest.raises(TrainingConfigError) as caught:
+        read_training_toml(text)
+    assert [(problem.where, problem.line) for problem in caught.value.problems] == [(place, number)]
+
+
+def test_a_list_that_is_too_short_is_a_problem_of_the_file() -> None:
+    assert problems(MINIMAL + "[trainer]\nbetas = [0.9]") == {"trainer.betas[1]": "is missing "}
+
+
+def test_a_batch_that_is_no_whole_number_of_groups_says_what_a_step_trains() -> None:
+    reading = read_training_toml("batch_size = 10\nrollouts_per_example = 4\n" + MINIMAL)
+    (warning,) = reading.warnings
+    assert str(warning) == "line 1: batch_size = 10 holds 2 whole groups: a step trains 8 rollouts"
+    assert (reading.config.groups_per_step, reading.config.rollouts_per_step) == (2, 8)
 
 
 def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
