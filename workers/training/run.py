@@ -129,7 +129,7 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
         except NothingToLearn as error:
             trained = await save_last(job, run_dir, learning, reporter)
             if not (trained and error.mastered):
-                raise RunFailed.because(FailureKind.POLICY, "nothing_to_learn", str(error), error.hint) from error
+                raise RunFailed.because(error.fault, "nothing_to_learn", str(error), error.hint) from error
             job.lease.log(f"nothing is left to learn: {error}")
         except asyncio.CancelledError:
             if job.lease.cancelled.is_set():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from envhub.protocol.runs import FailureKind
+
 
 class NothingToLearn(RuntimeError):
     """Too many groups in a row were refused; the message says why, the hint what to do.
@@ -9,7 +11,10 @@ class NothingToLearn(RuntimeError):
     mastered: their rollouts were rewarded better than those that were trained on, so the run has reached its aim.
     """
 
-    def __init__(self, message: str, hint: str = "", *, mastered: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, mastered: bool = False, fault: FailureKind = FailureKind.POLICY
+    ) -> None:
         super().__init__(message)
         self.hint = hint
+        self.fault = fault
         self.mastered = mastered

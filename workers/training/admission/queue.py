@@ -26,7 +26,8 @@ class Verdict(StrEnum):
 
 
 WAYS_OUT = {
-    Verdict.NOTHING_TRAINS: "Nothing that was sampled can be trained on: see the failures in the log.",
+    Verdict.NOTHING_TRAINS: "Nothing that was sampled can be trained on. `hub eval run` of the same environment, with "
+    "these arguments, model and sampling, shows every rollout.",
     Verdict.DIFFICULTY: "Every group was solved, or none of its rollouts: move the thresholds of [buffer], or turn off "
     "online_difficulty_filtering.",
     Verdict.ZERO_SIGNAL: "All rollouts of an example earn the same. With a low reward take easier examples, a reward "

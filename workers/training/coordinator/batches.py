@@ -18,6 +18,7 @@ from workers.training.admission.filters import filter_rollouts
 from workers.training.admission.queue import Mean, Verdict
 from workers.training.coordinator.admission import filters_of, queue_of
 from workers.training.coordinator.credit import Credited, CreditRules, normalisation_of
+from workers.training.coordinator.failures import why_nothing_trains
 from workers.training.coordinator.figures import Resolved, step_metrics
 from workers.training.coordinator.plan import FinishedGroup, GroupPlan
 from workers.training.credit.errors import CreditError
@@ -68,7 +69,12 @@ class Batches:
     def offer(self, finished: FinishedGroup, step: int) -> None:
         """Take a group for batch `step` or later. Raises RunFailed, NothingToLearn."""
         credited = self._credit(finished)
-        verdict = self._queue.offer(credited.candidate, step)
+        try:
+            verdict = self._queue.offer(credited.candidate, step)
+        except NothingToLearn as error:
+            why, fault = why_nothing_trains([*(one.credited for one in self._left_out), credited])
+            text = f"{error}: {why}" if why else str(error)
+            raise NothingToLearn(text, error.hint, mastered=error.mastered, fault=fault) from error
         if verdict is Verdict.ADMITTED:
             self._waiting[finished.plan.number] = credited
         else:

@@ -6,10 +6,15 @@ The report of every step has their number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runs import FailureKind
 
+from workers.training.coordinator.credit import Credited
+from workers.training.samples.build import SampleCounts
+
+OF_THE_PACKAGE = (FailureKind.ENVIRONMENT, FailureKind.VERIFIER, FailureKind.JUDGE)
 MANY = 0.1  # of a step's rollouts of one environment
 
 
@@ -22,10 +27,35 @@ class FailureNotes:
     def note(self, label: str, records: Sequence[RolloutRecord]) -> str:
         """The line for one environment's rollouts of a step; "" when there is nothing to say."""
         failed = [record for record in records if record.outcome is Outcome.FAILED]
-        told = Counter(record.failure.message[:200] for record in failed if record.failure).most_common(1)
-        most = told[0][0] if told else ""
+        most = _most(failed)
         if not failed or (self._said.get(label) == most and len(failed) < MANY * len(records)):
             return ""
         self._said[label] = most
         why = f" (most: {most})" if most else ""
         return f"{len(failed)} of {len(records)} rollouts of {label} failed{why}; the others are trained on"
+
+
+def why_nothing_trains(groups: Iterable[Credited]) -> tuple[str, FailureKind]:
+    """What kept the rollouts of these groups from being trained on ("": their rewards alone), and whose fault it is."""
+    groups = tuple(groups)
+    records = [record for one in groups for record in one.finished.records]
+    failed = [record for record in records if record.outcome is Outcome.FAILED]
+    counts = sum((one.counts for one in groups), SampleCounts())
+    mute = sum(one.survived and not one.sampled_tokens for group in groups for one in group.candidate.rollouts)
+    found = {
+        f"failed (most: {_most(failed)})": len(failed),
+        "have no sampled token: their prompts leave no room in the model's context": mute,
+        'were cut off by a limit and dropped by truncation = "drop"': counts.dropped_truncated,
+        "gave samples longer than seq_len": counts.dropped_overlong,
+    }
+    told = ", ".join(f"{count} {what}" for what, count in found.items() if count)
+    blamed = [record.failure.kind for record in failed if record.failure and record.failure.kind in OF_THE_PACKAGE]
+    most = len(blamed) * 2 > len(records)
+    fault = Counter(blamed).most_common(1)[0][0] if most else FailureKind.POLICY
+    return f"of {len(records)} rollouts {told}" if told else "", fault
+
+
+def _most(failed: Sequence[RolloutRecord]) -> str:
+    """The reason that most have."""
+    told = Counter(record.failure.message[:200] for record in failed if record.failure).most_common(1)
+    return told[0][0] if told else ""

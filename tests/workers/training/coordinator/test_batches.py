@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
 
-from tests.workers.training.coordinator.groups import group
+from tests.workers.training.coordinator.groups import group, record, turn
 from workers.runs.errors import RunFailed
 from workers.training.admission.errors import NothingToLearn
 from workers.training.coordinator.batches import Batches
@@ -92,6 +93,26 @@ def test_batches_that_the_last_filters_empty_one_after_the_other_end_the_run(
     with pytest.raises(NothingToLearn, match="post_batch_filters") as caught:
         made.cut(2, 0)
     assert caught.value.mastered is mastered
+
+
+def test_a_run_in_which_everything_fails_ends_with_the_reason_of_most() -> None:
+    made = batches()
+    for number in range(127):
+        made.offer(group(number, [None, None]), 1)
+    with pytest.raises(NothingToLearn, match=r"of 256 rollouts 256 failed \(most: broken\)$") as caught:
+        made.offer(group(127, [None, None]), 1)
+    assert caught.value.fault is FailureKind.ENVIRONMENT
+
+
+def test_a_run_whose_prompts_fill_the_context_ends_with_that_reason() -> None:
+    made = batches()
+    mute = [record(0, index, index, turn(0, range(64), [])) for index in range(2)]
+    groups = [group(number, [0.0, 1.0]).model_copy(update={"records": tuple(mute)}) for number in range(128)]
+    for one in groups[:-1]:
+        made.offer(one, 1)
+    with pytest.raises(NothingToLearn, match=r"of 256 rollouts 256 have no sampled token") as caught:
+        made.offer(groups[-1], 1)
+    assert caught.value.fault is FailureKind.POLICY
 
 
 def test_what_has_become_too_old_is_left_out() -> None:
