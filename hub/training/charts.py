@@ -9,7 +9,7 @@ from statistics import fmean
 from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
 
 from hub.training.panels import Panel, panels_of
-from hub.training.scales import Scale, scale_of, short
+from hub.training.scales import Scale, scale_of, short, tick_texts
 
 POINTS = 200  # of a line
 MOST_LINES = 6  # in one chart
@@ -123,7 +123,7 @@ def _chart(panel: Panel, buckets: Sequence[Bucket], span: Span, points: Sequence
         steps=SEPARATOR.join(str(bucket.step) for bucket in buckets),
         lines=tuple(lines),
         left_out=len(curves) - len(shown) + max(0, len(labels) - MOST_LINES),
-        ticks=tuple(short(tick, panel.unit) for tick in scale.ticks),
+        ticks=tick_texts(scale, panel.unit),
         rules=tuple(scale.y(tick) for tick in scale.ticks),
     )
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SMALLEST = 1e-300  # half of it, and half of that, still have their digits
+FLAT = 1e-4  # a range that is smaller than this share of its values is noise of the arithmetic
+DIGITS = range(3, 7)  # of a tick
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MINUS = "\u2212"
 
@@ -32,7 +34,7 @@ def scale_of(values: Iterable[float], *, from_zero: bool = False, unit_range: bo
         return Scale(0.0, 1.0, (1.0, 0.5, 0.0))
     if from_zero:
         low, high = min(0.0, low), max(0.0, high)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
+    if high - low <= FLAT * max(abs(low), abs(high)):
         around = abs(high) * 0.5 or 1.0
         low, high = (0.0, high + around) if from_zero and high >= 0 else (low - around, high + around)
     step = round_step((high - low) / 2)
@@ -48,20 +50,27 @@ def round_step(wanted: float) -> float:
     return next(power * part for part in (1, 2, 5, 10) if power * part >= wanted * (1 - 1e-9))
 
 
-def short(value: float | None, unit: str = "") -> str:
-    """A number for a chart: three digits; unit "share" is written in percent, "B" in bytes, "k" in thousands."""
+def tick_texts(scale: Scale, unit: str) -> tuple[str, ...]:
+    """As few digits as tell the ticks apart."""
+    written = (tuple(short(tick, unit, digits) for tick in scale.ticks) for digits in DIGITS)
+    return next((texts for texts in written if len(set(texts)) == len(texts)), ())
+
+
+def short(value: float | None, unit: str = "", digits: int = 3) -> str:
+    """A number for a chart; unit "share" is written in percent, "B" in bytes, "k" in thousands."""
     if value is None or not math.isfinite(value):
         return "–"
     if unit == "share":
-        text = f"{100 * value:.3g}\u202f%"
+        text = f"{100 * value:.{digits}g}\u202f%"
     elif unit in {"B", "k"}:
-        text = _with_prefix(value, unit.removesuffix("k"))
+        text = _with_prefix(value, unit.removesuffix("k"), digits)
     else:
-        text = f"{value:.3g}" + (f"\u202f{unit}" if unit else "")
+        text = f"{value:.{digits}g}" + (f"\u202f{unit}" if unit else "")
     return text.replace("-", MINUS) if value < 0 else text
 
 
-def _with_prefix(value: float, unit: str) -> str:
+def _with_prefix(value: float, unit: str, digits: int) -> str:
     size, prefix = next(((size, prefix) for size, prefix in PREFIXES if abs(value) >= size), (1.0, ""))
-    text = f"{value / size:.0f}" if abs(value / size) >= 100 else f"{value / size:.3g}"
+    shown = value / size
+    text = f"{shown:.0f}" if digits == DIGITS[0] and abs(shown) >= 100 else f"{shown:.{digits}g}"
     return f"{text}\u202f{prefix}{unit}".rstrip("\u202f")

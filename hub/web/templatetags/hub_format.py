@@ -33,6 +33,7 @@ STATE_BADGES = {
     "cancelled": "warn",
     "yanked": "warn",
 }
+LEAST_SHOWN, MOST_SHOWN = 0.0005, 1e6  # of what three decimals say
 SPANS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -107,8 +108,10 @@ def size(value: int | None) -> str:
 
 @register.filter
 def score(value: float | None) -> str:
-    """A reward or metric with three digits; a dash when there is none."""
-    return "–" if value is None else f"{value:.3f}"
+    """A reward or metric with three decimals, or three digits where that says nothing; a dash when there is none."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if not value or LEAST_SHOWN <= abs(value) < MOST_SHOWN else f"{value:.3g}"
 
 
 @register.filter
@@ -116,7 +119,8 @@ def signed(value: float | None) -> str:
     """A difference with its sign: "+0.120", "−0.031"."""
     if value is None:
         return "–"
-    return f"{value:+.3f}".replace("-", "\u2212") if round(value, 3) else "0.000"
+    text = f"{value:+.3f}" if abs(value) < MOST_SHOWN else f"{value:+.3g}"
+    return text.replace("-", "\u2212") if round(value, 3) else "0.000"
 
 
 @register.filter

@@ -115,7 +115,7 @@ def picture(view: TrainingRunView, run: RunView, steps: Sequence[StepMetrics]) -
     lines = [Text(printable(f"{label(view)}: {_state(run, steps)}"), style="bold")]
     rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
     if rewards:
-        lines.append(Text(f"reward {sparkline(rewards)} {rewards[-1]:.3f} (first {rewards[0]:.3f})"))
+        lines.append(Text(f"reward {sparkline(rewards)} {rewards[-1]:.4g} (first {rewards[0]:.4g})"))
     if steps:
         lines.append(Text(printable(step_line(steps[-1], view.max_steps))))
     return Group(*lines)

@@ -109,7 +109,7 @@ def metrics(
 def _print_metrics(session: Session, steps: list[StepMetrics], last: int) -> None:
     rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
     if rewards:
-        session.out.print(f"reward {sparkline(rewards)} {rewards[-1]:.3f} (first {rewards[0]:.3f})")
+        session.out.print(f"reward {sparkline(rewards)} {rewards[-1]:.4g} (first {rewards[0]:.4g})")
     rows = [(step.step, step.reward_mean, step.losses.get("loss"), step.kl, step.entropy, step.grad_norm,
              f"{step.truncated_share:.0%}", f"{step.zero_signal_share:.0%}", f"{step.failed_share:.0%}",
              step.staleness_mean, round(step.tokens_per_s), step.seconds.get("step"))

@@ -146,7 +146,7 @@ def test_init_overwrites_nothing_and_needs_a_model(hub: Trainer) -> None:
 
 def test_metrics_show_the_course_of_the_reward(hub: Trainer) -> None:
     hub("train", "run", "train.toml")
-    assert "reward ▁▅█ 0.750 (first 0.250)" in hub("train", "metrics", RUN).stdout
+    assert "reward ▁▅█ 0.75 (first 0.25)" in hub("train", "metrics", RUN).stdout
     assert [step["step"] for step in hub.json("train", "metrics", RUN, "--after", "1")] == [2, 3]
 
 

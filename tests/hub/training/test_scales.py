@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.training.scales import scale_of, short
+from hub.training.scales import scale_of, short, tick_texts
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,16 @@ def test_an_axis_has_round_ends_around_its_values(
     assert scale_of(values, **options).ticks == ticks
 
 
-def test_values_that_differ_in_their_last_digits_have_places_of_their_own() -> None:
-    scale = scale_of([1e-7, 1.0000001e-7])
-    assert scale.low <= 1e-7 < 1.0000001e-7 <= scale.high
-    assert scale.y(1e-7) > scale.y(1.0000001e-7)
+def test_values_that_differ_in_their_last_digits_are_a_level_line() -> None:
+    scale = scale_of([1.0, 1.0000002])
+    assert scale.ticks[0] - scale.ticks[-1] >= 1.0
+    assert scale.y(1.0) == scale.y(1.0000002)
+
+
+def test_no_two_ticks_are_written_alike() -> None:
+    scale = scale_of([100.02, 100.05])
+    assert len(set(tick_texts(scale, ""))) == len(scale.ticks)
+    assert tick_texts(scale_of([0.1, 0.3]), "") == ("0.3", "0.2", "0.1")
 
 
 @pytest.mark.parametrize(

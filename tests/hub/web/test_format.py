@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from hub.web.templatetags.hub_format import coded, mebibytes, signed, when
+from hub.web.templatetags.hub_format import coded, mebibytes, score, signed, when
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,14 @@ from hub.web.templatetags.hub_format import coded, mebibytes, signed, when
 )
 def test_a_difference_has_its_sign_unless_it_is_nothing(value: float | None, text: str) -> None:
     assert signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.500"), (-55.988, "-55.988"), (0.0, "0.000"), (0.00012, "0.00012"), (4.456e29, "4.46e+29"), (None, "–")],
+)
+def test_a_reward_of_any_size_is_short_and_not_called_nothing(value: float | None, text: str) -> None:
+    assert score(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(512, "512 MiB"), (81559, "79.6 GiB"), (None, "–")])

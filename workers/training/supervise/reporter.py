@@ -144,7 +144,7 @@ class Reporter:
         await self._new_checkpoints()
 
     def _say(self, metrics: StepMetrics) -> None:
-        reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.3f}"
+        reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.4g}"
         note = f"reward {reward}"
         self.job.lease.progress(metrics.step, self.payload.config.max_steps, "steps", note)
         self.job.lease.log(f"step {metrics.step}: {note}, {metrics.trained_tokens} tokens trained")
