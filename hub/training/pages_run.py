@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from envhub.protocol.runs import Progress, RunState
 from envhub.protocol.training import HealthLevel
+from envhub.protocol.training_command import evaluation_flags
 from envhub.protocol.training_health import WINDOW, health
 from envhub.protocol.training_log import ALL, processes_of
 from envhub.protocol.training_metrics import StepMetrics
@@ -191,6 +192,7 @@ def _weights(request: HttpRequest, found: TrainingRun, head: Context) -> Context
         "adapters": [adapter_view(row) for row in adapters_of(found)[:MOST_WEIGHTS]],
         "checkpoints": [checkpoint_view(row) for row in checkpoints_of(found)[:MOST_WEIGHTS]],
         "first_environment": reference_of(trained_on[0].version).partition("@")[0] if trained_on else "OWNER/NAME",
+        "evaluation_flags": evaluation_flags(found.config),
     }
 
 

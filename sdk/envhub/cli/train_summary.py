@@ -6,6 +6,7 @@ from envhub.cli.session import Session
 from envhub.cli.train_check import amount, mode_line
 from envhub.cli.train_follow import step_line
 from envhub.protocol.training import HealthLevel, TrainingRunView
+from envhub.protocol.training_command import evaluation_flags
 
 
 def page(session: Session, view: TrainingRunView) -> str:
@@ -36,7 +37,8 @@ def print_training(session: Session, view: TrainingRunView) -> None:
                 for item in view.adapters]  # fmt: skip
         session.table(("model", "step", "mode", "size", "reward"), made)
         best = view.adapters[0]
-        session.note(f"next: hub eval run {view.environments[0]} -m {best.owner}/{best.name}")
+        command = f"hub eval run {view.environments[0]} -m {best.owner}/{best.name} {evaluation_flags(view.config)}"
+        session.note(f"next: {command.rstrip()}")
 
 
 def _state(view: TrainingRunView) -> str:
