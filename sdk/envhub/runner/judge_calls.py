@@ -1,10 +1,12 @@
-"""Marks each call of a judge with the rollout it is made for, so that the interceptor books its usage there.
+"""Leads calls of judges to the judges' route, marked with the rollout they are made for, so that their usage is booked.
 
-Packages build their judge clients themselves; what those have in common is httpx (or httpx2) below them.
+Packages build their judge clients themselves, often with a provider's address as an argument's default; what those
+have in common is httpx (or httpx2) below them.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from importlib import import_module
 from typing import Any
@@ -13,21 +15,31 @@ from .attempts import CURRENT
 
 HEADER = "X-Envhub-Rollout"
 LIBRARIES = ("httpx", "httpx2")
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _KEY = re.compile(r"/r/([^/]+)/")
+_MODEL_CALL = re.compile(r"/(chat/completions|completions|responses|messages)$")
 
 
-def mark_judge_calls(judge_base_url: str) -> None:
-    """From now on requests below `judge_base_url` carry the header; others are left alone."""
+def lead_judge_calls(judge_base_url: str) -> None:
+    """From now on calls of models elsewhere go below `judge_base_url`, and carry the header; others are left alone.
+
+    A box with an allow-list can reach some provider: there a package's own address is kept.
+    """
+    closed = not any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy"))
     for name in LIBRARIES:
         try:
             library = import_module(name)
         except ImportError:
             continue
-        _wrap_async(library.AsyncClient, judge_base_url)
-        _wrap(library.Client, judge_base_url)
+        _wrap_async(library.AsyncClient, judge_base_url, closed)
+        _wrap(library.Client, judge_base_url, closed)
 
 
-def _mark(request: Any, judge_base_url: str) -> None:
+def _lead(request: Any, judge_base_url: str, closed: bool) -> None:
+    call = _MODEL_CALL.search(request.url.path) if request.method == "POST" else None
+    if closed and call and request.url.host not in LOOPBACK:
+        request.url = type(request.url)(f"{judge_base_url}/v1/{call[1]}")
+        request.headers["Host"] = request.url.netloc.decode()
     attempt = CURRENT.get()
     if attempt is None or not str(request.url).startswith(judge_base_url):
         return
@@ -36,21 +48,21 @@ def _mark(request: Any, judge_base_url: str) -> None:
         request.headers.setdefault(HEADER, found[1])
 
 
-def _wrap_async(client: Any, judge_base_url: str) -> None:
+def _wrap_async(client: Any, judge_base_url: str, closed: bool) -> None:
     send = client.send
 
-    async def marked(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        _mark(request, judge_base_url)
+    async def led(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        _lead(request, judge_base_url, closed)
         return await send(self, request, *args, **kwargs)
 
-    client.send = marked
+    client.send = led
 
 
-def _wrap(client: Any, judge_base_url: str) -> None:
+def _wrap(client: Any, judge_base_url: str, closed: bool) -> None:
     send = client.send
 
-    def marked(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        _mark(request, judge_base_url)
+    def led(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        _lead(request, judge_base_url, closed)
         return send(self, request, *args, **kwargs)
 
-    client.send = marked
+    client.send = led
