@@ -47,7 +47,7 @@ def _read_results(directory: Path) -> SavedResults:
     lines, torn = read_lines(directory / "results.jsonl")
     made = verifiers_results.to_records(lines, metadata.get("state_columns") or ())
     records = _all(directory / "results.jsonl", made)
-    env_id, model = str(metadata.get("env_id") or ""), str(metadata.get("model") or "")
+    env_id, model = str(metadata.get("env_id") or metadata.get("env") or ""), str(metadata.get("model") or "")
     settings = verifiers_results.settings(metadata)
     fingerprint = _fingerprint(env_id, model, lines)
     return SavedResults("results.jsonl", env_id, model, fingerprint, metadata, settings, records, torn)

@@ -1,4 +1,4 @@
-"""`results.jsonl` of verifiers 0.1.8-0.3.1, one JSON object a rollout, to and from rollout records.
+"""`results.jsonl` of verifiers 0.1.3-0.3.1, one JSON object a rollout, to and from rollout records.
 
 `hub eval push` reads it; `hub eval pull` and `hub eval run --local` write it.
 """
@@ -18,7 +18,7 @@ from envhub.protocol.runs import FailureKind
 
 # Keys that verifiers itself writes; every other number at top level is a metric (before 0.1.10 only there).
 _OWN_KEYS = {
-    *("example_id", "prompt", "completion", "answer", "task", "info", "reward", "metrics", "stop_condition"),
+    *("example_id", "id", "prompt", "completion", "answer", "task", "info", "reward", "metrics", "stop_condition"),
     *("error", "error_chain", "long_error_chain", "is_completed", "is_truncated", "tool_defs", "oai_tools"),
     *("timing", "generation_ms", "scoring_ms", "total_ms", "token_usage", "trajectory"),
 }
@@ -33,17 +33,24 @@ def canonical_hash(row: object) -> str:
 
 
 def to_records(rows: Iterable[JsonObject], state_columns: Sequence[str] = ()) -> Iterator[RolloutRecord]:
-    """Rows in file order; the n-th row of an example is its rollout n."""
+    """Rows in file order; the n-th row of an example is its rollout n.
+
+    Up to 0.1.5 there is only an `id`, which counts rows in another order than theirs: an example is then its content.
+    """
     seen: Counter[int] = Counter()
-    for position, row in enumerate(rows):
+    numbers: dict[str, int] = {}
+    for row in rows:
+        task = {key: row[key] for key in ("prompt", "answer", "info", "task") if row.get(key) is not None}
         example = row.get("example_id")
-        example = example if isinstance(example, int) else position
-        yield _to_record(row, example, seen[example], state_columns)
+        if not isinstance(example, int):
+            example = numbers.setdefault(canonical_hash(task), len(numbers))
+        yield _to_record(row, task, example, seen[example], state_columns)
         seen[example] += 1
 
 
-def _to_record(row: JsonObject, example: int, rollout: int, state_columns: Sequence[str]) -> RolloutRecord:
-    task = {key: row[key] for key in ("prompt", "answer", "info", "task") if row.get(key) is not None}
+def _to_record(
+    row: JsonObject, task: JsonObject, example: int, rollout: int, state_columns: Sequence[str]
+) -> RolloutRecord:
     failure = _failure(row.get("error"))
     reward = _number(row.get("reward"))
     if failure is None and reward is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -111,6 +112,18 @@ def test_metrics_of_old_releases_lie_at_top_level() -> None:
     row = {"example_id": 0, "reward": 1.0, "exact": 0.5, "generation_ms": 1500.0, "answer": "x", "flag": True}
     (record,) = to_records([row])
     assert (record.metrics, record.timing.generation_s) == ({"exact": 0.5}, 1.5)
+
+
+def test_rollouts_up_to_0_1_5_belong_to_the_example_whose_content_they_have(tmp_path: Path) -> None:
+    rows = [
+        {"id": position // 2, "prompt": question, "answer": "4", "reward": 1.0, "exact": 1.0}
+        for position, question in enumerate(["2 + 2?", "1 + 3?"] * 2)  # verifiers repeated the dataset as a whole
+    ]
+    (tmp_path / "results.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "metadata.json").write_text('{"env": "sums", "model": "m"}')
+    saved = read_saved_results(tmp_path)
+    assert [(record.example, record.rollout) for record in saved.records] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert (saved.env_id, saved.records[0].metrics) == ("sums", {"exact": 1.0})
 
 
 def test_a_reward_that_is_no_number_is_a_verifier_failure() -> None:
