@@ -50,6 +50,11 @@ class LegacyAdapter:
         """Whether the environment computes advantages itself."""
         return any(bool(getattr(leaf, "provides_advantages", False)) for leaf in self.leaves)
 
+    @property
+    def outdated(self) -> str:
+        """The class whose `is_completed` takes messages and state, as verifiers before 0.1.8 called it; "" if none."""
+        return next((type(leaf).__name__ for leaf in self.leaves if _takes_messages(leaf)), "")
+
     def prepare(self, supervise: Supervise) -> None:
         """Wrap the loaded environment; called once, before the first rollout."""
         remember_signatures()
@@ -189,3 +194,12 @@ def load(module: Any, name: str, arguments: dict[str, Any]) -> LegacyAdapter:
     env.env_id = env.env_id or name
     env.env_args = env.env_args or arguments
     return LegacyAdapter(env, module)
+
+
+def _takes_messages(env: Any) -> bool:
+    method = getattr(env, "is_completed", None)
+    if method is None:
+        return False
+    taken = inspect.signature(method).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in positional and each.default is each.empty for each in taken) > 1

@@ -18,7 +18,7 @@ from typing import Any
 from . import arguments, current, legacy
 from .adapters import Adapter
 from .failures import ENVIRONMENT, INFRASTRUCTURE, chain
-from .judge_calls import mark_judge_calls
+from .judge_calls import lead_judge_calls
 
 _MISSING_NAME = re.compile(r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers")
 _DATASETS = (re.compile(r"(?:datasets/|[\"'`])([\w.-]+/[\w.-]+)[\"'`/ ]"), re.compile(r"[\"'`]([\w.-]+)[\"'`]"))
@@ -61,7 +61,7 @@ def set_defaults(judge_base_url: str | None) -> None:
         "PRIME_API_KEY": "box",
     }.items():
         os.environ.setdefault(name, value)
-    mark_judge_calls(judge_base_url.removesuffix("/v1"))
+    lead_judge_calls(judge_base_url.removesuffix("/v1"))
 
 
 def load(command: dict[str, Any]) -> Adapter:
@@ -121,6 +121,12 @@ def _load_legacy(module: Any, command: dict[str, Any], version: str) -> Adapter:
     if problem is not None:
         raise LoadError("bad_arguments", problem, "See the arguments on the version's page.")
     adapter = legacy.load(module, command["module"], values)
+    if adapter.outdated:
+        raise LoadError(
+            "outdated_environment",
+            f"{adapter.outdated}.is_completed takes messages and state, as verifiers before 0.1.8 called it",
+            "Write it as a @vf.stop method that takes state; env_response returns the messages alone.",
+        )
     if getattr(adapter.env, "env_id", None) == command["module"]:
         adapter.env.env_id = command["env_id"]
     return adapter

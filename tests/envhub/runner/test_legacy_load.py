@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.runner import legacy
+from envhub.runner import legacy, loading
 
 
 def module_of(load_environment: Any) -> ModuleType:
@@ -33,6 +33,32 @@ def test_what_an_environment_says_of_itself_stays() -> None:
 def test_a_forgotten_return_is_named() -> None:
     with pytest.raises(TypeError, match="load_environment returned NoneType, no environment"):
         legacy.load(module_of(lambda: None), "words", {})
+
+
+class _Old:
+    env_id, env_args, rubric = "", None, None
+
+    async def is_completed(self, messages: Any, state: Any, **kwargs: Any) -> bool:
+        return bool(messages and state)
+
+
+class _New(_Old):
+    async def is_completed(self, state: Any, deep: bool = False, **kwargs: Any) -> bool:  # type: ignore[override]
+        return bool(state and deep)
+
+
+def test_a_class_for_releases_before_0_1_8_is_named() -> None:
+    assert legacy.load(module_of(_Old), "words", {}).outdated == "_Old"
+    assert legacy.load(module_of(_New), "words", {}).outdated == ""
+    assert legacy.load(module_of(environment), "words", {}).outdated == ""
+
+
+def test_it_is_refused_with_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=object))
+    monkeypatch.setitem(sys.modules, "words", module_of(_Old))
+    with pytest.raises(loading.LoadError) as refused:
+        loading.load({"module": "words", "env_id": "words"})
+    assert (refused.value.code, "@vf.stop" in refused.value.hint) == ("outdated_environment", True)
 
 
 def test_the_library_makes_config_objects(monkeypatch: pytest.MonkeyPatch) -> None:
