@@ -46,6 +46,8 @@ def _print(session: Session, found: ComparisonView) -> None:
         "examples": f"{found.examples}: B ahead on {found.better}, A ahead on {found.worse}",
         "left out": _left_out(found),
     })  # fmt: skip
+    if found.other_row and found.a.source != found.b.source:
+        session.note("note: vf-eval saves a part of each row: what it saved compares with what it saved elsewhere")
     if found.reward is None:
         return
     rows = [_row(item) for item in (found.reward, *found.metrics)]

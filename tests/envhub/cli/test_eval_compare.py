@@ -4,7 +4,7 @@ import pytest
 
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_user
-from tests.factories.evals import create_hosted, make_records, start, store
+from tests.factories.evals import create_hosted, create_pushed, make_record, make_records, start, store
 
 
 @pytest.fixture
@@ -38,6 +38,14 @@ def test_the_table_says_what_may_be_concluded(cli: Cli, two: tuple[str, str]) ->
 def test_nothing_in_common_is_said(cli: Cli, two: tuple[str, str]) -> None:
     empty = create_hosted(cli.user)
     assert "no example was scored by both" in cli("eval", "compare", two[0], str(empty.pk)).stdout
+
+
+def test_rows_of_vf_eval_are_said_to_be_a_part_of_the_data_sets(cli: Cli, two: tuple[str, str]) -> None:
+    pushed = create_pushed(cli.user, f"{cli.user.owner.slug}/tiny-env")
+    store(pushed, [make_record(example_hash="f" * 64)])
+    mixed = cli("eval", "compare", two[0], str(pushed.pk))
+    assert "vf-eval saves a part of each row" in mixed.stderr
+    assert "vf-eval" not in cli("eval", "compare", *two).stderr
 
 
 def test_what_cannot_be_compared_is_explained(cli: Cli, two: tuple[str, str], make_cli: MakeCli) -> None:

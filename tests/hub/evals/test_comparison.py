@@ -11,7 +11,7 @@ from hub.evals.comparison import ExampleMeans, compare, difference, student_t
 from hub.evals.comparison_view import Order, arrows, ordered, spread
 from hub.evals.models import Evaluation
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.evals import create_hosted, make_records, start, store
+from tests.factories.evals import create_hosted, create_pushed, make_record, make_records, start, store
 
 
 def _means(*rewards: float, digest: str = "") -> dict[int, ExampleMeans]:
@@ -121,6 +121,14 @@ def test_two_that_share_no_example_still_have_a_page_with_their_settings(client_
     assert reply.status_code == 200
     assert "Nothing in common" in reply.content.decode()
     assert "Settings that differ" in reply.content.decode()
+
+
+def test_the_page_says_why_rows_of_vf_eval_do_not_match(client_of_ada: tuple[Client, object]) -> None:
+    client, user = client_of_ada
+    a, b = _evaluated((1.0,), user=user), create_pushed(user, "ada/tiny-env")  # type: ignore[arg-type]
+    store(b, [make_record(example_hash="f" * 64)])
+    reply = client.get(f"/evaluations/compare?a={a.pk}&b={b.pk}")
+    assert "vf-eval saves a part of each row" in reply.content.decode()
 
 
 def test_two_environments_cannot_be_compared(client_of_ada: tuple[Client, object]) -> None:
