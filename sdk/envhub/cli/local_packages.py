@@ -62,8 +62,8 @@ def find_package(given: str | None) -> Path:
         raise UsageError("no package here", hint="Give a path, or the name of a directory under ./environments.")
     found = _directory(given)
     if found is None:
-        looked = ", ".join(str(path) for path in _candidates(given))
-        raise UsageError(f"no package directory {given!r} (looked at {looked})", hint="Make one with `hub init NAME`.")
+        looked = " or ".join(str(path) for path in _candidates(given))
+        raise UsageError(f"no pyproject.toml in {looked}", hint="Make a package with `hub init NAME`.")
     return found
 
 

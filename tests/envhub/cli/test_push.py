@@ -24,6 +24,11 @@ def test_a_package_is_found_by_name_and_pushed(cli: Cli) -> None:
     assert cli.json("env", "info", "tiny-env")["environment"]["latest_version"] in {"0.1.0", None}
 
 
+def test_a_folder_without_a_package_is_not_called_absent(cli: Cli) -> None:
+    Path("empty").mkdir()
+    assert "no pyproject.toml in empty or environments/empty" in cli("push", "empty", code=2).stderr
+
+
 def test_the_same_content_again_changes_nothing(cli: Cli) -> None:
     directory = write_package(Path("environments"))
     _push(cli, str(directory))
