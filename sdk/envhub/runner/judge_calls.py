@@ -15,7 +15,7 @@ from .attempts import CURRENT
 
 HEADER = "X-Envhub-Rollout"
 LIBRARIES = ("httpx", "httpx2")
-LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+LOOPBACK = {"127.0.0.1", "0.0.0.0", "localhost", "::1"}  # addresses asked, none listened on
 _KEY = re.compile(r"/r/([^/]+)/")
 _MODEL_CALL = re.compile(r"/(chat/completions|completions|responses|messages)$")
 
