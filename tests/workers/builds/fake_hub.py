@@ -14,7 +14,7 @@ from envhub.protocol.base import BlobRef
 from envhub.protocol.blobs import BlobsReply, BlobsRequest
 from envhub.protocol.builds import BuildPayload, BuildReport, LockedWheel
 from envhub.protocol.packages import GenerationEvidence
-from envhub.protocol.runs import Claim, HeartbeatReply, RunKind
+from envhub.protocol.runs import Claim, HeartbeatReply, LogAppended, RunKind
 from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 from pydantic import BaseModel
 
@@ -34,6 +34,18 @@ VERSION = {
     "size": 1,
     "created_at": "2026-01-01T00:00:00Z",
     "created_by": "alice",
+}
+RUN = {
+    "id": "r",
+    "kind": "build",
+    "state": "running",
+    "owner": "alice",
+    "created_by": "alice",
+    "subject": "alice/x",
+    "subject_url": "/alice/x",
+    "queue": "cpu",
+    "attempt": 1,
+    "created_at": "2026-01-01T00:00:00Z",
 }
 
 
@@ -55,8 +67,8 @@ class FakeHub:
         """Its URL while it listens."""
         app = web.Application(client_max_size=2**31)
         run = "/api/v1/runs/r"
-        app.router.add_post(f"{run}/start", self._ok)
-        app.router.add_post(f"{run}/finish", self._ok)
+        app.router.add_post(f"{run}/start", self._run)
+        app.router.add_post(f"{run}/finish", self._run)
         app.router.add_post(f"{run}/heartbeat", self._beat)
         app.router.add_post(f"{run}/log", self._log)
         app.router.add_post(f"{run}/build-report", self._report)
@@ -110,15 +122,15 @@ class FakeHub:
             payload=payload.model_dump(mode="json"),
         )
 
-    async def _ok(self, _: web.Request) -> web.Response:
-        return web.json_response({})
+    async def _run(self, _: web.Request) -> web.Response:
+        return web.json_response(RUN)
 
     async def _beat(self, _: web.Request) -> web.Response:
         return answer(HeartbeatReply(cancel=False, lease_seconds=30))
 
     async def _log(self, request: web.Request) -> web.Response:
         self.log += (await request.json())["text"]
-        return web.json_response({})
+        return answer(LogAppended(next_offset=len(self.log)))
 
     async def _report(self, request: web.Request) -> web.Response:
         self.reports.append(await parsed(request, BuildReport))
