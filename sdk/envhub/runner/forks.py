@@ -51,8 +51,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class _Loop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(self, *args: Any, **options: Any) -> asyncio.Handle:  # type: ignore[override]
         """How a thread hands its result over: a child that was forked there has that thread alone."""
-        ended = [item for item in args if isinstance(item, concurrent.futures.Future) and item.done()]
-        end_a_child(ended[-1].exception() if ended else None)
+        if os.getpid() != RUNNER:
+            ended = (item for item in args if isinstance(item, concurrent.futures.Future) and item.done())
+            end_a_child(next((item.exception() for item in ended), None))
         return super().call_soon_threadsafe(*args, **options)
 
 
