@@ -51,7 +51,7 @@ bench: setup ## the benchmarks: ratios measured in one run
 bench-train: setup ## the learner against a padded one and TRL's (half an hour; TRAIN_BENCH='--pairs 1 --only short-padded')
 	@$(PY) -m tests.bench.bench_train $(TRAIN_BENCH)
 
-bench-step: setup ## a whole training step against TRL's (STEP_BENCH='--shape baseline --pairs 1 --lora 8')
+bench-step: setup ## a whole training step against TRL's (STEP_BENCH='--shape study --pairs 1 --lora 8')
 	@$(PY) -m tests.bench.bench_train_step $(STEP_BENCH)
 
 bench-gpu: setup ## the learner on this machine's GPU: do its kernels agree, and how fast is it (GPU_BENCH='--profile --results FILE')

@@ -1,6 +1,6 @@
 """A whole training step (sampling, environment in its box, reward, learning) against TRL 1.16's on the same work.
 
-    python -m tests.bench.bench_train_step [--shape study|baseline|wide] [--pairs 3] [--lora RANK] [--trl PYTHON]
+    python -m tests.bench.bench_train_step [--shape baseline|study|wide] [--pairs 3] [--lora RANK] [--trl PYTHON]
 A fresh Qwen3 learns reverse-text, every weight, in groups of 8. `study` is the model that the learner's benchmark has,
 with prompts and completions of about its lengths; `baseline` the toy of the study's TRL script, whose step is nearly
 all overhead. Ours is the run that a worker does: hub (a fake one), coordinator, torch engine, learner, verifiers in a
@@ -121,7 +121,7 @@ async def ours(model: Path, shape: Shape, folder: Path, *, lora: int = 0) -> flo
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="study")
+    parser.add_argument("--shape", choices=SHAPES, default="baseline")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--lora", type=int, default=0, help="train adapters of this rank; default: every weight")
     parser.add_argument("--trl", type=Path, help="interpreter of an environment with TRL 1.16")
