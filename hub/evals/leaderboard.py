@@ -5,11 +5,9 @@ Scores are compared only under equal settings. Of each model the most recent eva
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from envhub.protocol.evals import EvaluationView, MetricSummary
 from envhub.protocol.leaderboards import BoardSettings
@@ -17,9 +15,11 @@ from envhub.protocol.measured import in_words, measured
 
 from hub.accounts.queries import Caller
 from hub.core.errors import NotFound
+from hub.core.storable import storable_text
+from hub.evals.boards import examples_of
 from hub.evals.charts import Bar, metric_bar
 from hub.evals.models import Evaluation
-from hub.evals.queries import Result, recent_results, visible_evaluations
+from hub.evals.queries import MOST_BOARDS, MOST_RANKED, Board, boards, newest_of_models, visible_evaluations
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
 from hub.registry.models import Environment
@@ -39,39 +39,38 @@ class Standing:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The standings under `shown`; `settings` are all that there are, those of the most models first.
+    """The standings under `shown`; `settings` are those that are offered, of the most models first.
 
-    `newest_only`: of how many evaluations, where there are older ones that rank nowhere.
+    more_settings: whether there are others of fewer models. newest_only: of how many models, where there are more.
     """
 
     shown: BoardSettings | None
     settings: tuple[BoardSettings, ...]
     standings: tuple[Standing, ...]
+    more_settings: bool = False
     newest_only: int | None = None
 
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
     """Under the settings of `key`, else of the most models (then evaluations, then the newest). Raises NotFound."""
-    latest: dict[str, dict[str, Result]] = {}  # key -> model -> its newest
-    evaluations: Counter[str] = Counter()
-    results, has_older = recent_results(user, environment)
-    for result in results:
-        name = _key(result)
-        evaluations[name] += 1
-        latest.setdefault(name, {}).setdefault(result.model_name, result)
-    if key and key not in latest:
-        raise NotFound(
-            "no recent evaluation of this environment has these settings",
-            code="no_such_settings",
-            hint="leave `settings` out for those of the most models",
-        )
-    found = {name: _settings(name, results) for name, results in latest.items()}
-    settings = sorted(found.values(), key=lambda item: (-item.models, -evaluations[item.key]))
+    found = boards(user, environment)
+    offered, more = found[:MOST_BOARDS], len(found) > MOST_BOARDS
+    if key and key not in {board.key for board in offered}:
+        asked = boards(user, environment, storable_text(key))
+        if not asked:
+            raise NotFound(
+                "no evaluation of this environment has these settings",
+                code="no_such_settings",
+                hint="leave `settings` out for those of the most models",
+            )
+        offered += asked
+    settings = _settings(user, offered)
     if not settings:
         return Leaderboard(None, (), ())
-    shown = found[key] if key else settings[0]
-    chosen = visible_evaluations(user).filter(pk__in=[result.pk for result in latest[shown.key].values()])
-    return Leaderboard(shown, tuple(settings), tuple(standings(chosen)), len(results) if has_older else None)
+    shown = next(item for item in settings if item.key == key) if key else settings[0]
+    newest = newest_of_models(user, environment, shown.key)
+    places = standings(visible_evaluations(user).filter(pk__in=newest[:MOST_RANKED]))
+    return Leaderboard(shown, settings, tuple(places), more, MOST_RANKED if len(newest) > MOST_RANKED else None)
 
 
 def standings(rows: Iterable[Evaluation]) -> list[Standing]:
@@ -90,29 +89,21 @@ def _scored(row: Evaluation) -> int:
     return moments.clusters if moments else 0
 
 
-def _key(result: Result) -> str:
-    parts = [str(result.version_id), result.config["split"], _examples(result), measured(result.config)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+def _settings(user: Caller, found: Sequence[Board]) -> tuple[BoardSettings, ...]:
+    rows = {str(row.pk): row for row in visible_evaluations(user).filter(pk__in=[board.newest for board in found])}
+    return tuple(_described(board, rows[str(UUID(board.newest))]) for board in found)
 
 
-def _examples(result: Result) -> int | None:
-    """How many there are to measure: no more than the data set has, as soon as that is known."""
-    if result.planned:
-        return result.planned // int(result.config["rollouts_per_example"])
-    wanted = int(result.config["num_examples"])
-    return wanted if wanted > 0 else None
-
-
-def _settings(key: str, results: dict[str, Result]) -> BoardSettings:
-    result = next(iter(results.values()))
-    examples = _examples(result)
+def _described(board: Board, row: Evaluation) -> BoardSettings:
+    examples = examples_of(row)
     counted = "all examples" if examples is None else f"{examples} example{'s'[: examples != 1]}"
+    version = row.version.version if row.version else None
     return BoardSettings(
-        key=key,
-        title=" · ".join((result.version or "no version", counted, *in_words(result.config))),
-        version=result.version,
-        split=result.config["split"],
+        key=board.key,
+        title=" · ".join((version or "no version", counted, *in_words(row.config))),
+        version=version,
+        split=row.config["split"],
         examples=examples,
-        values=measured(result.config),
-        models=len(results),
+        values=measured(row.config),
+        models=board.models,
     )

@@ -30,6 +30,7 @@ def environment_leaderboard(request: Request, owner: str, name: str) -> HttpResp
             shown=found.shown,
             settings=found.settings,
             standings=standings,
+            more_settings=found.more_settings,
             newest_only=found.newest_only,
         )
     )

@@ -37,6 +37,7 @@ class Evaluation(models.Model):
     config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
     planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
     aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
+    board = models.CharField(max_length=12, blank=True, editable=False)  # hub.evals.boards; "" before the first score
     fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
     push_format = models.CharField(max_length=32, blank=True)
     push_metadata = models.JSONField(default=dict)
@@ -55,6 +56,11 @@ class Evaluation(models.Model):
             models.Index(fields=["model_name", "-id"], name="evaluation_by_model"),
             models.Index(fields=["owner", "-id"], name="evaluation_by_owner"),
             models.Index(fields=["visibility", "-id"], name="evaluation_by_visibility"),
+            models.Index(
+                fields=["environment", "board", "model_name", "-id"],
+                name="evaluation_by_board",
+                condition=models.Q(state=RunState.SUCCEEDED.value) & ~models.Q(board=""),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 from envhub.packaging.segments import BadSegment, read_rollout
-from envhub.protocol.base import JsonObject
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind, RunState
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
 MOST_COMPARED = 50_000  # examples of an evaluation that a page reads
-MOST_RANKED = 1000  # evaluations that a leaderboard looks at
+MOST_RANKED = 1000  # models of a leaderboard
+MOST_BOARDS = 200  # settings that are offered
+_NEWEST = Max(Cast("pk", TextField()))  # ids are in order of time; Postgres has no max(uuid)
 
 
 def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
@@ -160,25 +161,31 @@ def rollouts_of_examples(evaluation: Evaluation, examples: Iterable[int]) -> Que
     return rows.order_by("example", "rollout")
 
 
-class Result(NamedTuple):
-    """What a leaderboard needs to know of an evaluation before it chooses."""
+class Board(NamedTuple):
+    """Evaluations of an environment that were measured in the same way."""
 
-    pk: uuid.UUID
-    model_name: str
-    version_id: uuid.UUID | None
-    version: str | None
-    config: JsonObject
-    planned: int
+    key: str
+    models: int
+    newest: str  # id of its newest evaluation
 
 
-def recent_results(user: Caller, environment: Environment) -> tuple[list[Result], bool]:
-    """The newest MOST_RANKED that succeeded with a score in an environment, and whether there are older ones."""
+def boards(user: Caller, environment: Environment, key: str = "") -> list[Board]:
+    """Those of the most models first, then of the most evaluations, then the newest; no more than MOST_BOARDS + 1."""
+    rows = _ranked(user, environment, key).values("board")
+    found = rows.annotate(models=Count("model_name", distinct=True), count=Count("pk"), newest=_NEWEST)
+    ordered = found.order_by("-models", "-count", "-newest").values_list("board", "models", "newest")
+    return [Board(*row) for row in ordered[: MOST_BOARDS + 1]]
+
+
+def newest_of_models(user: Caller, environment: Environment, key: str) -> list[str]:
+    """The id of each model's newest evaluation on a board, newest first; no more than MOST_RANKED + 1."""
+    rows = _ranked(user, environment, key).values("model_name").annotate(newest=_NEWEST)
+    return list(rows.order_by("-newest").values_list("newest", flat=True)[: MOST_RANKED + 1])
+
+
+def _ranked(user: Caller, environment: Environment, key: str) -> QuerySet[Evaluation]:
     rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
-    found = rows.filter(aggregate__reward__n__gt=0).values_list(
-        "pk", "model_name", "version_id", "version__version", "config", "planned"
-    )
-    newest = [Result(*row) for row in found[: MOST_RANKED + 1]]
-    return newest[:MOST_RANKED], len(newest) > MOST_RANKED
+    return (rows.filter(board=key) if key else rows).exclude(board="").order_by()
 
 
 def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:

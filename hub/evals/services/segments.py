@@ -13,6 +13,7 @@ from envhub.protocol.runs import FailureKind
 
 from hub.core.errors import Conflict, Invalid
 from hub.core.storable import storable, storable_text
+from hub.evals.boards import board_key
 from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.services.decoding import decoder
 from hub.evals.statistics import Aggregate, ExampleTally
@@ -46,7 +47,8 @@ def add_segment(
         if request.total_rollouts is not None:
             row.planned = request.total_rollouts
         stored = _store(row, blob, request.rows)
-        row.save(update_fields=["planned", "aggregate"])
+        row.board = board_key(row)
+        row.save(update_fields=["planned", "aggregate", "board"])
     return stored
 
 

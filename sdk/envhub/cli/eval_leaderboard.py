@@ -40,8 +40,10 @@ def _print(session: Session, found: LeaderboardView) -> None:
             for place in found.standings]  # fmt: skip
     session.table(("rank", "model", "reward", "coverage", "source", "evaluation"), rows)
     if found.newest_only:
-        session.note(f"of the newest {found.newest_only} evaluations; there are older ones, which are not ranked")
+        session.note(f"only the {found.newest_only} models that were evaluated last; there are more")
     others = [item for item in found.settings if item.key != found.shown.key]
     if others:
         session.note("others cannot be compared with these; --settings KEY shows them:")
         session.table(("key", "models", "settings"), [(item.key, item.models, item.title) for item in others])
+    if found.more_settings:
+        session.note("there are more settings, each of no more models than these")

@@ -33,4 +33,5 @@ class LeaderboardView(Response):
     shown: BoardSettings | None
     settings: tuple[BoardSettings, ...]  # those of the most models first
     standings: tuple[StandingView, ...]
-    newest_only: int | None = None  # of how many evaluations, where there are older ones, which rank nowhere
+    more_settings: bool = False  # whether there are settings of fewer models, which `settings` leaves out
+    newest_only: int | None = None  # of how many models, where there are more: the others' evaluations are older

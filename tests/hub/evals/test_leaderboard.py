@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -12,9 +15,18 @@ from hub.accounts.models import User
 from hub.core.errors import NotFound
 from hub.evals.leaderboard import Leaderboard, leaderboard
 from hub.evals.models import Evaluation
+from hub.evals.services import add_segment
 from hub.registry.models import Environment
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.evals import create_hosted, create_pushed, make_failure, make_record, make_records, store
+from tests.factories.evals import (
+    create_hosted,
+    create_pushed,
+    make_failure,
+    make_record,
+    make_records,
+    make_segment,
+    store,
+)
 from tests.factories.registry import create_ready_version
 
 pytestmark = pytest.mark.django_db
@@ -117,8 +129,10 @@ def test_of_as_many_models_the_settings_of_most_evaluations_are_shown(ada: User)
 
 def test_all_examples_are_as_many_as_there_are(ada: User) -> None:
     measured(ada, "a", 0.1, 0.2)
-    whole = measured(ada, "b", 0.3, 0.4, num_examples=-1)
-    Evaluation.objects.filter(pk=whole.pk).update(planned=2)  # as its worker found them
+    whole = create_hosted(ada, num_examples=-1, rollouts_per_example=1)
+    found = make_segment(make_records((0.3,), (0.4,))).model_copy(update={"total_rollouts": 2})  # as its worker says
+    add_segment(evaluation=whole, request=found, trusted=True)
+    Evaluation.objects.filter(pk=whole.pk).update(model_name="ada/b", state="succeeded")
     assert models(shown(ada)) == ["b", "a"]
 
 
@@ -171,19 +185,70 @@ def test_the_api_answers_what_the_page_shows(ada: User, client: Client) -> None:
     assert client.get(f"{API}?settings=nothing", headers=bearer(make_token(ada))).status_code == 404
 
 
-def test_where_older_evaluations_are_not_ranked_it_is_said(
+def test_an_early_evaluation_is_ranked_however_many_came_after_it(ada: User) -> None:
+    best = measured(ada, "best", 0.9, 1.0)
+    rest = measured(ada, "rest", 0.1, 0.2)
+    fields = ("owner_id", "environment_id", "version_id", "model_name", "source", "state", "config", "planned")
+    rest = Evaluation.objects.get(pk=rest.pk)
+    same = {name: getattr(rest, name) for name in (*fields, "aggregate", "board", "created_by_id")}
+    Evaluation.objects.bulk_create(Evaluation(**same) for _ in range(1500))
+    board = shown(ada)
+    assert models(board) == ["best", "rest"]
+    assert board.standings[0].row == best
+    assert (board.newest_only, board.more_settings) == (None, False)
+
+
+def test_an_evaluation_that_is_resumed_is_ranked_by_what_it_has_then(ada: User) -> None:
+    partial = create_hosted(ada, num_examples=-1, rollouts_per_example=1)
+    assert add_segment(evaluation=partial, request=make_segment([make_failure()]), trusted=True) == 1
+    assert Evaluation.objects.get(pk=partial.pk).board == ""
+    counted = make_segment([make_record(example, 0, 0.5) for example in range(2)])
+    add_segment(evaluation=partial, request=counted.model_copy(update={"total_rollouts": 2}), trusted=True)
+    Evaluation.objects.filter(pk=partial.pk).update(state="succeeded")
+    measured(ada, "other", 0.1, 0.2)
+    assert len(shown(ada).standings) == 2
+
+
+def test_of_more_models_than_are_ranked_those_evaluated_last_are_and_it_is_said(
     ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hub.evals.queries.MOST_RANKED", 2)
-    for model in ("a", "b"):
+    for module in ("queries", "leaderboard"):
+        monkeypatch.setattr(f"hub.evals.{module}.MOST_RANKED", 2)
+    for model in ("a", "b", "a"):
         measured(ada, model, 0.1, 0.2)
     assert shown(ada).newest_only is None
-    assert "not ranked" not in client.get(PAGE).content.decode()
+    assert "evaluated last" not in client.get(PAGE).content.decode()
     measured(ada, "c", 0.1, 0.2)
-    assert models(shown(ada)) == ["b", "c"]
-    assert "of the newest 2 of this environment: older ones are not ranked" in client.get(PAGE).content.decode()
+    assert models(shown(ada)) == ["a", "c"]
+    assert "only the 2 models that were evaluated last" in client.get(PAGE).content.decode()
     found = LeaderboardView.model_validate_json(client.get(API, headers=bearer(make_token(ada))).content)
     assert found.newest_only == 2
+
+
+def test_settings_that_are_not_offered_are_found_by_their_key(
+    ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("queries", "leaderboard"):
+        monkeypatch.setattr(f"hub.evals.{module}.MOST_BOARDS", 1)
+    rare = measured(ada, "rare", 0.1, 0.2, seed=1, split="train")
+    assert not shown(ada).more_settings
+    for model in ("a", "b"):
+        measured(ada, model, 0.1, 0.2)
+    board = shown(ada)
+    assert (len(board.settings), board.more_settings, models(board)) == (1, True, ["a", "b"])
+    asked = shown(ada, Evaluation.objects.get(pk=rare.pk).board)
+    assert (asked.shown, models(asked)) == (asked.settings[1], ["rare"])
+    assert "There are more" in client.get(f"{PAGE}?settings={asked.shown.key}").content.decode()
+
+
+def test_evaluations_from_before_are_ranked_by_the_migration(ada: User) -> None:
+    scored = measured(ada, "a", 0.1, 0.2)
+    unscored = create_hosted(ada)
+    keys = {row.pk: row.board for row in Evaluation.objects.all()}
+    Evaluation.objects.update(board="")
+    import_module("hub.evals.migrations.0003_board").fill(apps, None)
+    assert {row.pk: row.board for row in Evaluation.objects.all()} == keys
+    assert [bool(keys[row.pk]) for row in (scored, unscored)] == [True, False]
 
 
 def test_its_queries_do_not_grow_with_the_evaluations(ada: User) -> None:
