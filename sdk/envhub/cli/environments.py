@@ -17,6 +17,7 @@ from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, VersionV
 
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+LAST_LINES = 10  # of a failed check
 
 
 def list_environments(
@@ -70,9 +71,16 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]" if check.failed else "[yellow]-   [/yellow]"
         session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
         if not check.passed and check.detail:
-            session.out.print(escape(textwrap.indent(printable(check.detail), " " * 9)))
+            session.out.print(escape(textwrap.indent(_end(printable(check.detail)), " " * 9)))
     if version.failure:
         session.fields({"failure": version.failure.message, "hint": version.failure.hint})
+
+
+def _end(detail: str) -> str:
+    """The last lines, where a traceback or a compiler says what is wrong; --json and the page have them all."""
+    lines = detail.rstrip().splitlines()
+    left = len(lines) - LAST_LINES
+    return "\n".join([f"({left} lines before)", *lines[left:]] if left > 1 else lines)
 
 
 def versions(ctx: typer.Context, name: Name, limit: Limit = 50, json: JsonFlag = False) -> None:

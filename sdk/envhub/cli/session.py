@@ -143,6 +143,8 @@ class Session:
             return
         self.err.print(f"[bold red]error:[/bold red] {escape(printable(error.message))}")
         for name, text in error.fields.items():
+            if text in error.message:
+                continue
             self.err.print(f"  {escape(name)}: {escape(printable(text))}")
         if error.hint:
             self.err.print(f"[bold]hint:[/bold] {escape(error.hint)}")

@@ -53,6 +53,12 @@ def test_an_unset_key_variable_is_a_usage_error(cli: Cli) -> None:
     cli("model", "add", "big", "--base-url", "https://models.example/v1", "--key-var", "NOT_THERE", code=2)
 
 
+def test_an_endpoint_that_does_not_answer_is_said_once(cli: Cli) -> None:
+    said = cli("model", "add", "big", "--base-url", "http://127.0.0.1:9/v1", code=1).stderr
+    assert said.count("ConnectError") == 1
+    assert "--no-test" in said
+
+
 def test_endpoints_are_imported_with_their_variants(cli: Cli) -> None:
     entry = '[[endpoint]]\nendpoint_id = "big"\nmodel = "big-1"\nurl = "https://{}.example/v1"\nkey = "KEY"\n'
     Path("endpoints.toml").write_text(entry.format("one") + entry.format("two"))

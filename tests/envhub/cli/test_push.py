@@ -117,9 +117,10 @@ def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
 
 def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     _push(cli, str(write_package(Path("environments"))))
+    long = "".join(f"  frame {number}\n" for number in range(60))
     found = [
         {"name": "load", "passed": True, "summary": "fine", "detail": "quiet"},
-        {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": "Traceback\nKeyError: 'answer'"},
+        {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": f"{long}KeyError: 'answer'"},
     ]
     failure = {"kind": "environment", "code": "x", "message": "the rollout broke", "hint": "mend it"}
     Version.objects.update(checks=found, failure=failure)
@@ -128,6 +129,9 @@ def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     assert "mend it" in said
     assert "FAIL scripted-rollout: it broke" in said
     assert "         KeyError: 'answer'" in said
+    assert "(51 lines before)" in said
+    assert "frame 50" not in said
+    assert "frame 51" in said
     assert "quiet" not in said
 
 

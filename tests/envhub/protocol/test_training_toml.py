@@ -184,6 +184,13 @@ def test_a_batch_that_is_no_whole_number_of_groups_says_what_a_step_trains() -> 
     assert (reading.config.groups_per_step, reading.config.rollouts_per_step) == (2, 8)
 
 
+def test_a_warm_up_that_never_ends_is_said() -> None:
+    table = "[trainer]\nwarmup_steps = {}\n"
+    assert read_training_toml("max_steps = 20\n" + MINIMAL + table.format(19)).warnings == ()
+    (warning,) = read_training_toml("max_steps = 20\n" + MINIMAL + table.format(20)).warnings
+    assert "trainer.warmup_steps = 20 lasts for all of max_steps = 20" in str(warning)
+
+
 def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
     text = 'max_stepz = 1\nmodel = "m"\n[[env]]\nid = "a/b"\nratoi = 1\n[sampling]\nmax_token = 1'
     assert list(problems(text)) == ["max_stepz", "env[0].ratoi", "sampling.max_token"]

@@ -128,7 +128,7 @@ class AdmissionQueue:
         refused = self._refused_in_a_row.total()
         if refused >= self._options.barren_groups:
             counted = self._refused_in_a_row.most_common()
-            reasons = ", ".join(f"{name.value} {count}" for name, count in counted)
+            reasons = ", ".join(f"{name.value.replace('_', ' ')} {count}" for name, count in counted)
             reward, trained = self._refused_rewards.value, self._trained_rewards.value
             raise NothingToLearn(
                 f"{refused} groups in a row could not train ({reasons}; mean reward {_spelled(reward)})",

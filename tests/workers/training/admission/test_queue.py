@@ -107,7 +107,7 @@ def test_a_run_that_learns_nothing_for_long_ends_with_the_reason() -> None:
     waiting.offer(good(), step=1)  # starts the count anew
     waiting.offer(solved, step=1)
     with pytest.raises(
-        NothingToLearn, match=r"2 groups in a row could not train \(zero_signal 2; mean reward 1.00\)"
+        NothingToLearn, match=r"2 groups in a row could not train \(zero signal 2; mean reward 1.00\)"
     ) as told:
         waiting.offer(solved, step=1)
     assert "rollouts_per_example" in told.value.hint

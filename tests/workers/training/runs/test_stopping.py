@@ -45,7 +45,7 @@ async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_i
     finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered"}])
     log = trainings.hub.runs["r0"].log
     assert finish.state == "succeeded", log
-    assert "nothing is left to learn: 128 groups in a row could not train (zero_signal 128; mean reward 1.00)" in log
+    assert "nothing is left to learn: 128 groups in a row could not train (zero signal 128; mean reward 1.00)" in log
     steps = [step.step for step in trainings.steps()]
     assert 1 <= steps[-1] < CONFIG["max_steps"]
     assert trainings.reports("checkpoints")[-1]["step"] == steps[-1]
