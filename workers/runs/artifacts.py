@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -16,11 +17,11 @@ from envhub import errors
 from envhub.protocol.base import BlobRef
 from envhub.protocol.blobs import BlobNeed, BlobsReply, BlobsRequest
 
-from workers.runs.hub import RunClient
+from workers.runs.hub import LONGEST_PAUSE_S, TRANSIENT, RunClient
 from workers.runs.trimming import children, trim
 
 CHUNK = 1024 * 1024
-ATTEMPTS = 5
+ATTEMPTS, FIRST_PAUSE_S = 5, 0.2  # at least; of a storage that refuses, no more
 IN_HAND_S = 3600.0  # after which every run has unpacked, linked or copied what it fetched
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 Call = Callable[[httpx.AsyncClient], Awaitable[None]]
@@ -87,18 +88,31 @@ class Artifacts:
         await self._again(send)
 
     async def _again(self, call: Call) -> None:
-        """Repeat a transfer with fresh addresses. Raises errors.ConnectionFailed when storage stays away."""
-        pause = 0.2
-        for attempt in range(1, ATTEMPTS + 1):
+        """Repeat a transfer with fresh addresses; while storage is away, for as long as the hub would be waited for.
+
+        Raises errors.ConnectionFailed.
+        """
+        failed_at: float | None = None
+        pause = FIRST_PAUSE_S
+        for attempt in count(1):
             try:
                 await call(self._run.connection.http)
             except (httpx.HTTPError, BrokenTransfer) as error:
-                if attempt == ATTEMPTS:
-                    raise errors.ConnectionFailed(f"object storage: {error}", code="storage_failed") from error
+                failed_at = failed_at or time.monotonic()
+                waited = time.monotonic() - failed_at >= self._run.connection.patience_s
+                if attempt >= ATTEMPTS and (waited or not is_away(error)):
+                    raise errors.ConnectionFailed(f"object storage: {error!r}", code="storage_failed") from error
                 await asyncio.sleep(pause)
-                pause *= 3
+                pause = min(3 * pause, LONGEST_PAUSE_S)
             else:
                 return
+
+
+def is_away(error: httpx.HTTPError | BrokenTransfer) -> bool:
+    """Whether the storage may answer the same transfer later."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in TRANSIENT
+    return isinstance(error, httpx.TransportError)
 
 
 async def download(http: httpx.AsyncClient, url: str, sha256: str, path: Path) -> None:

@@ -36,7 +36,7 @@ HUB_AWAY = Failure(
     kind=FailureKind.INFRASTRUCTURE,
     code="hub_unreachable",
     message="The worker could not reach the hub or its storage for too long.",
-    hint="The run goes back to the queue. If it happens again, look at the hub's and the worker's logs.",
+    hint="Look at the hub's and the worker's logs; then start the run anew or resume it: what is stored stays.",
 )
 TOO_LONG = "Make it smaller, or resume it: what is stored stays. An operator raises WORKER_RUN_LIMIT_S."
 

@@ -25,6 +25,24 @@ async def test_an_upload_is_repeated_until_it_arrives_and_sent_once(tmp_path: Pa
         assert hub.blobs[first] == path.read_bytes()
 
 
+async def test_a_storage_that_is_away_is_waited_for_as_long_as_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.runs.artifacts.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("workers.runs.artifacts.FIRST_PAUSE_S", 0.01)
+    async with FakeHub(fail_next_uploads=9) as hub, HubClient(hub.url, "hubw_good", patience_s=60) as client:
+        artifacts = Artifacts(client.run(hub.claim(hub.add(FakeRun("r")))), tmp_path)
+        assert hub.blobs[await artifacts.upload_bytes(b"bytes")] == b"bytes"
+
+
+async def test_a_storage_that_refuses_is_asked_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.runs.artifacts.FIRST_PAUSE_S", 0.001)
+    async with FakeHub() as hub, HubClient(hub.url, "hubw_good", patience_s=60) as client:
+        artifacts = Artifacts(client.run(hub.claim(hub.add(FakeRun("r")))), tmp_path)
+        with pytest.raises(errors.ConnectionFailed, match="404"):
+            await artifacts.fetch(f"{hub.url}/nothing", "0" * 64)
+
+
 async def test_a_fetched_blob_is_kept(tmp_path: Path) -> None:
     async with FakeHub() as hub, HubClient(hub.url, "hubw_good", patience_s=2) as client:
         artifacts = Artifacts(client.run(hub.claim(hub.add(FakeRun("r")))), tmp_path)
