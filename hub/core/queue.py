@@ -14,6 +14,7 @@ from django.db import transaction
 from hub.core.errors import Unavailable
 
 logger = logging.getLogger(__name__)
+SOCKET_TIMEOUT_S = 2.0  # of Redis: one that hangs would hold whoever queues a run for ever
 
 
 def broker_options(data: Path, broker_url: str) -> dict[str, Any]:
@@ -33,12 +34,20 @@ def broker_options(data: Path, broker_url: str) -> dict[str, Any]:
     }
 
 
+def sending_options(data: Path, broker_url: str) -> dict[str, Any]:
+    """`broker_options` for the hub, which only sends: a listener waits on its socket for as long as it takes."""
+    options = broker_options(data, broker_url)
+    if broker_url.startswith("redis"):
+        options |= {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": SOCKET_TIMEOUT_S}
+    return options
+
+
 @cache
 def _app() -> Celery:
     url = settings.HUB.resolved_broker_url()
     app = Celery("hub", broker=url, set_as_current=False)
     app.conf.update(
-        broker_transport_options=broker_options(settings.HUB.data, url),
+        broker_transport_options=sending_options(settings.HUB.data, url),
         task_ignore_result=True,
         task_serializer="json",
         broker_connection_timeout=2,
