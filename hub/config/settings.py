@@ -94,7 +94,12 @@ else:
     # Under ASGI every request has a thread of its own: nobody would use its connection again, and it would stay open.
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     if HUB.database_pool:
-        DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {"min_size": 1, "max_size": HUB.database_pool}
+        DATABASES["default"].setdefault("OPTIONS", {})["pool"] = {
+            "min_size": 1,
+            "max_size": HUB.database_pool,
+            "timeout": 10,  # seconds that a request waits: whoever sent it hears of it before they give up
+            "reconnect_timeout": 3,  # pauses between tries double until then; the next request begins them anew
+        }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "accounts.User"
@@ -149,7 +154,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "filters": {"seldom": {"()": "hub.core.seldom.Seldom", "seconds": 10}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {"httpx": {"level": "WARNING"}, "kombu.connection": {"level": "ERROR"}},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "kombu.connection": {"level": "ERROR"},
+        "psycopg.pool": {"filters": ["seldom"]},  # a line for each try to reach a database that is away
+    },
 }
