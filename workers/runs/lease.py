@@ -86,13 +86,19 @@ async def hold(
 
 async def keep_beating(lease: Lease, interval_s: float) -> None:
     """Beat until cancelled or lost. A hub that is away is waited for: whether the lease still stands, it will say."""
+    away = False
     while True:
         await asyncio.sleep(interval_s)
         try:
             await lease.beat()
+            if away:
+                logger.warning("heartbeats arrive again")
+            away = False
         except LeaseLost as error:
             logger.warning("lease lost: %s", error)
             lease.lost.set()
             return
         except errors.EnvhubError as error:
-            logger.warning("heartbeat failed, will repeat: %s", error)
+            if not away:  # said once: it is tried every second
+                logger.warning("heartbeat failed, will repeat: %s", error)
+            away = True

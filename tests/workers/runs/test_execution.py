@@ -195,7 +195,9 @@ async def test_a_run_beyond_the_time_limit_has_time_to_save_something_too(
     assert (run.finish.failure.code, "resume" in run.finish.failure.hint) == ("run_time_limit", True)
 
 
-async def test_a_hub_that_is_away_for_a_while_loses_nothing(hub: FakeHub, tmp_path: Path) -> None:
+async def test_a_hub_that_is_away_for_a_while_loses_nothing(
+    hub: FakeHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body(job: Job) -> None:
         job.lease.log("before")
         hub.away = True
@@ -210,6 +212,8 @@ async def test_a_hub_that_is_away_for_a_while_loses_nothing(hub: FakeHub, tmp_pa
     assert run.finish.state == "succeeded"
     assert run.log == "before\nduring\n"
     assert b"result" in hub.blobs.values()
+    beats = [line for line in caplog.messages if line.startswith("heartbeat")]
+    assert len(beats) == 2, "one line when the hub is away, one when it is back"
 
 
 async def test_a_body_that_asks_for_it_has_time_to_save_something_after_a_cancel(
