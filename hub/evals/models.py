@@ -37,7 +37,9 @@ class Evaluation(models.Model):
     config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
     planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
     aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
-    board = models.CharField(max_length=12, blank=True, editable=False)  # hub.evals.boards; "" before the first score
+    board = models.CharField(  # hub.evals.boards; "" before the first score
+        max_length=12, blank=True, editable=False, default="", db_default=""
+    )
     fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
     push_format = models.CharField(max_length=32, blank=True)
     push_metadata = models.JSONField(default=dict)

@@ -246,7 +246,7 @@ def test_evaluations_from_before_are_ranked_by_the_migration(ada: User) -> None:
     unscored = create_hosted(ada)
     keys = {row.pk: row.board for row in Evaluation.objects.all()}
     Evaluation.objects.update(board="")
-    import_module("hub.evals.migrations.0003_board").fill(apps, None)
+    import_module("hub.evals.migrations.0004_fill_board").fill(apps, None)
     assert {row.pk: row.board for row in Evaluation.objects.all()} == keys
     assert [bool(keys[row.pk]) for row in (scored, unscored)] == [True, False]
 
