@@ -14,6 +14,7 @@ from envhub.protocol.deployments import DRAIN_SECONDS
 from envhub.protocol.evals import EvaluationView
 from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.training_command import evaluation_flags
 
 from hub.accounts.queries import Caller
 from hub.catalog.capacity import capacity_now
@@ -58,13 +59,16 @@ def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBas
     adapter: Adapter | None = getattr(row, "adapter", None)
     training = _training(request.user, adapter)
     base = base_of(row, adapter)
+    environments = environments_of(training)
     context = {
         "section": "models",
         "model": model_view(row, capacity_now(timezone.now()), inside=False),  # no endpoint is shown here
         "reference": reference,
         "adapter": adapter_view(adapter) if adapter else None,
         "training": training,
-        "environments": environments_of(training),
+        "environments": environments,
+        "evaluate": evaluate_command(training, environments, reference),
+        "evaluate_base": evaluate_command(training, environments, base) if base else "",
         "evaluated": evaluated_at(training, adapter),
         "base": base,
         "base_row": row.base,
@@ -111,6 +115,12 @@ def environments_of(training: TrainingRun | None) -> list[str]:
     rows = training.versions.all() if training else ()
     found = (f"{item.version.environment.owner.slug}/{item.version.environment.name}" for item in rows)
     return list(dict.fromkeys(found))
+
+
+def evaluate_command(training: TrainingRun | None, environments: list[str], model: str) -> str:
+    """How to measure `model` on what `training` trained on, with its arguments and sampling; a frame without one."""
+    flags = evaluation_flags(training.config) if training else ""
+    return f"hub eval run {environments[0] if environments else 'OWNER/NAME'} -n 50 -r 4 -m {model} {flags}".rstrip()
 
 
 def measured(user: Caller, reference: str, base: str) -> list[Measured]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 from django.test import Client
 
@@ -9,9 +11,17 @@ from hub.evals.models import Evaluation
 from hub.inference.services import delete_deployment, ensure_deployment
 from hub.runs.models import Run
 from tests.factories.accounts import make_user
-from tests.factories.evals import create_hosted, create_pushed, make_records, start, store
+from tests.factories.evals import create_hosted, create_pushed, make_records, store
+from tests.factories.evals import start as start_evaluation
 from tests.factories.runs import hold_run
-from tests.factories.training_runs import create_trainable
+from tests.factories.training_runs import (
+    adapter_report,
+    create_run,
+    create_trainable,
+    report,
+    start,
+    training_request,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +36,7 @@ def test_a_score_that_somebody_uploaded_is_marked(client: Client, pushed: bool) 
         Evaluation.objects.filter(pk=evaluation.pk).update(model_name="alice/stub")
         evaluation.refresh_from_db()
     else:
-        start(evaluation)
+        start_evaluation(evaluation)
     store(evaluation, make_records([1.0, 0.0]))
     client.force_login(alice)
     page = client.get("/models/alice/stub").text
@@ -44,3 +54,14 @@ def test_a_deployment_that_was_deleted_is_ending_until_its_run_has(client: Clien
     page = client.get("/models/alice/base").text
     assert ">ending<" in page
     assert "answers under way have 5 minutes" in page
+
+
+def test_a_trained_model_and_its_base_are_measured_as_it_was_trained(client: Client) -> None:
+    alice = make_user("alice")
+    training = create_run(alice, training_request("args = { length = 4 }\n[sampling]\nmax_tokens = 8"))
+    start(training)
+    report(training, adapter_report(final=True))
+    client.force_login(alice)
+    page = unescape(client.get("/models/alice/sort").text)
+    for model, times in (("alice/sort", 2), ("alice/base", 1)):
+        assert page.count(f"""hub eval run alice/tiny-env -n 50 -r 4 -m {model} -a '{{"length": 4}}' -t 8""") == times
