@@ -53,6 +53,21 @@
     unfolded = [];
   });
 
+  // Who moves by keyboard stays where they were when a fragment is replaced; htmx itself finds again what has an id.
+  const looks = (element) => [element.tagName, element.getAttribute("href") ?? element.textContent.trim()].join(" ");
+  const alike = (element) => [...document.querySelectorAll(element.tagName)].filter((other) => looks(other) === looks(element));
+  let left = null;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const element = document.activeElement;
+    left = event.target.contains(element) && element !== document.body ? { element, place: alike(element).indexOf(element) } : null;
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    if (left && !left.element.isConnected && document.activeElement === document.body) {
+      alike(left.element)[left.place]?.focus({ preventScroll: true });
+    }
+    left = null;
+  });
+
   // A log that is followed stays at its end unless the reader scrolled up.
   document.addEventListener("htmx:afterSwap", (event) => {
     const log = event.target.closest?.("[data-follow]") ?? event.target.querySelector?.("[data-follow]");
