@@ -27,7 +27,8 @@ def compare_evaluations(user: Caller, a: UUID, b: UUID) -> Compared:
     first, second = get_evaluation(user, a), get_evaluation(user, b)
     if second.environment_id != first.environment_id:
         raise Invalid("these evaluations are of two environments", hint="compare evaluations of the same environment")
-    return Compared(first, second, compare(_means(first), _means(second)))
+    by_content = not (first.is_hosted and second.is_hosted)
+    return Compared(first, second, compare(_means(first), _means(second), by_content=by_content))
 
 
 def _means(evaluation: Evaluation) -> dict[int, ExampleMeans]:

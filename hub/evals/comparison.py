@@ -4,7 +4,8 @@ Both answered the same examples, so the difference is paired (Miller 2024, "Addi
 d_g = (mean reward of B on example g) - (mean reward of A on g) for the G examples that both have scored,
     difference = mean of d_g        se = s(d) / sqrt(G)
 The examples are the clusters; what makes an example hard for both drops out, so this error is the smaller one.
-An example counts only if it is the same row in both (its hash), wherever its number agrees.
+An example counts only if it is the same row in both (its hash), wherever its number agrees. Of what this hub did not
+run, no whole row is known: there prompt and answer decide (envhub.packaging.example_content).
 Differences that are all equal have the error 0 (two examples that went from reward 0 to 1), which says nothing of the
 next example. A two-sided sign test decides then: 2 * 0.5^G below 0.05, so from 6 examples on.
 """
@@ -15,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from hub.evals.statistics import Aggregate, Cell, ExampleTally
 
@@ -23,11 +25,20 @@ SAME = 1e-9
 _CHANCE = 0.05  # of a sign test
 
 
-@dataclass(frozen=True)
-class ExampleMeans:
-    """The means of one example's scored rollouts."""
+class ScoredExample(NamedTuple):
+    """What is stored of one example: hashes of its row and of its prompt and answer, what its rollouts scored."""
 
     digest: str
+    content: str
+    tally: ExampleTally
+
+
+@dataclass(frozen=True)
+class ExampleMeans:
+    """The means of one example's scored rollouts; `digest` is of its row, `content` of its prompt and answer."""
+
+    digest: str
+    content: str
     reward: float
     metrics: Mapping[str, float]
 
@@ -90,19 +101,20 @@ class Comparison:
         return sum(pair.difference < 0 for pair in self.pairs)
 
 
-def example_means(scores: Mapping[int, tuple[str, ExampleTally]], aggregate: Aggregate) -> dict[int, ExampleMeans]:
-    """Per example (hash, tally) -> its means; examples without a scored rollout are left out."""
+def example_means(scores: Mapping[int, ScoredExample], aggregate: Aggregate) -> dict[int, ExampleMeans]:
+    """Examples -> their means; those without a scored rollout are left out."""
     if aggregate.reward is None:
         return {}
     shifts = {name: moments.shift for name, moments in aggregate.metrics.items()}
     return {
         example: ExampleMeans(
-            digest=digest,
-            reward=_mean(tally.reward, aggregate.reward.shift),
-            metrics={name: _mean(cell, shifts[name]) for name, cell in tally.metrics.items() if cell.n},
+            digest=score.digest,
+            content=score.content,
+            reward=_mean(score.tally.reward, aggregate.reward.shift),
+            metrics={name: _mean(cell, shifts[name]) for name, cell in score.tally.metrics.items() if cell.n},
         )
-        for example, (digest, tally) in scores.items()
-        if tally.reward.n
+        for example, score in scores.items()
+        if score.tally.reward.n
     }
 
 
@@ -110,10 +122,13 @@ def _mean(cell: Cell, shift: float) -> float:
     return shift + cell.total / cell.n
 
 
-def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans]) -> Comparison:
-    """B against A, on the examples that both have scored."""
+def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans], *, by_content: bool = False) -> Comparison:
+    """B against A, on the examples that both have scored.
+
+    by_content: rows are the same, too, whose prompt and answer are.
+    """
     numbers = sorted(a.keys() & b.keys())
-    shared = [number for number in numbers if _same_row(a[number], b[number])]
+    shared = [number for number in numbers if _same_row(a[number], b[number], by_content)]
     pairs = tuple(Pair(number, a[number].reward, b[number].reward) for number in shared)
     names = sorted({name for number in shared for name in a[number].metrics.keys() & b[number].metrics.keys()})
     return Comparison(
@@ -126,8 +141,10 @@ def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans]) -> Com
     )
 
 
-def _same_row(a: ExampleMeans, b: ExampleMeans) -> bool:
-    return a.digest == b.digest or not a.digest or not b.digest
+def _same_row(a: ExampleMeans, b: ExampleMeans, by_content: bool) -> bool:
+    if a.digest == b.digest or not a.digest or not b.digest:
+        return True
+    return by_content and bool(a.content) and a.content == b.content
 
 
 def _both(

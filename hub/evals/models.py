@@ -142,6 +142,9 @@ class ExampleScore(models.Model):
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="examples", db_index=False)
     example = models.PositiveIntegerField()
     example_hash = models.CharField(max_length=64, blank=True)
+    content_hash = models.CharField(  # envhub.packaging.example_content; "" if unknown
+        max_length=64, blank=True, default="", db_default=""
+    )
     tally = models.JSONField()  # hub.evals.statistics.ExampleTally
 
     class Meta:

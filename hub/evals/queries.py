@@ -16,6 +16,7 @@ from envhub.protocol.runs import FailureKind, RunState
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
+from hub.evals.comparison import ScoredExample
 from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.statistics import ExampleTally
 from hub.registry.models import Environment
@@ -142,17 +143,21 @@ def segments_of(evaluation: Evaluation) -> QuerySet[CountedSegment]:
     return found.annotate(row_count=Subquery(counts)).order_by("-pk")
 
 
-def example_tallies(evaluation: Evaluation) -> dict[int, tuple[str, ExampleTally]]:
-    """example -> (hash of its row, what its rollouts scored). Raises Invalid for more than MOST_COMPARED examples."""
+def example_tallies(evaluation: Evaluation) -> dict[int, ScoredExample]:
+    """By example. Raises Invalid for more than MOST_COMPARED of them."""
     text = Cast("tally", TextField())  # pydantic reads it: for tens of thousands half the time of json and pydantic
-    rows = ExampleScore.objects.filter(evaluation=evaluation).values_list("example", "example_hash", text)
+    names = ("example", "example_hash", "content_hash")
+    rows = ExampleScore.objects.filter(evaluation=evaluation).values_list(*names, text)
     found = list(rows.order_by("example")[: MOST_COMPARED + 1])
     if len(found) > MOST_COMPARED:
         raise Invalid(
             f"an evaluation of more than {MOST_COMPARED} examples is too large to compare on a page",
             hint="export both as Parquet and compare them there",
         )
-    return {example: (digest, ExampleTally.model_validate_json(tally)) for example, digest, tally in found}
+    return {
+        example: ScoredExample(digest, content, ExampleTally.model_validate_json(tally))
+        for example, digest, content, tally in found
+    }
 
 
 def rollouts_of_examples(evaluation: Evaluation, examples: Iterable[int]) -> QuerySet[RolloutIndex]:

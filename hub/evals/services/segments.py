@@ -99,6 +99,7 @@ def _count(evaluation: Evaluation, aggregate: Aggregate, rows: Sequence[IndexRow
             row.example, ExampleScore(evaluation=evaluation, example=row.example, example_hash=row.example_hash)
         )
         score.example_hash = score.example_hash or row.example_hash
+        score.content_hash = score.content_hash or row.content_hash
         if row.example_hash not in ("", score.example_hash):  # unknown where no rollout was reported
             raise Conflict(
                 f"example {row.example} is another row than before",
@@ -112,7 +113,7 @@ def _count(evaluation: Evaluation, aggregate: Aggregate, rows: Sequence[IndexRow
         scores.values(),
         update_conflicts=True,
         unique_fields=["evaluation", "example"],
-        update_fields=["example_hash", "tally"],
+        update_fields=["example_hash", "content_hash", "tally"],
     )
 
 

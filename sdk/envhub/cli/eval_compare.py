@@ -10,7 +10,7 @@ import typer
 from envhub.cli.evaluations import EvaluationId
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.protocol.comparisons import ComparisonView, PairedDifference
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals import EvaluationSource, EvaluationView
 
 
 class Order(StrEnum):
@@ -46,8 +46,8 @@ def _print(session: Session, found: ComparisonView) -> None:
         "examples": f"{found.examples}: B ahead on {found.better}, A ahead on {found.worse}",
         "left out": _left_out(found),
     })  # fmt: skip
-    if found.other_row and found.a.source != found.b.source:
-        session.note("note: vf-eval saves a part of each row: what it saved compares with what it saved elsewhere")
+    if found.other_row and EvaluationSource.PUSHED in (found.a.source, found.b.source):
+        session.note("note: what this hub did not run is matched by each example's number, prompt and answer")
     if found.reward is None:
         return
     rows = [_row(item) for item in (found.reward, *found.metrics)]
@@ -84,6 +84,6 @@ def _left_out(found: ComparisonView) -> str:
     parts = {
         "scored by A alone": found.only_a,
         "by B alone": found.only_b,
-        "of another data set under the same number": found.other_row,
+        "another row under the same number": found.other_row,
     }
     return ", ".join(f"{count} {text}" for text, count in parts.items() if count)

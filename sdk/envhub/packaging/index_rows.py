@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from envhub.packaging.clean_text import clean_text
+from envhub.packaging.example_content import content_hash
 from envhub.protocol.evals import IndexRow
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runs import FailureKind
@@ -32,6 +34,7 @@ def _index_row(record: RolloutRecord, row_group: int, row: int) -> IndexRow:
         example=record.example,
         rollout=record.rollout,
         example_hash=record.example_hash,
+        content_hash="" if failed else content_hash(record),
         outcome=Outcome.FAILED if failed else record.outcome,
         reward=reward,
         metrics=_metrics(record),
@@ -58,8 +61,3 @@ def _is_usable(value: float) -> bool:
 def _metrics(record: RolloutRecord) -> dict[str, float]:
     usable = [(clean_text(name)[:MAX_NAME], value) for name, value in record.metrics.items() if _is_usable(value)]
     return dict(usable[:MAX_METRICS])
-
-
-def clean_text(text: str) -> str:
-    """Text that JSON, UTF-8 and Postgres can hold: no NUL, no lone surrogates."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -36,21 +36,26 @@ def to_records(rows: Iterable[JsonObject], state_columns: Sequence[str] = ()) ->
     """Rows in file order; the n-th row of an example is its rollout n.
 
     Up to 0.1.5 there is only an `id`, which counts rows in another order than theirs: an example is then its content.
+    Environments change `info`, some the prompt, during a rollout: an example's hash is of its first row without `info`.
     """
     seen: Counter[int] = Counter()
     numbers: dict[str, int] = {}
+    hashes: dict[int, str] = {}
     for row in rows:
         task = {key: row[key] for key in ("prompt", "answer", "info", "task") if row.get(key) is not None}
+        digest = canonical_hash({key: value for key, value in task.items() if key != "info"})
         example = row.get("example_id")
         if not isinstance(example, int):
-            example = numbers.setdefault(canonical_hash(task), len(numbers))
-        yield _to_record(row, task, example, seen[example], state_columns)
+            example = numbers.setdefault(digest, len(numbers))
+        key = (example, seen[example], hashes.setdefault(example, digest))
+        yield _to_record(row, task, key, state_columns)
         seen[example] += 1
 
 
 def _to_record(
-    row: JsonObject, task: JsonObject, example: int, rollout: int, state_columns: Sequence[str]
+    row: JsonObject, task: JsonObject, key: tuple[int, int, str], state_columns: Sequence[str]
 ) -> RolloutRecord:
+    example, rollout, example_hash = key
     failure = _failure(row.get("error"))
     reward = _number(row.get("reward"))
     if failure is None and reward is None:
@@ -59,7 +64,7 @@ def _to_record(
     return RolloutRecord(
         example=example,
         rollout=rollout,
-        example_hash=canonical_hash(task),
+        example_hash=example_hash,
         outcome=Outcome.FAILED if failure else scored,
         reward=None if failure else reward,
         metrics=_metrics(row, state_columns),

@@ -76,7 +76,7 @@ def _to_record(episode: JsonObject, task: JsonObject, example: int, rollout: int
     return RolloutRecord(
         example=example,
         rollout=rollout,
-        example_hash=str(_table(episode.get("task")).get("hash") or canonical_hash(task)),
+        example_hash=_hash(_table(episode.get("task")).get("hash")) or canonical_hash(task),
         outcome=Outcome.FAILED if failure else (Outcome.TRUNCATED if _is_truncated(trace) else Outcome.OK),
         reward=None if failure else sum(scores[name] * weights[name] for name in scores),
         metrics={**metrics, **scores},
@@ -200,6 +200,10 @@ def _timing(timing: Mapping[str, Any]) -> Timing:
     ends = [float(_table(part).get("end") or 0.0) for part in timing.values() if isinstance(part, Mapping)]
     total = max([end - float(timing.get("start") or 0.0) for end in ends if end] or [0.0])
     return Timing(total_s=max(0.0, total), generation_s=span("agent"), scoring_s=span("scoring"))
+
+
+def _hash(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) == 64 and value.isascii() and value.isalnum() else ""
 
 
 def _table(value: Any) -> JsonObject:

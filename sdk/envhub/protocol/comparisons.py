@@ -41,5 +41,5 @@ class ComparisonView(Response):
     worse: int  # A is ahead
     only_a: int  # scored by one side alone, left out
     only_b: int
-    other_row: int  # left out: under the same number the data sets hold different rows
+    other_row: int  # left out: under the same number the rows differ (of a pushed one: prompt or answer)
     pairs: tuple[ExamplePair, ...] = ()  # the first of `examples` in the order that was asked for

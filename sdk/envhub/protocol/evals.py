@@ -76,7 +76,8 @@ class IndexRow(Request):
 
     example: int
     rollout: int
-    example_hash: str
+    example_hash: str = Field(pattern=r"^[0-9A-Za-z]{0,64}$")
+    content_hash: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # envhub.packaging.example_content
     outcome: Outcome
     reward: float | None = None
     metrics: dict[str, float] = Field(default_factory=dict)

@@ -40,12 +40,12 @@ def test_nothing_in_common_is_said(cli: Cli, two: tuple[str, str]) -> None:
     assert "no example was scored by both" in cli("eval", "compare", two[0], str(empty.pk)).stdout
 
 
-def test_rows_of_vf_eval_are_said_to_be_a_part_of_the_data_sets(cli: Cli, two: tuple[str, str]) -> None:
+def test_a_pushed_result_of_other_prompts_is_said_to_be_matched_by_them(cli: Cli, two: tuple[str, str]) -> None:
     pushed = create_pushed(cli.user, f"{cli.user.owner.slug}/tiny-env")
-    store(pushed, [make_record(example_hash="f" * 64)])
+    store(pushed, [make_record(example_hash="f" * 64, prompt="another question")])
     mixed = cli("eval", "compare", two[0], str(pushed.pk))
-    assert "vf-eval saves a part of each row" in mixed.stderr
-    assert "vf-eval" not in cli("eval", "compare", *two).stderr
+    assert "matched by each example's number, prompt and answer" in mixed.stderr
+    assert "matched by" not in cli("eval", "compare", *two).stderr
 
 
 def test_what_cannot_be_compared_is_explained(cli: Cli, two: tuple[str, str], make_cli: MakeCli) -> None:

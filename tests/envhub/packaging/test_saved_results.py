@@ -52,6 +52,18 @@ def test_traces_of_0_4_0_become_records_with_turns() -> None:
     assert turn.request["messages"] == first.prompt
 
 
+@pytest.mark.parametrize("given", ["", "long" * 20, {}, "\x00" * 64])
+def test_a_task_without_a_usable_hash_has_that_of_its_data(tmp_path: Path, given: object) -> None:
+    directory = shutil.copytree(SAVED / "traces-0.4.0", tmp_path / "run")
+    lines = [json.loads(line) for line in (directory / "traces.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["task"]["hash"] = given
+    (directory / "traces.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    records = read_saved_results(directory).records
+    assert {len(record.example_hash) for record in records} == {64}
+    assert len({record.example_hash for record in records}) == len({record.example for record in records})
+
+
 def test_a_failed_episode_names_its_provider_error() -> None:
     record = read_saved_results(SAVED / "traces-0.4.0-failed").records[0]
     assert record.failure is not None
@@ -124,6 +136,13 @@ def test_rollouts_up_to_0_1_5_belong_to_the_example_whose_content_they_have(tmp_
     saved = read_saved_results(tmp_path)
     assert [(record.example, record.rollout) for record in saved.records] == [(0, 0), (1, 0), (0, 1), (1, 1)]
     assert (saved.env_id, saved.records[0].metrics) == ("sums", {"exact": 1.0})
+
+
+def test_what_a_rollout_changed_of_its_info_makes_no_other_example() -> None:
+    rows = [{"example_id": 0, "prompt": "2 + 2?", "info": {"seed": seed}, "reward": 1.0} for seed in (1, 2)]
+    first, second = to_records(rows)
+    assert first.example_hash == second.example_hash
+    assert first.task["info"] != second.task["info"]
 
 
 def test_a_reward_that_is_no_number_is_a_verifier_failure() -> None:

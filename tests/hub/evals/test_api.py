@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -157,6 +158,15 @@ def test_a_rollout_is_shown_whole(alice: User) -> None:
     record = _get(f"{BASE}/{evaluation.pk}/rollouts/3/1", alice).json()
     assert (record["reward"], record["turns"][0]["tokens"]["completion_ids"]) == (0.5, [3])
     assert _get(f"{BASE}/{evaluation.pk}/rollouts/3/2", alice).status_code == 404
+
+
+@pytest.mark.parametrize("change", [{"example_hash": "f" * 65}, {"example_hash": "\0"}, {"content_hash": "F" * 64}])
+def test_a_hash_that_no_column_holds_is_refused(alice: User, change: dict[str, str]) -> None:
+    create_ready_version(alice)
+    evaluation = create_pushed(alice, "alice/tiny-env")
+    body = make_segment(make_records([1])).model_dump(mode="json")
+    body["rows"][0] |= change
+    assert _post(f"{BASE}/{evaluation.pk}/segments", make_token(alice), json.dumps(body)).status_code == 422
 
 
 def test_segments_are_listed_with_what_still_counts(alice: User) -> None:

@@ -14,9 +14,10 @@ from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, create_pushed, make_record, make_records, start, store
 
 
-def _means(*rewards: float, digest: str = "") -> dict[int, ExampleMeans]:
+def _means(*rewards: float, digest: str = "", content: str = "") -> dict[int, ExampleMeans]:
     return {
-        g: ExampleMeans(digest=digest, reward=reward, metrics={"exact": reward}) for g, reward in enumerate(rewards)
+        g: ExampleMeans(digest=digest, content=content, reward=reward, metrics={"exact": reward})
+        for g, reward in enumerate(rewards)
     }
 
 
@@ -55,10 +56,19 @@ def test_one_example_has_no_error() -> None:
 
 def test_examples_of_one_side_and_changed_rows_are_left_out_and_counted() -> None:
     left = _means(0.1, 0.2, 0.3, digest="x")
-    right = {1: left[1], 2: ExampleMeans(digest="y", reward=0.9, metrics={}), 7: left[0]}
+    right = {1: left[1], 2: ExampleMeans(digest="y", content="", reward=0.9, metrics={}), 7: left[0]}
     found = compare(left, right)
     assert [pair.example for pair in found.pairs] == [1]
     assert (found.only_a, found.only_b, found.other_row) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("content", "by_content", "pairs"), [("p", True, 2), ("p", False, 0), ("", True, 0)])
+def test_rows_of_one_prompt_and_answer_are_the_same_only_where_no_more_is_known(
+    content: str, by_content: bool, pairs: int
+) -> None:
+    rows, saved = _means(0.5, 0.5, digest="row", content=content), _means(1.0, 1.0, digest="saved", content=content)
+    found = compare(rows, saved, by_content=by_content)
+    assert (len(found.pairs), found.other_row) == (pairs, 2 - pairs)
 
 
 def test_nothing_in_common_is_no_difference() -> None:
@@ -123,12 +133,27 @@ def test_two_that_share_no_example_still_have_a_page_with_their_settings(client_
     assert "Settings that differ" in reply.content.decode()
 
 
-def test_the_page_says_why_rows_of_vf_eval_do_not_match(client_of_ada: tuple[Client, object]) -> None:
+@pytest.mark.parametrize(("question", "pairs"), [("question 0", 1), ("another", 0)])
+def test_a_pushed_result_is_compared_with_a_hosted_one_by_prompt_and_answer(
+    client_of_ada: tuple[Client, object], question: str, pairs: int
+) -> None:
     client, user = client_of_ada
     a, b = _evaluated((1.0,), user=user), create_pushed(user, "ada/tiny-env")  # type: ignore[arg-type]
+    prompt = [{"role": "user", "content": [{"type": "text", "text": question}]}]
+    store(b, [make_record(example_hash="f" * 64, prompt=prompt)])
+    reply = client.get(f"/evaluations/compare?a={a.pk}&b={b.pk}")
+    assert len(reply.context["found"].pairs) == pairs
+    assert ("prompt or answer is another" in reply.content.decode()) is not bool(pairs)
+
+
+def test_two_hosted_ones_are_compared_by_their_rows(client_of_ada: tuple[Client, object]) -> None:
+    client, user = client_of_ada
+    a, b = _evaluated((1.0,), user=user), create_hosted(user, split="train")  # type: ignore[arg-type]
+    start(b)
     store(b, [make_record(example_hash="f" * 64)])
     reply = client.get(f"/evaluations/compare?a={a.pk}&b={b.pk}")
-    assert "vf-eval saves a part of each row" in reply.content.decode()
+    assert (reply.context["found"].pairs, reply.context["found"].other_row) == ((), 1)
+    assert "the data sets hold different rows" in reply.content.decode()
 
 
 def test_two_environments_cannot_be_compared(client_of_ada: tuple[Client, object]) -> None:

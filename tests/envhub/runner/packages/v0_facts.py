@@ -1,0 +1,30 @@
+"""Chat prompts with a system message and a worked example; every rollout changes its info."""
+
+import random
+
+import verifiers as vf
+from datasets import Dataset
+
+FACTS = (("capital of France", "Paris"), ("colour of snow", "white"), ("größte Stadt der Welt", "Tokyo"))
+
+
+class FactsEnv(vf.SingleTurnEnv):
+    async def setup_state(self, state, **kwargs):
+        state = await super().setup_state(state, **kwargs) or state
+        state["info"]["seen"] = random.random()
+        return state
+
+
+def prompt(question: str) -> list[dict]:
+    shown = [("system", "one word"), ("user", "capital of Spain"), ("assistant", "Madrid"), ("user", question)]
+    return [{"role": role, "content": text} for role, text in shown]
+
+
+def right(completion, answer) -> float:
+    return float(answer in str(completion[-1]["content"]))
+
+
+def load_environment():
+    rows = [{"prompt": prompt(question), "answer": answer, "info": {"seen": 0.0}} for question, answer in FACTS]
+    data = Dataset.from_list(rows)
+    return FactsEnv(dataset=data, eval_dataset=data, rubric=vf.Rubric(funcs=[right]))
