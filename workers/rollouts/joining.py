@@ -52,14 +52,29 @@ def join(
 
 
 def blame(record: RolloutRecord) -> RolloutRecord:
-    """A rollout whose last model call had no answer failed by infrastructure, whatever its environment made of that."""
+    """A rollout whose last model call had no answer failed by infrastructure, whatever its environment made of that.
+
+    A reward function that broke after its judge had refused failed for the judge's sake.
+    """
     if record.outcome is Outcome.FAILED:
-        return record
+        return _by_judge(record) if _judge_refused(record.turns) else record
     for route, kind in ((POLICY, FailureKind.INFRASTRUCTURE), (JUDGE, FailureKind.JUDGE)):
         calls = [turn for turn in record.turns if turn.route == route]
         if calls and calls[-1].status >= 500:
             return failed(record, kind, "NoAnswer", calls[-1].error)
     return record
+
+
+def _judge_refused(turns: Sequence[Turn]) -> bool:
+    calls = [turn for turn in turns if turn.route == JUDGE]
+    return bool(calls) and calls[-1].status >= 400
+
+
+def _by_judge(record: RolloutRecord) -> RolloutRecord:
+    failure = record.failure
+    if failure is None or failure.kind is not FailureKind.VERIFIER:
+        return record
+    return record.model_copy(update={"failure": failure.model_copy(update={"kind": FailureKind.JUDGE})})
 
 
 def failed(record: RolloutRecord, kind: FailureKind, name: str, message: str) -> RolloutRecord:

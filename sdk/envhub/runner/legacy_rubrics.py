@@ -167,7 +167,10 @@ def guarded_function(func: Callable[..., Any], name: str, attempts: list[Attempt
     async def finish(pending: Any) -> Any:
         try:
             return checked(await pending)
-        except (Exception, Stalled, SystemExit) as error:
+        except Exception as error:
+            note(error)
+            raise
+        except (Stalled, SystemExit) as error:
             note(error)
             raise _plain(error) from error
 
@@ -175,7 +178,10 @@ def guarded_function(func: Callable[..., Any], name: str, attempts: list[Attempt
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             value = func(*args, **kwargs)
-        except (Exception, Stalled, SystemExit) as error:
+        except Exception as error:
+            note(error)
+            raise
+        except (Stalled, SystemExit) as error:
             note(error)
             raise _plain(error) from error
         return finish(value) if inspect.isawaitable(value) else checked(value)
@@ -184,9 +190,9 @@ def guarded_function(func: Callable[..., Any], name: str, attempts: list[Attempt
     return wrapper
 
 
-def _plain(error: BaseException) -> Exception:
-    """What the library may swallow: its other functions go on, and the note has the original."""
-    return error if isinstance(error, Exception) else RuntimeError(str(error) or type(error).__name__)
+def _plain(error: BaseException) -> RuntimeError:
+    """What the library swallows of what no `except Exception` stops: its other functions go on."""
+    return RuntimeError(str(error) or type(error).__name__)
 
 
 def _problem(value: Any, name: str, count: int | None) -> BadReward | None:

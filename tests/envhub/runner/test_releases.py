@@ -11,11 +11,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from envhub.protocol.runner import Fatal, Group, Hello, Policy, Shutdown
 
+from tests.e2e.package_runs import PACKAGES
 from tests.envhub.runner.runner_process import RunnerProcess, group
 from tests.envhub.runner.venvs import python_of
-from tests.fakes.policy_endpoint import Answer, PolicyEndpoint
+from tests.fakes.policy_endpoint import Answer, Fault, PolicyEndpoint
 
 pytestmark = pytest.mark.verifiers
+JUDGED = PACKAGES / "e2e-judge"
 SAMPLE = ("0.1.14",)  # `make test-matrix` runs the others too; tests/e2e runs packages of each generation
 LEGACY = [
     release if release in SAMPLE else pytest.param(release, marks=pytest.mark.matrix)
@@ -43,6 +45,18 @@ async def test_a_failure_of_a_legacy_environment_has_its_kind_and_no_reward(rele
         assert isinstance(await runner.load("v0_words", env_args={"mode": mode}), Hello)
         records = await runner.rollouts(group(endpoint.base_url, n=2, deadline_s=5))
     assert [(record.reward, record.failure and record.failure.kind) for record in records] == [(None, KINDS[mode])] * 2
+
+
+@pytest.mark.parametrize("release", LEGACY)
+async def test_a_judge_that_refuses_within_the_librarys_rubric_is_the_judges_failure(release: str) -> None:
+    async with PolicyEndpoint() as endpoint, PolicyEndpoint(always=Fault.CONTEXT_LENGTH) as judge:
+        address = {"OPENAI_BASE_URL": judge.base_url, "OPENAI_API_KEY": "none"}
+        async with RunnerProcess(python_of(release), (JUDGED,), **address) as runner:
+            assert isinstance(await runner.load("e2e_judge"), Hello)
+            (record,) = await runner.rollouts(group(endpoint.base_url, n=1, deadline_s=30))
+    assert record.failure is not None
+    assert (record.reward, record.failure.kind) == (None, "judge")
+    assert "BadRequestError" in record.failure.traceback  # what the library's RuntimeError came of
 
 
 @pytest.mark.parametrize("release", LEGACY)
