@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.packages import VersionState
+from envhub.protocol.packages import VersionState, VersionView
 from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
@@ -62,6 +62,7 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
     elif environment.latest is not None:
         shown = get_version_of(environment, LATEST)
     view = version_view(shown) if shown else None
+    lock = _lock(shown)
     secrets = [name for check in view.checks for name in check.secrets] if view else []
     return {
         "section": "environments",
@@ -71,7 +72,8 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "view": view,
         "secrets": secrets,
         "grants": "".join(f" --secret {name}" for name in secrets),
-        "lock": _lock(shown),
+        "lock": lock,
+        "wanted": _wanted(view, lock) if view else "",
         "hub_url": str(settings.HUB.base_url).rstrip("/"),
         "is_latest": shown is not None and shown.pk == environment.latest_id,
     }
@@ -84,6 +86,12 @@ def _lock(version: Version | None) -> EnvironmentLock | None:
         return EnvironmentLock.model_validate(version.lock)
     except ValidationError:
         return None
+
+
+def _wanted(view: VersionView, lock: EnvironmentLock | None) -> str:
+    """What pip is to install: without the release, packages of last year get one whose API has gone."""
+    release = f" verifiers=={lock.verifiers}" if lock and lock.verifiers else ""
+    return f"{view.name}=={view.version}{release}"
 
 
 @page

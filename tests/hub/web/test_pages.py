@@ -62,6 +62,15 @@ def test_installers_of_a_private_environment_get_a_token_from_the_shell(showcase
     assert ada.get(page).content.decode().count(f"--extra-index-url {index}") == 2
 
 
+def test_installers_are_told_the_release_of_verifiers_that_runs_the_version(showcase: Showcase, ada: Client) -> None:
+    version, html = showcase.version, ada.get(address(showcase, "environment")).content.decode()
+    wanted = f"pip install calculator-tool=={version.version} verifiers=={version.lock['verifiers']} --extra-index-url"
+    assert html.count(wanted) == 2  # of pip and of uv
+    version.lock = None
+    version.save(update_fields=["lock"])
+    assert "verifiers==" not in ada.get(address(showcase, "environment")).content.decode()
+
+
 def test_hostile_rollout_text_is_escaped(showcase: Showcase, ada: Client) -> None:
     html = ada.get(address(showcase, "rollout")).content.decode()
     assert HOSTILE not in html
