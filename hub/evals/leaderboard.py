@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import QuerySet
 from envhub.protocol.evals import EvaluationView, MetricSummary
 from envhub.protocol.leaderboards import BoardSettings
 from envhub.protocol.measured import in_words, measured
@@ -19,7 +20,7 @@ from hub.core.storable import storable_text
 from hub.evals.boards import examples_of
 from hub.evals.charts import Bar, metric_bar
 from hub.evals.models import Evaluation
-from hub.evals.queries import MOST_BOARDS, MOST_RANKED, Board, boards, newest_of_models, visible_evaluations
+from hub.evals.queries import MOST_BOARDS, MOST_RANKED, Board, boards, newest_of_models, ranked_evaluations
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
 from hub.registry.models import Environment
@@ -53,10 +54,11 @@ class Leaderboard:
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
     """Under the settings of `key`, else of the most models (then evaluations, then the newest). Raises NotFound."""
-    found = boards(user, environment)
+    ranked = ranked_evaluations(user, environment)
+    found = boards(ranked)
     offered, more = found[:MOST_BOARDS], len(found) > MOST_BOARDS
     if key and key not in {board.key for board in offered}:
-        asked = boards(user, environment, storable_text(key))
+        asked = boards(ranked, storable_text(key))
         if not asked:
             raise NotFound(
                 "no evaluation of this environment has these settings",
@@ -64,12 +66,12 @@ def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leader
                 hint="leave `settings` out for those of the most models",
             )
         offered += asked
-    settings = _settings(user, offered)
+    settings = _settings(ranked, offered)
     if not settings:
         return Leaderboard(None, (), ())
     shown = next(item for item in settings if item.key == key) if key else settings[0]
-    newest = newest_of_models(user, environment, shown.key)
-    places = standings(visible_evaluations(user).filter(pk__in=newest[:MOST_RANKED]))
+    newest = newest_of_models(ranked, shown.key)
+    places = standings(ranked.filter(pk__in=newest[:MOST_RANKED]))
     return Leaderboard(shown, settings, tuple(places), more, MOST_RANKED if len(newest) > MOST_RANKED else None)
 
 
@@ -89,8 +91,8 @@ def _scored(row: Evaluation) -> int:
     return moments.clusters if moments else 0
 
 
-def _settings(user: Caller, found: Sequence[Board]) -> tuple[BoardSettings, ...]:
-    rows = {str(row.pk): row for row in visible_evaluations(user).filter(pk__in=[board.newest for board in found])}
+def _settings(ranked: QuerySet[Evaluation], found: Sequence[Board]) -> tuple[BoardSettings, ...]:
+    rows = {str(row.pk): row for row in ranked.filter(pk__in=[board.newest for board in found])}
     return tuple(_described(board, rows[str(UUID(board.newest))]) for board in found)
 
 

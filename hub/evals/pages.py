@@ -29,7 +29,14 @@ from hub.evals.leaderboard import leaderboard
 from hub.evals.model_calls import LEGEND, model_calls
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
-from hub.evals.queries import get_evaluation, get_rollout, list_evaluations, neighbours, read_record
+from hub.evals.queries import (
+    get_evaluation,
+    get_rollout,
+    list_evaluations,
+    neighbours,
+    read_record,
+    visible_evaluations,
+)
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_row
@@ -59,7 +66,7 @@ def evaluation_list(request: HttpRequest) -> HttpResponseBase:
 def environment_evaluations(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     """The Evaluations tab of an environment."""
     context = environment_context(request, owner, name, tab="evaluations")
-    rows = list_evaluations(request.user, environment=f"{owner}/{name}")
+    rows = visible_evaluations(request.user).filter(environment=context["environment"])
     found, following = newest_first(rows, request, default=PAGE)
     context |= {"rows": [(row, evaluation_view(row)) for row in found], "next": following}
     if "before" not in request.GET:

@@ -174,23 +174,24 @@ class Board(NamedTuple):
     newest: str  # id of its newest evaluation
 
 
-def boards(user: Caller, environment: Environment, key: str = "") -> list[Board]:
+def ranked_evaluations(user: Caller, environment: Environment) -> QuerySet[Evaluation]:
+    """Those of an environment that its boards rank, for the queries below: who `user` is, is asked once."""
+    rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
+    return rows.exclude(board="")
+
+
+def boards(ranked: QuerySet[Evaluation], key: str = "") -> list[Board]:
     """Those of the most models first, then of the most evaluations, then the newest; no more than MOST_BOARDS + 1."""
-    rows = _ranked(user, environment, key).values("board")
+    rows = (ranked.filter(board=key) if key else ranked).order_by().values("board")
     found = rows.annotate(models=Count("model_name", distinct=True), count=Count("pk"), newest=_NEWEST)
     ordered = found.order_by("-models", "-count", "-newest").values_list("board", "models", "newest")
     return [Board(*row) for row in ordered[: MOST_BOARDS + 1]]
 
 
-def newest_of_models(user: Caller, environment: Environment, key: str) -> list[str]:
+def newest_of_models(ranked: QuerySet[Evaluation], key: str) -> list[str]:
     """The id of each model's newest evaluation on a board, newest first; no more than MOST_RANKED + 1."""
-    rows = _ranked(user, environment, key).values("model_name").annotate(newest=_NEWEST)
+    rows = ranked.filter(board=key).order_by().values("model_name").annotate(newest=_NEWEST)
     return list(rows.order_by("-newest").values_list("newest", flat=True)[: MOST_RANKED + 1])
-
-
-def _ranked(user: Caller, environment: Environment, key: str) -> QuerySet[Evaluation]:
-    rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
-    return (rows.filter(board=key) if key else rows).exclude(board="").order_by()
 
 
 def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:
