@@ -18,6 +18,8 @@ from workers.builds.index_catalog import Catalog
 from workers.builds.index_gateway import IndexGateway, Metadata
 from workers.builds.index_pages import IndexFile
 from workers.builds.index_tokens import FileAddresses
+from workers.runs.disk_full import DISK_FULL, says_disk_full
+from workers.runs.errors import RunFailed
 from workers.venvs.unprivileged import Tool, hand_over, run_tool
 
 TIMEOUT = 900.0
@@ -91,6 +93,8 @@ async def _ask(
         return read_answer(result.stdout, catalog.addresses, catalog.interpreter.tags())
     if gateway.problem is not None:
         raise gateway.problem
+    if says_disk_full(result.stderr):
+        raise RunFailed(DISK_FULL)
     told = _explanation(result.stderr)
     raise BuildFailed(
         "dependency_conflict",

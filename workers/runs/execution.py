@@ -18,6 +18,7 @@ from envhub.protocol.gpus import Gpu
 from envhub.protocol.runs import Claim, Failure, FailureKind, FinishRequest, RunState
 
 from workers.runs.artifacts import Artifacts
+from workers.runs.disk_full import DISK_FULL, is_disk_full
 from workers.runs.errors import LeaseLost, RunFailed
 from workers.runs.hub import HubClient, RunClient
 from workers.runs.lease import Lease, hold
@@ -139,6 +140,8 @@ async def guarded(job: Job, body: Body) -> FinishRequest:
     except Exception as error:
         logger.exception("run %s failed", job.claim.run_id)
         job.lease.log(traceback.format_exc())
+        if is_disk_full(error):
+            return FinishRequest(state=RunState.FAILED, failure=DISK_FULL)
         message = f"The worker itself failed: {type(error).__name__}: {error}"[:2000]
         hint = "This is a fault of the worker, not of the environment: see the run's log and the worker's."
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, code="worker_error", message=message, hint=hint)

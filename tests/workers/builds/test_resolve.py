@@ -11,6 +11,8 @@ from workers.builds.errors import BuildFailed
 from workers.builds.index_catalog import Catalog
 from workers.builds.index_pages import IndexFile
 from workers.builds.resolve import Chosen, Question, resolve
+from workers.runs.errors import RunFailed
+from workers.venvs.unprivileged import Tool, ToolResult
 
 Catalogs = Callable[..., Catalog]
 
@@ -70,6 +72,18 @@ async def test_a_conflict_is_explained(index: PackageIndex, catalog: Catalogs, d
     assert caught.value.code == "dependency_conflict"
     assert "index.envhub.invalid" not in caught.value.failure.message
     assert caught.value.detail == ""  # it would say the same again
+
+
+async def test_a_full_disk_is_the_workers_fault(
+    index: PackageIndex, catalog: Catalogs, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(tool: Tool) -> ToolResult:
+        return ToolResult(2, "", "error: Failed to write to the client cache\n  No space left on device (os error 28)")
+
+    monkeypatch.setattr("workers.builds.resolve.run_tool", full)
+    with pytest.raises(RunFailed) as caught:
+        await ask(catalog(), data, "anything")
+    assert (caught.value.failure.code, caught.value.failure.kind) == ("worker_disk_full", "infrastructure")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -84,6 +85,22 @@ async def test_a_bug_of_the_worker_is_infrastructure_with_its_traceback_in_the_l
     assert run.finish.failure is not None
     assert (run.finish.failure.kind, run.finish.failure.code) == ("infrastructure", "worker_error")
     assert "ZeroDivisionError" in run.log
+
+
+async def test_a_full_disk_is_named_with_what_to_do(hub: FakeHub, tmp_path: Path) -> None:
+    async def body(job: Job) -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise ValueError("the report could not be written") from error
+
+    run = hub.add(FakeRun("r"))
+    await finish_of(hub, run, body, tmp_path)
+    assert run.finish is not None
+    failure = run.finish.failure
+    assert failure is not None
+    assert (failure.kind, failure.code) == ("infrastructure", "worker_disk_full")
+    assert "WORKER_DATA" in failure.hint
 
 
 async def test_a_cancelled_run_ends_within_a_second(hub: FakeHub, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from envhub.protocol.runs import Failure, FailureKind
 
 from workers.inference.process import PASSED, QUIET, spawn, visible_devices
 from workers.runs.children import Children
+from workers.runs.disk_full import DISK_FULL, says_disk_full
 from workers.runs.errors import RunFailed
 from workers.training.learner.errors import (
     BadCheckpoint,
@@ -156,6 +157,8 @@ class LearnerKeeper:
             return Failure(kind=blame, code=f"learner_{kind.code}", message=message[:2000], hint=hint)
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         tail = "\n".join(list(self._lines)[-15:])
+        if says_disk_full(tail):
+            return DISK_FULL
         return Failure(
             kind=FailureKind.INFRASTRUCTURE,
             code="learner_died",

@@ -67,6 +67,12 @@ def test_a_signal_is_the_machines_fault(keeper: LearnerKeeper) -> None:
     assert "signal 9" in failure.message
 
 
+def test_a_full_disk_is_named(keeper: LearnerKeeper) -> None:
+    keeper._lines.append("SafetensorError: I/O error: No space left on device (os error 28)")
+    failure = keeper.failure(1)
+    assert (failure.code, failure.kind) == ("worker_disk_full", FailureKind.INFRASTRUCTURE)
+
+
 async def test_one_that_never_gives_a_sign_of_life_is_given_up(
     keeper: LearnerKeeper, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
