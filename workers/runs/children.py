@@ -50,11 +50,15 @@ class Children:
         self._folder = folder
 
     def record(self, pid: int, *, what: str, run_id: str = "") -> None:
-        """Remember a child that was just started."""
+        """Remember a child that was just started. Raises OSError, and ends the child: nobody could find it later."""
         process = read_process(pid)
         if process is not None:
             record = Record(pid=pid, start=process.start, boot=boot_id(), what=what, run_id=run_id)
-            write_private(self._folder / f"{pid}.json", record.model_dump_json().encode())
+            try:
+                write_private(self._folder / f"{pid}.json", record.model_dump_json().encode())
+            except OSError:
+                kill_session(pid, process.start)
+                raise
 
     def end(self, pid: int) -> None:
         """Kill what is left of a recorded child's session and forget it. Blocks for a moment at most."""

@@ -13,7 +13,7 @@ DISK_FULL = Failure(
     code="worker_disk_full",
     message="The worker's disk is full.",
     hint="Its operator makes room (a larger disk for WORKER_DATA, or a smaller WORKER_CACHE_MB, WORKER_VENVS_MB, "
-    "WORKER_MODELS_MB, WORKER_TRAINING_MB); then start the run anew or resume it.",
+    "WORKER_MODELS_MB, WORKER_TRAINING_MB); then resume the run, or start it anew (a build: `hub env rebuild`).",
 )
 
 

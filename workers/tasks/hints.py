@@ -26,8 +26,8 @@ async def listen_forever(broker: BrokerSettings, children: Children, on_hint: Ca
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        children.record(process.pid, what="hint listener")
         try:
+            children.record(process.pid, what="hint listener")
             assert process.stdin is not None
             assert process.stdout is not None
             with suppress(ConnectionError):
@@ -35,6 +35,9 @@ async def listen_forever(broker: BrokerSettings, children: Children, on_hint: Ca
                 process.stdin.close()
             while await process.stdout.read(4096):
                 on_hint()
+            await process.wait()
+        except OSError as error:  # a full disk: its record could not be written
+            logger.warning("hints cannot be listened to: %s", error)
             await process.wait()
         finally:
             await asyncio.to_thread(children.end, process.pid)

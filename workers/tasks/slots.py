@@ -44,7 +44,10 @@ class Slot:
         pause = RESTART_S
         while not self._stopping:
             started = asyncio.get_running_loop().time()
-            await self._live_once()
+            try:
+                await self._live_once()
+            except OSError as error:  # a full disk: its record could not be written
+                logger.error("a %s slot cannot start: %s", self.queue, error)
             if asyncio.get_running_loop().time() - started > LONGEST_RESTART_S:
                 pause = RESTART_S
             if not self._stopping:

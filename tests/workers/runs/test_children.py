@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from workers.runs.children import Children, Record, boot_id, read_process
 
@@ -36,6 +39,15 @@ def test_children_of_a_dead_leader_are_found_by_their_session(tmp_path: Path) ->
     leader.wait()
     assert Children(tmp_path).kill_leftovers()
     assert all(read_process(pid) is None for pid in found)
+
+
+def test_a_child_that_cannot_be_recorded_is_ended(tmp_path: Path) -> None:
+    folder = tmp_path / "file"
+    folder.touch()  # as good as a full disk: nothing can be written below it
+    child = subprocess.Popen(SLEEP, start_new_session=True)
+    with pytest.raises(OSError, match="file"):
+        Children(folder).record(child.pid, what="slot")
+    assert child.wait(5) == -signal.SIGKILL
 
 
 def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path) -> None:
