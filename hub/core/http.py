@@ -54,6 +54,8 @@ def parse(request: Request, model: type[Model]) -> Model:
         data = request.data
     except RecursionError as error:
         raise Invalid("the body is nested too deeply", code="too_deep") from error
+    except ValueError as error:  # whoever sent it has gone, and Django has closed what had come
+        raise Invalid("the connection ended before the body was read", code="connection_ended") from error
     if not isinstance(data, Mapping):
         raise Invalid("the body must be a JSON object", fields={"body": "not an object"})
     return validate(model, dict(data.items()))
