@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from django.core.management.base import BaseCommand
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, ProgrammingError
 
 
 class HubCommand(BaseCommand):
@@ -11,3 +14,11 @@ class HubCommand(BaseCommand):
     """
 
     requires_system_checks: list[str] = []
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Raises CommandError where the operator would read a traceback for a database that is away or not migrated."""
+        try:
+            return super().execute(*args, **options)
+        except (OperationalError, ProgrammingError) as error:
+            advice = "is it up, HUB_DATABASE_URL right, and `manage.py migrate` done?"
+            raise CommandError(f"the database cannot be used; {advice}\n{error}".strip()) from error
