@@ -28,14 +28,14 @@ def golden(name: str) -> Any:
 
 @dataclass
 class TrainingHub:
-    """Give `transport` to a Session. `end` is the state that the run reaches after `steps` steps."""
+    """Give `transport` to a Session. The run reaches the state `end` after `steps` steps; `done` are behind it."""
 
     steps: int = 3
+    done: int = 0
     end: RunState = RunState.SUCCEEDED
     requests: list[TrainingRequest] = field(default_factory=list)
     stopped: bool = False
     deployments: list[DeploymentView] = field(default_factory=list)
-    _done: int = 0
 
     @property
     def transport(self) -> httpx.MockTransport:
@@ -80,10 +80,10 @@ class TrainingHub:
 
     def view(self, state: RunState | None = None) -> TrainingRunView:
         """The run as it is now."""
-        now = state or (RunState.RUNNING if self._done < self.steps else self.end)
+        now = state or (RunState.RUNNING if self.done < self.steps else self.end)
         return TrainingRunView.model_validate(
             golden("run")
-            | {"state": now, "step": self._done, "max_steps": self.steps}
+            | {"state": now, "step": self.done, "max_steps": self.steps}
             | {"failure": FAILURE if now is RunState.FAILED else None}
         )
 
@@ -97,18 +97,18 @@ class TrainingHub:
         return self.view(RunState.QUEUED)
 
     def _run(self) -> Any:
-        self._done = min(self.steps, self._done + 1)
-        state = RunState.RUNNING if self._done < self.steps else self.end
+        self.done = min(self.steps, self.done + 1)
+        state = RunState.RUNNING if self.done < self.steps else self.end
         return {
             "id": "r1", "kind": "train", "state": state, "owner": "alice", "created_by": "alice", "subject": "s",
             "subject_url": "/", "queue": "gpu", "attempt": 1, "created_at": AT.isoformat(),
             "failure": FAILURE if state is RunState.FAILED else None,
-            "progress": {"done": self._done, "total": self.steps, "unit": "steps", "note": f"reward {self._done / 4}"},
+            "progress": {"done": self.done, "total": self.steps, "unit": "steps", "note": f"reward {self.done / 4}"},
         }  # fmt: skip
 
     def _metrics(self, request: httpx.Request) -> Any:
         after = int(request.url.params.get("after_step", 0))
-        steps = range(after + 1, self._done + 1)
+        steps = range(after + 1, self.done + 1)
         return self._page([golden("metrics") | {"step": step, "reward_mean": 0.25 * step} for step in steps])
 
     def _stop(self, _: httpx.Request) -> Any:

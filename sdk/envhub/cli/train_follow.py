@@ -24,11 +24,11 @@ Tell = Callable[[str], None]  # one line that stays, above the picture
 
 
 def follow(session: Session, view: TrainingRunView) -> TrainingRunView:
-    """Show the run until it has ended; returns its final view. Ctrl-C leaves the run alone."""
+    """Show the run until it has ended, from where it is; returns its final view. Ctrl-C leaves the run alone."""
     if view.run_id is None:
         return view
     steps: list[StepMetrics] = []
-    told: set[tuple[str, int]] = set()
+    told = {(point.label, point.step) for point in view.evaluations if point.step <= view.step}
     try:
         with _picture(session, view) as (show, tell):
             for run in session.hub.runs.watch(view.run_id, poll=POLL_SECONDS):
@@ -90,10 +90,10 @@ def _picture(session: Session, view: TrainingRunView) -> Iterator[tuple[Show, Te
 
 
 class _Lines:
-    """A line a step, and one whenever the state changes."""
+    """A line for each step after those of `view`, and one whenever the state changes."""
 
     def __init__(self, session: Session, view: TrainingRunView) -> None:
-        self._session, self._view, self._state, self._step = session, view, "", 0
+        self._session, self._view, self._state, self._step = session, view, "", view.step
 
     def __call__(self, run: RunView, steps: Sequence[StepMetrics]) -> None:
         if (state := _state(run, steps)) != self._state:

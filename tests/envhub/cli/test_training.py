@@ -87,6 +87,13 @@ def test_a_followed_run_prints_each_step_and_what_came_of_it(hub: Trainer) -> No
     assert "alice/sort" in result.stdout
 
 
+def test_a_resumed_run_is_followed_from_where_it_is(hub: Trainer) -> None:
+    hub.hub.steps, hub.hub.done = 12, 10
+    result = hub("train", "resume", RUN)
+    assert [f"step {step}/12" in result.stderr for step in range(9, 13)] == [False, False, True, True]
+    assert "evaluation eval-env at step 10" not in result.stderr
+
+
 def test_a_failed_run_says_why_and_exits_1(hub: Trainer) -> None:
     hub.hub.end = RunState.FAILED
     result = hub("train", "run", "train.toml", code=1)

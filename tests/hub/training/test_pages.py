@@ -13,12 +13,14 @@ from envhub.protocol.runs import RunState
 from envhub.protocol.training_metrics import EvaluationPoint, Histogram
 from pytest_django import DjangoAssertNumQueries
 
+from hub.catalog.models import Model
+from hub.catalog.services import delete_model
 from hub.runs.services import end_attempt
 from hub.runs.services.finishing import CANCELLED
 from hub.training.models import Step, TrainingRun
 from hub.training.queries import checkpoints_of
 from hub.training.services import report_step
-from tests.factories.training_runs import create_run, report, start, step_report
+from tests.factories.training_runs import adapter_report, create_run, report, start, step_report
 from tests.factories.training_showcase import TrainingShowcase, long_report, run_of
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
@@ -228,3 +230,15 @@ def test_a_rollout_of_four_thousand_tokens_is_a_page_below_a_megabyte(showcase: 
 def test_the_weights_say_how_to_go_back_to_an_earlier_checkpoint(showcase: TrainingShowcase, ada: Client) -> None:
     html = ada.get(address(showcase, "weights")).content.decode()
     assert f"hub train resume {showcase.ended.pk}</code> goes on from the newest, with <code>--step N</code>" in html
+
+
+def test_what_a_run_made_and_somebody_deleted_is_not_said_to_be_out_of_reach(client: Client, db: None) -> None:
+    training = create_run()
+    start(training)
+    report(training, adapter_report(final=True))
+    TrainingRun.objects.filter(pk=training.pk).update(state=RunState.SUCCEEDED.value)
+    delete_model(user=training.created_by, model=Model.objects.get(name="sort"))
+    client.force_login(training.created_by)
+    page = client.get(f"/training/{training.pk}/weights").text
+    assert "sort, deleted since" in page
+    assert "is in the catalog no longer" in page
