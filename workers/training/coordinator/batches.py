@@ -18,7 +18,7 @@ from workers.training.admission.filters import filter_rollouts
 from workers.training.admission.queue import Mean, Verdict
 from workers.training.coordinator.admission import filters_of, queue_of
 from workers.training.coordinator.credit import Credited, CreditRules, normalisation_of
-from workers.training.coordinator.failures import why_nothing_trains
+from workers.training.coordinator.failures import example_of, why_nothing_trains
 from workers.training.coordinator.figures import Resolved, step_metrics
 from workers.training.coordinator.plan import FinishedGroup, GroupPlan
 from workers.training.credit.errors import CreditError
@@ -28,6 +28,7 @@ from workers.training.samples.sample import Sample
 
 logger = logging.getLogger(__name__)
 UNTRAINABLE_IN_A_ROW = 3  # groups: one is a rollout's oddity, as many are the environment's
+EXAMPLES_SHOWN = 3  # of rollouts that could not train
 EMPTIED_IN_A_ROW = 10  # batches of which post_batch_filters left nothing
 
 
@@ -72,13 +73,21 @@ class Batches:
         try:
             verdict = self._queue.offer(credited.candidate, step)
         except NothingToLearn as error:
-            why, fault = why_nothing_trains([*(one.credited for one in self._left_out), credited])
-            text = f"{error}: {why}" if why else str(error)
-            raise NothingToLearn(text, error.hint, mastered=error.mastered, fault=fault) from error
+            raise self._explained(error, [*(one.credited for one in self._left_out), credited]) from error
         if verdict is Verdict.ADMITTED:
             self._waiting[finished.plan.number] = credited
         else:
             self._left_out.append(Resolved(credited, verdict.value))
+
+    def _explained(self, error: NothingToLearn, refused: Sequence[Credited]) -> NothingToLearn:
+        """With what kept these groups from training; unless they are too good, the log gets some of their rollouts."""
+        why, fault = why_nothing_trains(refused)
+        text, hint = f"{error}: {why}" if why else str(error), error.hint
+        if not error.mastered:
+            for group in refused[-EXAMPLES_SHOWN:]:
+                self.log(f"for example {example_of(group)}")
+            hint += " The run's log ends with examples."
+        return NothingToLearn(text, hint, mastered=error.mastered, fault=fault)
 
     def cut(self, step: int, in_flight: int) -> Cut | None:
         """The batch of `step`; None while it is not full, or when the last filters have left nothing of it.

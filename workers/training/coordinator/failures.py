@@ -5,8 +5,10 @@ The report of every step has their number.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
@@ -16,6 +18,7 @@ from workers.training.samples.build import SampleCounts
 
 OF_THE_PACKAGE = (FailureKind.ENVIRONMENT, FailureKind.VERIFIER, FailureKind.JUDGE)
 MANY = 0.1  # of a step's rollouts of one environment
+SHOWN = 200  # characters of a prompt's end, and of an answer's
 
 
 class FailureNotes:
@@ -42,17 +45,34 @@ def why_nothing_trains(groups: Iterable[Credited]) -> tuple[str, FailureKind]:
     failed = [record for record in records if record.outcome is Outcome.FAILED]
     counts = sum((one.counts for one in groups), SampleCounts())
     mute = sum(one.survived and not one.sampled_tokens for group in groups for one in group.candidate.rollouts)
+    cut_off = sum(record.outcome is Outcome.TRUNCATED for record in records) - counts.dropped_truncated
     found = {
         f"failed (most: {_most(failed)})": len(failed),
         "have no sampled token: their prompts leave no room in the model's context": mute,
         'were cut off by a limit and dropped by truncation = "drop"': counts.dropped_truncated,
         "gave samples longer than seq_len": counts.dropped_overlong,
+        "were cut off by a limit, most often max_tokens": cut_off if cut_off * 2 > len(records) else 0,
     }
     told = ", ".join(f"{count} {what}" for what, count in found.items() if count)
     blamed = [record.failure.kind for record in failed if record.failure and record.failure.kind in OF_THE_PACKAGE]
     most = len(blamed) * 2 > len(records)
     fault = Counter(blamed).most_common(1)[0][0] if most else FailureKind.POLICY
     return f"of {len(records)} rollouts {told}" if told else "", fault
+
+
+def example_of(group: Credited) -> str:
+    """One rollout of a group in a line, for the log of a run that ends without a step that would show it."""
+    record = group.finished.records[0]
+    asked, answered = (repr(_text(part)[-SHOWN:]) for part in (record.prompt, record.completion))
+    earned = "failed" if record.reward is None else f"earned {record.reward:.4g}"
+    return f"{group.finished.plan.label}, example {record.example}: {answered} {earned}; the prompt ends in {asked}"
+
+
+def _text(part: Any) -> str:
+    """Of a text, or of the last of some messages."""
+    last = part[-1] if isinstance(part, list) and part else part
+    content = last.get("content") if isinstance(last, dict) else last
+    return content if isinstance(content, str) else json.dumps(content)
 
 
 def _most(failed: Sequence[RolloutRecord]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
+from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
 
@@ -113,6 +115,25 @@ def test_a_run_whose_prompts_fill_the_context_ends_with_that_reason() -> None:
     with pytest.raises(NothingToLearn, match=r"of 256 rollouts 256 have no sampled token") as caught:
         made.offer(groups[-1], 1)
     assert caught.value.fault is FailureKind.POLICY
+
+
+@pytest.mark.parametrize("content", ["an answer that", 5, None, [{"text": "an answer that"}]])
+def test_a_run_that_ends_before_its_first_step_shows_what_was_answered(content: Any) -> None:
+    made, log = batches(), list[str]()
+    made.log = log.append
+    messages = {"prompt": [{"role": "user", "content": "2+2?"}], "completion": [{"content": content}]}
+    for number in range(128):
+        found = group(number, [0.0, 0.0])
+        cut_off = [one.model_copy(update={"outcome": Outcome.TRUNCATED, **messages}) for one in found.records]
+        offered = found.model_copy(update={"records": tuple(cut_off)})
+        if number < 127:
+            made.offer(offered, 1)
+    with pytest.raises(NothingToLearn, match="of 256 rollouts 256 were cut off by a limit") as caught:
+        made.offer(offered, 1)
+    assert "log" in caught.value.hint
+    text = content if isinstance(content, str) else json.dumps(content)
+    assert log[-1] == f"for example a, example 127: {text!r} earned 0; the prompt ends in '2+2?'"
+    assert len(log) == 3
 
 
 def test_what_has_become_too_old_is_left_out() -> None:
