@@ -16,7 +16,8 @@ from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training_command import evaluation_flags
 
-from hub.accounts.queries import Caller
+from hub.accounts.models import Role
+from hub.accounts.queries import Caller, has_role
 from hub.catalog.capacity import capacity_now
 from hub.catalog.models import Model
 from hub.catalog.queries import visible_models
@@ -74,14 +75,15 @@ def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBas
         "base_row": row.base,
         "measured": measured(request.user, reference, base),
         "deployment": deployment_of(row) if row.source == ModelSource.LOCAL.value else None,
+        "usage": usage_of(row, request.user),
     }
     context |= calls(str(settings.HUB.base_url).rstrip("/"), reference)
     return show(request, "training/model_detail.html", context)
 
 
 def _found(user: Caller, owner: str, name: str) -> Model:
-    """The model with its adapter in one query. Raises NotFound."""
-    rows = visible_models(user).select_related("owner", "base__owner", "adapter")
+    """The model with its adapter and its deployment in one query. Raises NotFound."""
+    rows = visible_models(user).select_related("owner", "base__owner", "adapter", "deployment")
     found = rows.filter(owner__slug=owner, name=name).first()
     if found is None:
         raise NotFound(f"no model {owner}/{name}", code="model_not_found")
@@ -145,6 +147,12 @@ def deployment_of(row: Model) -> dict[str, Any] | None:
     if run is None:
         return None
     return {"run": run, "state": RunState(run.state), "drain_minutes": round(DRAIN_SECONDS / 60)}
+
+
+def usage_of(row: Model, user: Caller) -> Any:
+    """The model's deployment, which has counted its calls, for whom `hub deploy list` shows it."""
+    found = getattr(row, "deployment", None)  # of hub.inference, which is not below this app
+    return found if found is not None and has_role(user, row.owner, Role.READER) else None
 
 
 def calls(hub_url: str, reference: str) -> dict[str, str]:

@@ -29,11 +29,11 @@ from hub.training.evaluated import evaluated
 from hub.training.heatmap import heat_map
 from hub.training.history import chart_evaluations, chart_steps, evaluation_count
 from hub.training.log_lines import log_lines
-from hub.training.models import Step, TrainingRun, Use
+from hub.training.models import Step, TrainingRun
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.creating import reference_of
 from hub.training.services.resuming import can_go_back, is_resumable
-from hub.training.wire import adapter_view, checkpoint_view, training_views
+from hub.training.wire import adapter_view, checkpoint_view, trained_on, training_views
 
 RANGES = ((0, "all steps"), (500, "newest 500"), (100, "newest 100"), (25, "newest 25"))
 NUMBERS = 50  # steps of a page
@@ -53,7 +53,7 @@ def run_context(request: HttpRequest, found: TrainingRun, *, tab: str) -> dict[s
         "tab": tab,
         "training": found,
         "view": view,
-        "trained_on": [item for item in found.versions.all() if item.use == Use.TRAIN],
+        "trained_on": trained_on(found),
         "made": adapters_of(found).first(),
         "progress": Progress.model_validate(run.progress) if run and run.progress else None,
         "eta": remaining(recent, found.max_steps) if view.state is RunState.RUNNING else "",

@@ -19,7 +19,7 @@ from envhub.protocol.training_metrics import StepMetrics
 from envhub.protocol.training_trainer import TrainingMode
 
 from hub.runs.waiting import waiting_reasons
-from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, Use
+from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, TrainingVersion, Use
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
 from hub.training.services.creating import reference_of
 
@@ -43,7 +43,7 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         run_id=str(row.run_id) if row.run_id else None,
         model=row.model_name,
         mode=TrainingMode(row.mode),
-        environments=tuple(reference_of(item.version) for item in row.versions.all() if item.use == Use.TRAIN),
+        environments=tuple(reference_of(item.version) for item in trained_on(row)),
         labels=labels_of(row),
         step=row.step,
         max_steps=row.max_steps,
@@ -68,6 +68,15 @@ def failure_of(row: TrainingRun) -> Failure | None:
     if failure.code not in INTERRUPTED:
         return failure
     return failure.model_copy(update={"hint": f"`hub train resume {row.pk}` goes on from its newest checkpoint"})
+
+
+def trained_on(row: TrainingRun) -> list[TrainingVersion]:
+    """Each version once, also when several tables of the configuration name it, in their order."""
+    found: dict[UUID, TrainingVersion] = {}
+    for item in row.versions.all():
+        if item.use == Use.TRAIN:
+            found.setdefault(item.version_id, item)
+    return list(found.values())
 
 
 def labels_of(row: TrainingRun) -> tuple[str, ...]:

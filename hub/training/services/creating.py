@@ -117,7 +117,7 @@ def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environ
         kind=RunKind.TRAIN,
         owner=training.owner,
         created_by=user,
-        subject=f"{training.model_name} on {', '.join(environments)}",
+        subject=f"{training.model_name} on {', '.join(dict.fromkeys(environments))}",
         subject_url=f"/training/{training.pk}",
         queue=queue,
         gpus=gpus,

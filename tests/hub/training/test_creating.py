@@ -22,6 +22,7 @@ from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.payload import train_payload
 from hub.training.services import create_training
+from hub.training.wire import training_views
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.registry import create_ready_version, push_version
@@ -236,3 +237,10 @@ def test_a_configuration_may_come_as_json(alice: User) -> None:
 
 def test_create_run_of_the_factories_brings_what_it_needs() -> None:
     assert create_run().versions.count() == 1
+
+
+def test_an_environment_in_several_tables_is_named_once() -> None:
+    training = create_run(request=training_request('name = "a"\n[[env]]\nid = "tiny-env"\nname = "b"'))
+    (view,) = training_views([training], now=timezone.now())
+    (name,) = view.environments
+    assert Run.objects.get(pk=training.run_id).subject == f"base on {name}"

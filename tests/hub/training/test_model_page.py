@@ -6,10 +6,13 @@ from html import unescape
 
 import pytest
 from django.test import Client
+from django.utils import timezone
+from envhub.protocol.runs import Failure, FailureKind, RunState
 
 from hub.evals.models import Evaluation
-from hub.inference.services import delete_deployment, ensure_deployment
+from hub.inference.services import delete_deployment, ensure_deployment, note_usage
 from hub.runs.models import Run
+from hub.runs.services import end_attempt
 from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, create_pushed, make_records, store
 from tests.factories.evals import start as start_evaluation
@@ -54,6 +57,23 @@ def test_a_deployment_that_was_deleted_is_ending_until_its_run_has(client: Clien
     page = client.get("/models/alice/base").text
     assert ">ending<" in page
     assert "answers under way have 5 minutes" in page
+
+
+def test_members_see_how_much_a_model_was_called_and_why_it_is_not_served(client: Client) -> None:
+    alice = make_user("alice")
+    deployment = ensure_deployment(model=create_trainable(alice.owner, public=True), user=alice)
+    note_usage(deployment_id=deployment.pk, prompt_tokens=1500, completion_tokens=20, now=timezone.now())
+    run = Run.objects.get(pk=deployment.run_id)
+    hold_run(run)
+    failure = Failure(kind=FailureKind.INFRASTRUCTURE, code="broken", message="no room on the GPU")
+    end_attempt(run=run, to=RunState.FAILED, failure=failure, now=timezone.now())
+    stranger = client.get("/models/alice/base").text
+    client.force_login(alice)
+    page = client.get("/models/alice/base").text
+    assert "1 request: 1\u202f500 tokens in, 20 out" in page
+    assert "No room on the GPU" in page
+    assert "1 request" not in stranger
+    assert "No room" not in stranger
 
 
 def test_a_trained_model_and_its_base_are_measured_as_it_was_trained(client: Client) -> None:
