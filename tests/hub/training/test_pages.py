@@ -242,3 +242,9 @@ def test_what_a_run_made_and_somebody_deleted_is_not_said_to_be_out_of_reach(cli
     page = client.get(f"/training/{training.pk}/weights").text
     assert "sort, deleted since" in page
     assert "is in the catalog no longer" in page
+
+
+def test_a_model_that_the_configuration_names_without_its_owner_is_a_link(client: Client, db: None) -> None:
+    training = create_run()
+    client.force_login(training.created_by)
+    assert f'href="/models/{training.owner.slug}/base"' in client.get(f"/training/{training.pk}").text
