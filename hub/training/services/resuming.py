@@ -53,9 +53,8 @@ def _check_ended(row: TrainingRun, step: int | None) -> None:
     if not row.is_final:
         raise Conflict("the training run is still going on", code="still_running", hint="stop it first, or wait")
     if row.state == RunState.SUCCEEDED.value:
-        raise Conflict(
-            "every step is done", code="complete", hint="start another with checkpoint_id, or train its adapter"
-        )
+        done = "every step is done" if row.step >= row.max_steps else f"nothing was left to learn after step {row.step}"
+        raise Conflict(done, code="complete", hint="start another with checkpoint_id, or train its adapter")
     if _failure_code(row) == NOT_FINITE and step is None:
         raise Conflict(
             "its weights make loss or gradient not finite, and would again: a resumed run has the same settings",

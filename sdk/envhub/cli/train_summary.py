@@ -19,7 +19,7 @@ def print_training(session: Session, view: TrainingRunView) -> None:
     failure = view.failure
     session.fields({
         "training run": view.id, "name": view.name, "state": _state(view), "model": view.model,
-        "mode": mode_line(view.config), "environments": view.environments, "step": f"{view.step}/{view.max_steps}",
+        "mode": mode_line(view.config), "environments": view.environments, "step": steps_line(view),
         "newest": step_line(view.latest, view.max_steps) if view.latest else "", "best reward": view.best_reward,
         "created": view.created_at, "finished": view.finished_at,
         "failure": f"{failure.message} ({failure.kind}, {failure.code})" if failure else "",
@@ -39,6 +39,12 @@ def print_training(session: Session, view: TrainingRunView) -> None:
         best = view.adapters[0]
         command = f"hub eval run {view.environments[0]} -m {best.owner}/{best.name} {evaluation_flags(view.config)}"
         session.note(f"next: {command.rstrip()}")
+
+
+def steps_line(view: TrainingRunView) -> str:
+    """How many of its steps are done, and why a run that has ended well has fewer."""
+    why = ", then nothing was left to learn" if view.mastered else ""
+    return f"{view.step}/{view.max_steps}{why}"
 
 
 def _state(view: TrainingRunView) -> str:

@@ -276,6 +276,11 @@ class TrainingRunView(Response):
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
+    @property
+    def mastered(self) -> bool:
+        """Whether it has reached its aim before its last step: nothing was left to learn."""
+        return self.state is RunState.SUCCEEDED and self.step < self.max_steps
+
 
 class TrainingRolloutRow(Response):
     """One rollout of a step in a list."""

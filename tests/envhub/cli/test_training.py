@@ -13,6 +13,7 @@ from envhub.cli.main import app
 from envhub.cli.session import Session
 from envhub.cli.train_follow import step_line
 from envhub.cli.train_rollouts import token_rows
+from envhub.cli.train_summary import steps_line
 from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
 from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
@@ -92,6 +93,15 @@ def test_a_resumed_run_is_followed_from_where_it_is(hub: Trainer) -> None:
     result = hub("train", "resume", RUN)
     assert [f"step {step}/12" in result.stderr for step in range(9, 13)] == [False, False, True, True]
     assert "evaluation eval-env at step 10" not in result.stderr
+
+
+def test_a_run_that_mastered_its_task_says_why_it_has_fewer_steps() -> None:
+    view = TrainingHub(steps=5, done=5).view(RunState.SUCCEEDED)
+    early = view.model_copy(update={"step": 3})
+    assert [one.mastered for one in (view, early, early.model_copy(update={"state": RunState.RUNNING}))] == [
+        False, True, False
+    ]  # fmt: skip
+    assert steps_line(early) == "3/5, then nothing was left to learn"
 
 
 def test_a_failed_run_says_why_and_exits_1(hub: Trainer) -> None:

@@ -248,3 +248,10 @@ def test_a_model_that_the_configuration_names_without_its_owner_is_a_link(client
     training = create_run()
     client.force_login(training.created_by)
     assert f'href="/models/{training.owner.slug}/base"' in client.get(f"/training/{training.pk}").text
+
+
+def test_a_run_that_mastered_its_task_says_why_it_has_fewer_steps(client: Client, db: None) -> None:
+    training = create_run()
+    TrainingRun.objects.filter(pk=training.pk).update(state=RunState.SUCCEEDED.value, step=2)
+    client.force_login(training.created_by)
+    assert "step 2 of 3, then nothing was left to learn" in client.get(f"/training/{training.pk}").text

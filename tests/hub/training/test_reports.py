@@ -182,11 +182,13 @@ def test_a_run_does_not_go_back_before_the_checkpoint_from_which_another_began(
         resume_training(user=alice, training=training, step=first.step)
 
 
-def test_a_run_that_is_done_or_goes_on_is_not_resumed(training: TrainingRun, alice: User) -> None:
+@pytest.mark.parametrize(("step", "why"), [(3, "every step is done"), (2, "nothing was left to learn after step 2")])
+def test_a_run_that_is_done_or_goes_on_is_not_resumed(training: TrainingRun, alice: User, step: int, why: str) -> None:
     with pytest.raises(Conflict, match="still going on"):
         resume_training(user=alice, training=training)
+    TrainingRun.objects.filter(pk=training.pk).update(step=step)
     end(training)
-    with pytest.raises(Conflict, match="every step is done"):
+    with pytest.raises(Conflict, match=why):
         resume_training(user=alice, training=training)
 
 

@@ -30,7 +30,7 @@ async def save_last(job: Job, run_dir: RunDir, learning: asyncio.Task[None], rep
     await reporter.finish()
     if step:
         await reporter.adapter(step, wanted=True)
-    job.lease.log(f"ended after step {step}; resume the run to go on from there")
+    job.lease.log(f"ended after step {step}")
     shutil.rmtree(run_dir.root)
     return step
 
