@@ -57,6 +57,7 @@ class Evaluated:
     step: int
 
 
+HELD_CHECKPOINT = "checkpoint-"  # and its step: the folder in uploads/
 Item = int | EvaluationPoint | Evaluated
 LINE_POLL_S, LINE_POLLS = 0.05, 400
 ON_POLICY_KL = 0.01  # bfloat16 against itself stays below; wrong weights do not
@@ -95,6 +96,7 @@ class Reporter:
         if self._is_due(step):
             with suppress(FileNotFoundError):  # an earlier life's; `adapter` says so
                 self._hold_version(step)
+        self._hold_checkpoint()
         self._items.put_nowait((step, seconds))
 
     def evaluation(self, point: EvaluationPoint) -> None:
@@ -156,16 +158,10 @@ class Reporter:
 
     async def _new_checkpoints(self) -> None:
         """Upload every whole checkpoint of a reported step that was not uploaded yet."""
-        last = reported(self.run_dir)
-        for folder in sorted(self.run_dir.checkpoints.glob("step-*")):
-            step = int(folder.name.removeprefix("step-"))
-            if step > last or step in self._checkpoints or not self.run_dir.version(step).is_dir():
-                continue
-            folder = self._uploads / f"checkpoint-{step:06d}"
-            try:
-                hold(folder, checkpoint_files(self.run_dir, step), (CHECKPOINT, WEIGHTS))
-            except FileNotFoundError:
-                continue  # the learner has just replaced it by a newer one
+        while (folder := self._hold_checkpoint()) is not None:
+            step = int(folder.name.removeprefix(HELD_CHECKPOINT))
+            if step > reported(self.run_dir):
+                return
             files, size = await self._upload(dict(tree(folder)))
             final = step == self.payload.config.max_steps
             report = CheckpointReport(step=step, files=files, size=size, final=final)
@@ -173,6 +169,23 @@ class Reporter:
             self._say_missed(step)
             self._checkpoints.add(step)
             await asyncio.to_thread(shutil.rmtree, folder)
+
+    def _hold_checkpoint(self) -> Path | None:
+        """The one that waits for its upload: the oldest whole one, held before its step is reported.
+
+        A learner far ahead of the reports has removed it by then. One at a time: it keeps room on the disk.
+        """
+        for folder in self._uploads.glob(f"{HELD_CHECKPOINT}*"):
+            return folder
+        for path in sorted(self.run_dir.checkpoints.glob("step-*")):
+            step = int(path.name.removeprefix("step-"))
+            if step in self._checkpoints or not self.run_dir.version(step).is_dir():
+                continue
+            folder = self._uploads / f"{HELD_CHECKPOINT}{step:06d}"
+            with suppress(FileNotFoundError):  # the learner has just replaced it by a newer one
+                hold(folder, checkpoint_files(self.run_dir, step), (CHECKPOINT, WEIGHTS))
+                return folder
+        return None
 
     def _say_missed(self, step: int) -> None:
         """Name the checkpoints between the last one uploaded and this one: the learner keeps two."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from envhub.protocol.models import LocalTarget
-from envhub.protocol.training import AdapterReport, PolicyTarget, TrainPayload
+from envhub.protocol.training import AdapterReport, CheckpointReport, PolicyTarget, TrainPayload
 from envhub.protocol.training_config import TrainingConfig
 
 from workers.training.journal.manifest import NAME as JOURNAL_MANIFEST
@@ -108,7 +108,7 @@ async def test_a_model_that_is_due_gets_into_the_catalog_whole(run_dir: RunDir, 
         "tokenizer.json": sha("base's"),
         **{name: sha(f"{name} of weights") for name in ("config.json", "one.safetensors", "two.safetensors")},
     }
-    assert not list((run_dir.root / "uploads").iterdir())
+    assert not list((run_dir.root / "uploads").glob("*weights-*"))
 
 
 async def test_weights_that_a_killed_worker_had_told_of_but_not_uploaded_get_into_the_catalog(run_dir: RunDir) -> None:
@@ -121,7 +121,7 @@ async def test_weights_that_a_killed_worker_had_told_of_but_not_uploaded_get_int
     again.catch_up(2)
     await again.finish()
     running.cancel()
-    assert [(type(report), report.step) for report in job.posted] == [(AdapterReport, 2)]
+    assert [(type(report), report.step) for report in job.posted] == [(AdapterReport, 2), (CheckpointReport, 2)]
 
 
 async def test_a_checkpoint_is_uploaded_whole(run_dir: RunDir) -> None:
@@ -150,6 +150,19 @@ async def test_checkpoints_that_were_replaced_before_their_upload_are_named(run_
     note_reported(run_dir, 8)
     await reports.finish()
     assert [line.partition(" in the hub")[0] for line in job.said] == ["no checkpoint of step 4, 6"]
+
+
+async def test_a_checkpoint_that_the_learner_removes_before_its_step_is_reported_is_uploaded(run_dir: RunDir) -> None:
+    job = Job()
+    reports = reporter(run_dir, job)
+    reports.step(2, {})
+    remove(run_dir)
+    await reports._new_checkpoints()
+    assert job.posted == []  # who goes on from it does not come to its step again
+    note_reported(run_dir, 2)
+    await reports._new_checkpoints()
+    assert [(type(report), report.step) for report in job.posted] == [(CheckpointReport, 2)]
+    assert not list((run_dir.root / "uploads").glob("checkpoint-*"))
 
 
 async def test_what_is_being_removed_is_not_uploaded_in_part(run_dir: RunDir) -> None:
