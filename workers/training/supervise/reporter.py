@@ -168,7 +168,7 @@ class Reporter:
             await self._post("checkpoints", report, CheckpointView)
             self._say_missed(step)
             self._checkpoints.add(step)
-            await asyncio.to_thread(shutil.rmtree, folder)
+            await asyncio.to_thread(release, folder)
 
     def _hold_checkpoint(self) -> Path | None:
         """The one that waits for its upload: the oldest whole one, held before its step is reported.
@@ -220,7 +220,7 @@ class Reporter:
             final=step == config.max_steps,
         )
         await self._post("adapters", report, AdapterView)
-        await asyncio.to_thread(shutil.rmtree, folder)
+        await asyncio.to_thread(release, folder)
 
     def _is_due(self, step: int) -> bool:
         interval = self.payload.config.adapters.interval
@@ -281,6 +281,11 @@ def hold(folder: Path, files: Mapping[str, Path], published: Sequence[str]) -> N
         if manifest is None or not all((unfinished / part / name).exists() for name in manifest.files):
             raise FileNotFoundError(unfinished / part)
     unfinished.rename(folder)
+
+
+def release(folder: Path) -> None:
+    """Remove what was held; who is killed meanwhile leaves no part of it that could be taken for the whole."""
+    shutil.rmtree(folder.rename(folder.with_name(f".{folder.name}")))
 
 
 def link(source: Path, target: Path) -> None:

@@ -22,7 +22,7 @@ from workers.training.learner.reports import LearnerState, LearnerStep, append_l
 from workers.training.learner.run_dir import RunDir
 from workers.training.supervise import reporter as module
 from workers.training.supervise.directory import note_reported
-from workers.training.supervise.reporter import Reporter, awaited_step, learner_step
+from workers.training.supervise.reporter import Reporter, awaited_step, learner_step, release
 
 CONFIG = {"model": "hub/tiny", "env": [{"id": "alice/a"}], "max_steps": 4, "adapters": {"interval": 2}}
 
@@ -163,6 +163,25 @@ async def test_a_checkpoint_that_the_learner_removes_before_its_step_is_reported
     await reports._new_checkpoints()
     assert [(type(report), report.step) for report in job.posted] == [(CheckpointReport, 2)]
     assert not list((run_dir.root / "uploads").glob("checkpoint-*"))
+
+
+async def test_what_a_killed_worker_had_half_removed_is_not_uploaded_in_part(
+    run_dir: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(folder: Path) -> None:
+        next(path for path in folder.rglob("*") if path.is_file()).unlink()
+        raise KeyboardInterrupt
+
+    first = reporter(run_dir, Job())
+    note_reported(run_dir, 2)
+    first.step(2, {})
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            release(run_dir.root / "uploads" / "checkpoint-000002")
+    job = Job()
+    await reporter(run_dir, job).finish()
+    assert [len(report.files) for report in job.posted] == [4 + 4 + 2]
 
 
 async def test_what_is_being_removed_is_not_uploaded_in_part(run_dir: RunDir) -> None:
