@@ -130,14 +130,12 @@ def test_anything_else_is_a_failed_load_with_its_root_cause() -> None:
 
 
 def test_clients_that_packages_build_reach_the_judges_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "PRIME_INFERENCE_URL", "PRIME_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", "the starter's own")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
-    loading.set_defaults("http://127.0.0.1:8000/judge/v1")
-    environ = loading.os.environ
-    assert environ["OPENAI_BASE_URL"] == environ["PRIME_INFERENCE_URL"] == "http://127.0.0.1:8000/judge/v1"
-    assert environ["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8000/judge"
-    assert environ["OPENAI_API_KEY"] == "the starter's own"
-    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "PRIME_INFERENCE_URL", "PRIME_API_KEY"):
-        monkeypatch.delenv(name)
+    led: list[str] = []
+    monkeypatch.setattr(loading, "lead_judge_calls", led.append)  # the real one leads this process's calls for good
+    given = {"OPENAI_API_KEY": "the starter's own", "ANTHROPIC_API_KEY": "x"}
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "environ", given)
+        loading.set_defaults("http://127.0.0.1:8000/judge/v1")
+    assert given["OPENAI_BASE_URL"] == given["PRIME_INFERENCE_URL"] == "http://127.0.0.1:8000/judge/v1"
+    assert given["ANTHROPIC_BASE_URL"] == led[0] == "http://127.0.0.1:8000/judge"
+    assert given["OPENAI_API_KEY"] == "the starter's own"
