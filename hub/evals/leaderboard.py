@@ -42,7 +42,7 @@ class Standing:
 class Leaderboard:
     """The standings under `shown`; `settings` are those that are offered, of the most models first.
 
-    more_settings: whether there are others of fewer models. newest_only: of how many models, where there are more.
+    more_settings: whether there are others. newest_only: of how many models, where there are more.
     """
 
     shown: BoardSettings | None

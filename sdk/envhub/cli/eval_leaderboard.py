@@ -46,4 +46,4 @@ def _print(session: Session, found: LeaderboardView) -> None:
         session.note("others cannot be compared with these; --settings KEY shows them:")
         session.table(("key", "models", "settings"), [(item.key, item.models, item.title) for item in others])
     if found.more_settings:
-        session.note("there are more settings, each of no more models than these")
+        session.note("there are more settings: those of the most models are listed")

@@ -143,7 +143,7 @@ class Session:
             return
         self.err.print(f"[bold red]error:[/bold red] {escape(printable(error.message))}")
         for name, text in error.fields.items():
-            if text in error.message:
+            if error.message.endswith(f": {text}"):  # said already
                 continue
             self.err.print(f"  {escape(name)}: {escape(printable(text))}")
         if error.hint:

@@ -33,5 +33,5 @@ class LeaderboardView(Response):
     shown: BoardSettings | None
     settings: tuple[BoardSettings, ...]  # those of the most models first
     standings: tuple[StandingView, ...]
-    more_settings: bool = False  # whether there are settings of fewer models, which `settings` leaves out
+    more_settings: bool = False  # whether `settings` leaves out others, of fewer models
     newest_only: int | None = None  # of how many models, where there are more: the others' evaluations are older

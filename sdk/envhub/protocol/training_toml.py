@@ -192,9 +192,9 @@ def _doubts(config: TrainingConfig, raw: Mapping[str, Any]) -> Iterator[tuple[Pa
     if one_size and (number := config.rollouts_per_step) != config.batch_size:
         whole = f"holds {config.groups_per_step} whole groups"
         yield ("batch_size",), f"= {config.batch_size} {whole}: a step trains {number} rollouts"
-    trainer = raw.get("trainer")
     if (warmup := config.trainer.warmup_steps) >= config.max_steps:
         text = f"= {warmup} lasts for all of max_steps = {config.max_steps}: learning_rate is never reached"
         yield ("trainer", "warmup_steps"), text
+    trainer = raw.get("trainer")
     if config.trainer.deterministic and isinstance(trainer, dict) and trainer.get("max_off_policy"):
         yield ("trainer", "max_off_policy"), "is 0 in a deterministic run"

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from envhub.cli.main import COMMANDS
 from envhub.cli.session import Session, cell, printable
+from envhub.errors import UsageError
 from envhub.protocol.packages import EnvironmentPatch
 
 from hub.registry.services import patch_environment
@@ -143,6 +144,11 @@ def test_a_hub_that_is_away_is_told_once_while_it_is_tried_again(capsys: pytest.
     with Session(transport=httpx.MockTransport(answer)).connect("http://hub.test", None) as hub:
         assert hub.accounts.me().user == "alice"
     assert capsys.readouterr().err == "cannot reach http://hub.test: refused; trying again\n"
+
+
+def test_a_field_is_told_unless_the_message_ends_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    Session().fail(UsageError("row 3: too long; at most 512", fields={"rows.3": "too long; at most 512", "size": "5"}))
+    assert capsys.readouterr().err == "error: row 3: too long; at most 512\n  size: 5\n"
 
 
 class Terminal(StringIO):
