@@ -52,8 +52,6 @@ def parse(request: Request, model: type[Model]) -> Model:
     """The request's JSON body as `model`. Raises Invalid; a body that is no JSON is DRF's ParseError (400)."""
     try:
         data = request.data
-    except RecursionError as error:
-        raise Invalid("the body is nested too deeply", code="too_deep") from error
     except ValueError as error:  # whoever sent it has gone, and Django has closed what had come
         raise Invalid("the connection ended before the body was read", code="connection_ended") from error
     if not isinstance(data, Mapping):

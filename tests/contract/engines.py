@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from workers.inference.address import EngineAddress
 from workers.inference.process import EngineProcess, free_port, torch_command, vllm_command
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
@@ -18,8 +19,8 @@ VLLM_ARGUMENTS = (
 
 
 @asynccontextmanager
-async def engine(kind: str, model: Path, folder: Path) -> AsyncIterator[str]:
-    """Base URL of a fresh engine of one kind that serves `model` as "hub/tiny"."""
+async def engine(kind: str, model: Path, folder: Path) -> AsyncIterator[EngineAddress]:
+    """Address of a fresh engine of one kind that serves `model` as "hub/tiny"."""
     port = free_port()
     request = EngineRequest(fingerprint="f" * 64, engine="torch", directory=model, name="hub/tiny")
     extra = {}
@@ -33,6 +34,6 @@ async def engine(kind: str, model: Path, folder: Path) -> AsyncIterator[str]:
     process = await EngineProcess.start(command, port, children=children, extra=extra, home=folder)
     try:
         await process.wait_ready(300)
-        yield process.base_url
+        yield process.address
     finally:
         await process.stop()

@@ -30,8 +30,8 @@ async def client(
     request: pytest.FixtureRequest, base: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[openai.AsyncOpenAI]:
     async with (
-        engine(request.param, base.directory, tmp_path_factory.mktemp(request.param)) as base_url,
-        openai.AsyncOpenAI(base_url=base_url, api_key="x", max_retries=0, timeout=120) as client_,
+        engine(request.param, base.directory, tmp_path_factory.mktemp(request.param)) as address,
+        openai.AsyncOpenAI(base_url=address.base_url, api_key=address.key, max_retries=0, timeout=120) as client_,
     ):
         yield client_
 
@@ -79,7 +79,9 @@ async def test_an_overlong_prompt_is_400_and_an_unknown_model_404(client: openai
 
 async def test_tokenize(client: openai.AsyncOpenAI) -> None:
     root = str(client.base_url).removesuffix("v1/")
-    answer = await client._client.post(f"{root}tokenize", json={"model": "hub/tiny", "messages": HI})
+    answer = await client._client.post(
+        f"{root}tokenize", headers=client.auth_headers, json={"model": "hub/tiny", "messages": HI}
+    )
     assert answer.json()["count"] == len(answer.json()["tokens"])
 
 

@@ -70,8 +70,10 @@ async def adapters(engine: PolicyEngine, base: Any, tmp_path: Path) -> AsyncIter
 
 async def complete(engine: PolicyEngine, model: str, prompt: list[int], **settings: Any) -> tuple[list[int], Any]:
     body = {"model": model, "prompt": prompt, "max_tokens": 12, "temperature": 1.0, "logprobs": 1, "ignore_eos": True}
-    async with httpx.AsyncClient(timeout=120) as http:
-        answer = await http.post(f"{engine.base_url}/completions", json=body | {"return_token_ids": True} | settings)
+    async with httpx.AsyncClient(timeout=120, headers=engine.address.headers) as http:
+        answer = await http.post(
+            f"{engine.address.base_url}/completions", json=body | {"return_token_ids": True} | settings
+        )
     assert answer.status_code == 200, answer.text
     choice = answer.json()["choices"][0]
     return choice["token_ids"], choice["logprobs"]["token_logprobs"]

@@ -1,4 +1,4 @@
-"""Runs borrow engines here: `async with acquire(...) as base_url`. The host's EngineManager owns the processes."""
+"""Runs borrow engines here: `async with acquire(...) as engine`. The host's EngineManager owns the processes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from uuid import uuid4
 from envhub.protocol.models import LocalTarget
 from pydantic import ValidationError
 
+from workers.inference.address import EngineAddress
 from workers.inference.requests import SOCKET, EngineReply, EngineRequest
 
 Fetch = Callable[[str, str], Awaitable[Path]]  # (url, sha256) -> verified file
@@ -57,8 +58,8 @@ async def _gather(target: LocalTarget, folder: Path, fetch: Fetch) -> None:
 
 
 @asynccontextmanager
-async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -> AsyncIterator[str]:
-    """Base URL of an engine that serves `target` as `name`, for as long as the block lasts. Raises EngineFailed.
+async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -> AsyncIterator[EngineAddress]:
+    """Address and key of an engine that serves `target` as `name`, for as long as the block lasts. Raises EngineFailed.
 
     The first use of a model starts its engine: seconds for `torch`, about a minute for `vllm`.
     """
@@ -85,6 +86,6 @@ async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -
         reply = EngineReply.model_validate_json(line)
         if reply.error:
             raise EngineFailed(reply.error, reply.hint)
-        yield reply.base_url
+        yield EngineAddress(reply.base_url, reply.key)
     finally:
         writer.close()

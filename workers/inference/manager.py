@@ -157,7 +157,8 @@ class EngineManager:
                     self._gpus.give_back(engine.gpus)
                     engine.gpus = ()
                     return EngineReply(error=str(error), hint=error.hint)
-        return EngineReply(base_url=engine.process.base_url)
+        address = engine.process.address
+        return EngineReply(base_url=address.base_url, key=address.key)
 
     async def _start(self, request: EngineRequest, gpus: Sequence[Gpu]) -> EngineProcess:
         port = free_port()

@@ -18,7 +18,9 @@ import httpx
 from envhub.protocol.base import JsonObject
 from envhub.protocol.gpus import Gpu
 
+from workers.inference.address import EngineAddress
 from workers.inference.process import (
+    EXTENSION,
     EngineDied,
     EngineProcess,
     allowed_rank,
@@ -30,7 +32,6 @@ from workers.inference.process import (
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
 
-EXTENSION = Path(__file__).parent / "vllm_extension"
 START_SECONDS = {"torch": 180.0, "vllm": 900.0}
 TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 # After an exception vLLM's server closes a connection without having said so: the next call on it would fail.
@@ -98,22 +99,22 @@ class PolicyEngineStart:
         if self.kind == "torch":
             return visible
         switches = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
-        return {**visible, **switches, "PYTHONPATH": str(EXTENSION)}
+        return {**visible, **switches}
 
 
 class PolicyEngine:
-    """A running engine. Its routes for policies are reached on loopback only."""
+    """A running engine. It answers on loopback, to callers that know its key."""
 
     def __init__(self, process: EngineProcess, name: str) -> None:
         self.process = process
         self.name = name
-        base_url = process.base_url.removesuffix("/v1")
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=TIMEOUT, limits=ONE_CALL_EACH)
+        root, headers = self.address.root, self.address.headers
+        self._http = httpx.AsyncClient(base_url=root, headers=headers, timeout=TIMEOUT, limits=ONE_CALL_EACH)
 
     @property
-    def base_url(self) -> str:
-        """Where completions are asked for."""
-        return self.process.base_url
+    def address(self) -> EngineAddress:
+        """Where completions are asked for, and by which key."""
+        return self.process.address
 
     async def load_adapter(self, name: str, directory: Path) -> None:
         """Serve a PEFT directory under `name`. Raises EngineRefused."""

@@ -15,8 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
+from envhub.client.own_processes import MARK
 from envhub.protocol.gpus import Gpu
 
+from workers.inference.address import KEY_VARIABLE, EngineAddress, new_key
 from workers.inference.causes import DEFAULT_HINT, cause_of, hint_for
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
@@ -25,6 +27,7 @@ KEPT_LINES, SHOWN_LINES, LINE_CHARS = 1000, 20, 1000
 READING_S = 1.0  # for the last lines of a process that has ended; a child of it may keep the pipe open
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loopback has no TLS: the system's certificates take long to read
 TIED = Path(__file__).with_name("tied.py")
+EXTENSION = Path(__file__).with_name("vllm_extension")
 BASE = "base"  # what the model under an adapter is called
 # What an engine may see of the worker's environment: no token, no key.
 PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "OMP_NUM_THREADS", "TMPDIR")
@@ -83,6 +86,7 @@ def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequ
         *(python, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(request.directory), *served),
         *("--host", "127.0.0.1", "--port", str(port), "--logprobs-mode", "processed_logprobs"),
+        *("--middleware", "hub_guard.Guard"),
         *("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--max-model-len", "auto", *arguments),
     ]
 
@@ -111,7 +115,7 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> async
     """An engine or a learner, in a session of its own; what it says comes by a pipe."""
     return await asyncio.create_subprocess_exec(
         *command,
-        env=environment,
+        env={**environment, MARK: "1"},  # users' endpoints never lead to a port that it opens
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -120,14 +124,14 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> async
 
 
 class EngineProcess:
-    """A started engine. `base_url` is valid after `wait_ready`."""
+    """A started engine. `address` is valid after `wait_ready`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, children: Children) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, address: EngineAddress, children: Children) -> None:
         self._process = process
         self._children = children
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reading = asyncio.create_task(self._read())
-        self.port = port
+        self.address = address
 
     @classmethod
     async def start(
@@ -142,17 +146,13 @@ class EngineProcess:
     ) -> EngineProcess:
         """Start the process in a session of its own. It ends with this one; recorded, too, for a later start."""
         environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET | dict(extra)
-        environment["HOME"] = str(home)
+        address = EngineAddress(f"http://127.0.0.1:{port}/v1", new_key())
+        environment |= {"HOME": str(home), KEY_VARIABLE: address.key, "PYTHONPATH": str(EXTENSION)}
         if "--enforce-eager" in command:
             environment |= EAGER
         process = await spawn([sys.executable, "-I", str(TIED), *command], environment)
         children.record(process.pid, what="engine", run_id=run_id)
-        return cls(process, port, children)
-
-    @property
-    def base_url(self) -> str:
-        """Where the engine answers."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return cls(process, address, children)
 
     @property
     def alive(self) -> bool:
@@ -164,8 +164,8 @@ class EngineProcess:
         if not self.alive:
             return False
         with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(timeout=5.0, verify=PLAIN) as http:
-                return (await http.get(f"http://127.0.0.1:{self.port}/health")).status_code == 200
+            async with httpx.AsyncClient(timeout=5.0, verify=PLAIN, headers=self.address.headers) as http:
+                return (await http.get(f"{self.address.root}/health")).status_code == 200
         return False
 
     async def wait_ready(self, seconds: float) -> None:

@@ -24,8 +24,9 @@ class EngineRequest(Request):
 
 
 class EngineReply(Response):
-    """`base_url` ("http://127.0.0.1:PORT/v1") when it is ready, else `error` with a hint."""
+    """`base_url` ("http://127.0.0.1:PORT/v1") and its key when it is ready, else `error` with a hint."""
 
     base_url: str = ""
+    key: str = ""
     error: str = ""
     hint: str = ""

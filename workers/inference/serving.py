@@ -11,6 +11,7 @@ from envhub.protocol.deployments import DRAIN_SECONDS
 from envhub.protocol.inference import ServeAccepted, ServeAddress, ServePayload
 from envhub.protocol.runs import Failure, FailureKind
 
+from workers.inference.address import EngineAddress
 from workers.inference.engines import EngineFailed, acquire
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
@@ -25,9 +26,9 @@ HOP_HEADERS = frozenset({"connection", "transfer-encoding", "content-length", "k
 class Proxy:
     """Forwards /v1/* to the engine for callers that know the secret; remembers when it was last used."""
 
-    def __init__(self, base_url: str, secret: str, http: ClientSession) -> None:
-        self._engine = base_url.removesuffix("/v1")
-        self._secret = f"Bearer {secret}"
+    def __init__(self, engine: EngineAddress, secret: str, http: ClientSession) -> None:
+        self._engine = engine
+        self._expected = f"Bearer {secret}".encode()
         self._http = http
         self._busy = 0
         self._used = time.monotonic()
@@ -45,7 +46,8 @@ class Proxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """One call; the answer is passed on as it arrives."""
-        if not secrets.compare_digest(request.headers.get("Authorization", ""), self._secret):
+        given = request.headers.get("Authorization", "").encode(errors="replace")
+        if not secrets.compare_digest(given, self._expected):
             return web.json_response({"error": {"message": "not for you", "type": "not_allowed"}}, status=401)
         self._busy += 1
         try:
@@ -56,9 +58,9 @@ class Proxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        headers = {"Content-Type": request.headers.get("Content-Type", "application/json")}
+        headers = {"Content-Type": request.headers.get("Content-Type", "application/json"), **self._engine.headers}
         async with self._http.request(
-            request.method, self._engine + request.path_qs, data=body, headers=headers
+            request.method, self._engine.root + request.path_qs, data=body, headers=headers
         ) as upstream:
             kept = {name: value for name, value in upstream.headers.items() if name.lower() not in HOP_HEADERS}
             response = web.StreamResponse(status=upstream.status, headers=kept)
@@ -73,21 +75,19 @@ async def run_serve(job: Job) -> None:
     """Serve until idle for `idle_seconds`, cancelled, or the engine dies. Raises RunFailed."""
     payload = ServePayload.model_validate(job.claim.payload)
     try:
-        async with acquire(
-            payload.model, payload.target, data=job.settings.data, fetch=job.artifacts.fetch
-        ) as base_url:
-            await _serve(job, payload, base_url)
+        async with acquire(payload.model, payload.target, data=job.settings.data, fetch=job.artifacts.fetch) as engine:
+            await _serve(job, payload, engine)
     except EngineFailed as error:
         failure = Failure(kind=FailureKind.LIMIT, code="engine_failed", message=str(error)[:4000], hint=error.hint)
         raise RunFailed(failure) from error
 
 
-async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
+async def _serve(job: Job, payload: ServePayload, engine: EngineAddress) -> None:
     job.lease.farewell_s = DRAIN_SECONDS
     secret = secrets.token_urlsafe(32)
     limits = TCPConnector(limit=0)
     async with ClientSession(connector=limits, timeout=ClientTimeout(total=None, sock_connect=10)) as http:
-        proxy = Proxy(base_url, secret, http)
+        proxy = Proxy(engine, secret, http)
         runner = web.AppRunner(proxy.application(), handler_cancellation=True, access_log=None)
         await runner.setup()
         try:
@@ -97,7 +97,7 @@ async def _serve(job: Job, payload: ServePayload, base_url: str) -> None:
             address = ServeAddress(base_url=f"http://{host}:{port}/v1", secret=secret)
             await job.run.post(f"/runs/{job.run.run_id}/address", address, ServeAccepted)
             job.lease.log(f"{payload.model} is served at {address.base_url}")
-            await _until_idle(job, proxy, payload.idle_seconds, http, base_url)
+            await _until_idle(job, proxy, payload.idle_seconds, http, engine)
         except asyncio.CancelledError:
             if job.lease.cancelled.is_set():
                 await _drain(job, site, proxy)
@@ -114,11 +114,11 @@ async def _drain(job: Job, site: web.TCPSite, proxy: Proxy) -> None:
         await asyncio.sleep(CHECK_SECONDS)
 
 
-async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientSession, base_url: str) -> None:
+async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientSession, engine: EngineAddress) -> None:
     heard = time.monotonic()
     while proxy.idle_seconds < idle_seconds:
         await asyncio.sleep(CHECK_SECONDS)
-        health = await _health(http, base_url)
+        health = await _health(http, engine)
         if health is False:
             raise _died("ended")
         if health:
@@ -128,11 +128,11 @@ async def _until_idle(job: Job, proxy: Proxy, idle_seconds: float, http: ClientS
     job.lease.log(f"no call for {idle_seconds:.0f} s: stopped serving")
 
 
-async def _health(http: ClientSession, base_url: str) -> bool | None:
+async def _health(http: ClientSession, engine: EngineAddress) -> bool | None:
     """Whether the engine is well; None when it does not say so in time, as one that is very busy does not."""
     timeout = ClientTimeout(total=HEALTH_SECONDS)
     try:
-        async with http.get(base_url.removesuffix("/v1") + "/health", timeout=timeout) as answer:
+        async with http.get(f"{engine.root}/health", headers=engine.headers, timeout=timeout) as answer:
             return answer.status == 200
     except TimeoutError:
         return None

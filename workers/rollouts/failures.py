@@ -14,6 +14,16 @@ from workers.sandbox import SandboxError
 from workers.venvs.errors import VenvError
 
 
+def killed(error: RunnerGone) -> RunFailed:
+    """A box or runner that was killed from outside: the hub gives the run back to the queue."""
+    return RunFailed.because(
+        FailureKind.INFRASTRUCTURE,
+        "box_killed",
+        f"The environment's box was killed from outside: {error}",
+        "It is tried again. If it keeps happening: the host is out of memory, or the package kills its own process.",
+    )
+
+
 @contextmanager
 def typed_failures(job: Job) -> Iterator[None]:
     """Raises RunFailed instead."""
@@ -24,6 +34,8 @@ def typed_failures(job: Job) -> Iterator[None]:
             job.lease.log(error.traceback)
         raise RunFailed(error.failure) from error
     except RunnerGone as error:
+        if error.outside:
+            raise killed(error) from error
         raise RunFailed.because(
             FailureKind.ENVIRONMENT, "runner_died", str(error), "See the log for what the environment printed."
         ) from error

@@ -11,11 +11,11 @@ from envhub.protocol.rollouts import RolloutFailure, RolloutRecord
 from envhub.protocol.runner import Group, RolloutDone
 from envhub.protocol.runs import FailureKind
 
+from workers.rollouts.box_hints import advise
 from workers.rollouts.errors import RunnerGone
 from workers.rollouts.interceptor.recorder import Recorder
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.joining import is_infrastructure, join, never_reported
-from workers.rollouts.network_hint import advise
 from workers.rollouts.plausible import NO_HASH
 from workers.rollouts.pool import RunnerPool
 
@@ -56,6 +56,8 @@ class GroupRunner:
     async def _once(self, group: Group, *, alone: bool) -> list[RolloutRecord]:
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}
         shared = self.interceptor.open(f"{group.id}.g", rollouts=group.n)
+        keys = {"keys": tuple(recorder.key for recorder in own.values()), "group_key": shared.key}
+        group = group.model_copy(update={"policy": group.policy.model_copy(update=keys)})
         try:
             done = {item.record.rollout: item for item in await self.pool.run(group, alone=alone)}
             return [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
@@ -87,8 +89,10 @@ class GroupRunner:
 
 
 def lost(group: Group, index: int, error: RunnerGone) -> RolloutRecord:
-    """Every try ended with the runner's death: that is the environment's doing, or its memory's."""
+    """Every try ended with the runner's death: that is the environment's doing, or its memory's, or the host's."""
     kind = FailureKind.LIMIT if error.oom else FailureKind.ENVIRONMENT
+    if error.outside:
+        kind = FailureKind.INFRASTRUCTURE
     failure = RolloutFailure(kind=kind, type="RunnerGone", message=str(error))
     return never_reported(group.example, index, group.example_hash or NO_HASH, failure)
 

@@ -19,6 +19,8 @@ from workers.rollouts.session import Runner
 
 ROLLOUTS_A_PROCESS = 64
 DEATHS_IN_A_ROW = 8  # without a finished rollout in between
+KILLS_IN_A_ROW = 3  # from outside, of runners that were loading
+AGAIN_S = 0.5  # before the first of those is tried again; doubles
 OpenRunner = Callable[[int], AbstractAsyncContextManager[Runner]]
 
 
@@ -68,7 +70,13 @@ class RunnerPool:
 
     async def describe(self) -> Described:
         """Raises RunnerFatal, RunnerGone."""
-        return await (await self._ready(self._places[0])).describe()
+        for left in reversed(range(KILLS_IN_A_ROW)):
+            try:
+                return await (await self._ready(self._places[0])).describe()
+            except RunnerGone as gone:
+                if not (left and gone.outside):
+                    raise
+        raise AssertionError("unreachable: the last try returns or raises")
 
     async def run(self, group: Group, *, alone: bool = False) -> list[RolloutDone]:
         """The group's rollouts, at most one for each index. Raises RunnerFatal, RunnerGone.
@@ -97,28 +105,35 @@ class RunnerPool:
             if place.runner is not None and place.runner.alive:
                 return place.runner
             if place.runner is not None:
-                await self._bury(place)
-            try:
-                runner = await place.stack.enter_async_context(self._open(place.number))
-                judge = at(runner, self._load.judge_base_url or "") or None
-                self.hello = await runner.load(self._load.model_copy(update={"judge_base_url": judge}))
-            except RunnerGone:
-                await self._bury(place)
-                raise
-            place.runner = runner
-            return runner
+                await self._bury(place, place.runner.end)
+            for left in reversed(range(KILLS_IN_A_ROW)):
+                try:
+                    place.runner = await self._loaded(place)
+                    return place.runner
+                except RunnerGone as gone:
+                    await self._bury(place, gone)
+                    if not (left and gone.outside):
+                        raise
+                await asyncio.sleep(AGAIN_S * 2 ** (KILLS_IN_A_ROW - left - 1))
+        raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _bury(self, place: Place) -> None:
+    async def _loaded(self, place: Place) -> Runner:
+        runner = await place.stack.enter_async_context(self._open(place.number))
+        judge = at(runner, self._load.judge_base_url or "") or None
+        self.hello = await runner.load(self._load.model_copy(update={"judge_base_url": judge}))
+        return runner
+
+    async def _bury(self, place: Place, reason: BaseException | None) -> None:
         """Remove a dead runner with its box. Raises RunnerFatal when they keep dying."""
-        reason = place.runner.reason if place.runner is not None else "it did not start"
+        killed = isinstance(reason, RunnerGone) and reason.outside
         stack, place.stack, place.runner = place.stack, AsyncExitStack(), None
         await stack.aclose()
         self._deaths += 1
-        self._log(f"[runner {place.number} ended, {self._deaths} in a row: {reason[:500]}]")
+        self._log(f"[runner {place.number} ended, {self._deaths} in a row: {str(reason)[:500]}]")
         if self._deaths >= DEATHS_IN_A_ROW:
             raise RunnerFatal(
                 Failure(
-                    kind=FailureKind.ENVIRONMENT,
+                    kind=FailureKind.INFRASTRUCTURE if killed else FailureKind.ENVIRONMENT,
                     code="runner_keeps_dying",
                     message=f"The environment's process ended {self._deaths} times in a row, no rollout between.",
                     hint="See the log: it was killed by its memory limit, or it crashed or left by itself.",

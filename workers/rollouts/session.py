@@ -34,20 +34,21 @@ from envhub.protocol.runner import (
 from envhub.protocol.runs import Failure, FailureKind
 from pydantic import ValidationError
 
+from workers.rollouts.box_hints import explained
 from workers.rollouts.boxes import RUNNER_MODULE, RUNNER_PATH
 from workers.rollouts.channel import BadFrame, Channel
 from workers.rollouts.errors import RunnerFatal, RunnerGone
 from workers.rollouts.output import LineSplitter
-from workers.sandbox.errors import SandboxError
+from workers.sandbox.errors import BoxKilled, SandboxError
 from workers.sandbox.interface import SOCKETS, Box, ExecResult, Job
 
 logger = logging.getLogger(__name__)
 CONNECT_S = 120.0  # from start to connection: a cold interpreter on a busy host
-LOAD_S = 600.0
-DESCRIBE_S = 600.0
+LOAD_S = 600.0  # by default, to load and again to describe
 SHUTDOWN_S = 10.0
 GROUP_GRACE_S = 30.0  # beyond its rollouts' deadlines, before the runner counts as hung
 SPILL_LIMIT = 64 * 1024**2
+TASKS = {"load": "Loading the environment", "describe": "Describing the environment"}
 Answer = TypeVar("Answer", Hello, Described)
 
 
@@ -64,11 +65,12 @@ class Process:
         if not self.ended.done() or self.ended.cancelled():
             return RunnerGone("the runner closed its channel")
         if (error := self.ended.exception()) is not None:
-            return RunnerGone(f"the box is gone: {error}")
+            return RunnerGone(f"the box is gone: {error}", outside=isinstance(error, BoxKilled))
         result = self.ended.result()
         if result.oom_killed:
             return RunnerGone("the box's memory limit ended the runner", oom=True)
-        return RunnerGone(f"the runner exited with status {result.exit_code}")
+        reason = f"the runner exited with status {result.exit_code}"
+        return RunnerGone(reason, outside=result.killed_from_outside)
 
     async def kill(self) -> None:
         """End it, whatever it does."""
@@ -81,12 +83,15 @@ class Process:
 class Runner:
     """A connected runner process. Safe for many `run`s at once; every wait ends when the process does."""
 
-    def __init__(self, box: Box, channel: Channel, process: Process, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, box: Box, channel: Channel, process: Process, log: Callable[[str], None], *, load_limit_s: float
+    ) -> None:
         self.gateway_url = box.gateway_url
         self._box = box
         self._channel = channel
         self._process = process
         self._log = log
+        self._load_limit_s = load_limit_s
         self._answers: asyncio.Queue[Hello | Described] = asyncio.Queue()
         self._asked = False  # whether the next answer is waited for: others would pile up in our memory
         self._groups: dict[str, asyncio.Queue[RolloutDone | GroupDone | None]] = {}
@@ -101,17 +106,17 @@ class Runner:
         return not self._gone.done()
 
     @property
-    def reason(self) -> str:
-        """Why it can be given no more work; empty while it can."""
-        return str(self._gone.exception()) if self._gone.done() else ""
+    def end(self) -> BaseException | None:
+        """Why it can be given no more work; None while it can."""
+        return self._gone.exception() if self._gone.done() else None
 
     async def load(self, load: Load) -> Hello:
         """Import the package and make its environment. Raises RunnerFatal, RunnerGone."""
-        return await self._ask(load, Hello, LOAD_S)
+        return await self._ask(load, Hello)
 
     async def describe(self, rows: int = 3) -> Described:
         """What the environment is. Raises RunnerFatal, RunnerGone."""
-        return await self._ask(Describe(rows=rows), Described, DESCRIBE_S)
+        return await self._ask(Describe(rows=rows), Described)
 
     async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
         """Its rollouts as they end, each at most once. Raises RunnerFatal, RunnerGone; cancels the group when left."""
@@ -171,8 +176,10 @@ class Runner:
             while (event := await self._channel.read()) is not None:
                 await self._take(event)
             self._end(await self._process.epitaph())
-        except (BadFrame, OSError) as error:
+        except BadFrame as error:
             self._end(RunnerGone(f"the runner's channel broke: {error}"))
+        except OSError:
+            self._end(await self._process.epitaph())
 
     async def _take(self, event: Event) -> None:
         if isinstance(event, Hello | Described):
@@ -183,7 +190,8 @@ class Runner:
         elif isinstance(event, Log):
             self._log(event.text)
         elif isinstance(event, Fatal):
-            self._end(RunnerFatal(event.failure, event.traceback, event.secrets))
+            failure = explained(event.failure, event.traceback)
+            self._end(RunnerFatal(failure, event.traceback, event.needs, certain=event.certain))
         elif isinstance(event, RolloutSpilled):
             await self._fetch_spilled(event)
         elif (queue := self._groups.get(event.id)) is not None:
@@ -202,7 +210,8 @@ class Runner:
         with suppress(SandboxError):
             await self._box.exec(["/bin/rm", "-f", "--", event.path])
 
-    async def _ask(self, command: Load | Describe, kind: type[Answer], limit: float) -> Answer:
+    async def _ask(self, command: Load | Describe, kind: type[Answer]) -> Answer:
+        limit = self._load_limit_s
         self._asked = True
         await self._send(command)
         answer = asyncio.ensure_future(self._answers.get())
@@ -220,8 +229,9 @@ class Runner:
             Failure(
                 kind=FailureKind.ENVIRONMENT,
                 code=f"{command.type}_timeout",
-                message=f"The environment did not finish its {command.type} within {limit:.0f} s.",
-                hint="Loading must not wait for the network; data belongs into the package or the hub's data cache.",
+                message=f"{TASKS[command.type]} took longer than {limit:g} s (WORKER_LOAD_LIMIT_S).",
+                hint="Loading must not wait for the network; data belongs into the package or the hub's data cache. "
+                "An operator raises the limit.",
             )
         )
 
@@ -232,7 +242,7 @@ class Runner:
             async with self._writing:
                 await self._channel.write(command)
         except OSError as error:
-            raise RunnerGone(f"the runner's channel broke: {error}") from error
+            raise await self._process.epitaph() from error
 
     def _end(self, error: RunnerFatal | RunnerGone) -> None:
         if not self._gone.done():
@@ -260,6 +270,7 @@ async def open_runner(
     log: Callable[[str], None],
     env: Mapping[str, str] | None = None,
     name: str = "channel",
+    load_limit_s: float = LOAD_S,
 ) -> AsyncIterator[Runner]:
     """Start a runner with the environment's own interpreter and connect to it. Raises RunnerGone."""
     connected: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
@@ -285,7 +296,8 @@ async def open_runner(
     try:
         job = await box.start_job([box.path(str(python)), "-m", RUNNER_MODULE], env=variables, on_output=lines.feed)
         process = Process(job, asyncio.ensure_future(job.wait()))
-        runner = Runner(box, await connection(connected, process, lines), process, log)
+        channel = await connection(connected, process, lines)
+        runner = Runner(box, channel, process, log, load_limit_s=load_limit_s)
     finally:
         server.close()
         path.unlink(missing_ok=True)
@@ -310,7 +322,7 @@ async def connection(connected: asyncio.Future[Channel], process: Process, lines
         lines.flush()
         gone = await process.epitaph()
         reason = f"{gone}; it printed: {lines.tail}" if process.ended.done() else f"no connection in {CONNECT_S:.0f} s"
-        raise RunnerGone(f"the runner did not start: {reason}", oom=gone.oom)
+        raise RunnerGone(f"the runner did not start: {reason}", oom=gone.oom, outside=gone.outside)
     except BaseException:
         await process.kill()
         raise

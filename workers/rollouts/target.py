@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from envhub.errors import EnvhubError
-from envhub.protocol.models import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.models import EndpointTarget
 from envhub.protocol.runs import FailureKind
 
 from workers.inference.engines import EngineFailed, acquire
-from workers.rollouts.interceptor.connections import open_endpoint
+from workers.rollouts.interceptor.connections import open_endpoint, open_engine
 from workers.rollouts.interceptor.endpoint import Endpoint
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
@@ -33,13 +33,10 @@ async def open_target(
             yield endpoint
         return
     try:
-        async with acquire(target.model, target.local, data=job.settings.data, fetch=job.artifacts.fetch) as base_url:
-            longest = rollout_s or LONGEST_ANSWER_S
-            variant = TargetVariant(kind=EndpointKind.OPENAI, base_url=base_url, model=target.model, timeout_s=longest)
-            served = EndpointTarget(
-                model=target.model, variants=(variant,), outbound=OutboundPolicy(allow_loopback=True)
-            )
-            async with open_endpoint(served, wants_tokens=wants_tokens) as endpoint:
+        async with acquire(target.model, target.local, data=job.settings.data, fetch=job.artifacts.fetch) as engine:
+            job.lease.mask(engine.key)
+            variant = engine.variant(target.model, timeout_s=rollout_s or LONGEST_ANSWER_S)
+            async with open_engine(target.model, variant, wants_tokens=wants_tokens) as endpoint:
                 yield endpoint
     except EngineFailed as error:
         raise RunFailed.because(FailureKind.INFRASTRUCTURE, "engine_failed", str(error), error.hint) from error

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import aiohttp
 from envhub.protocol.gpu_need import engine_of, gpu_sizes
-from envhub.protocol.models import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.models import EndpointTarget
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training import TrainPayload
 from envhub.protocol.training_shapes import shape_of_config
 from envhub.protocol.training_trainer import TrainingMode
 
+from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import PolicyEngineStart
 from workers.rollouts.failures import typed_failures
 from workers.rollouts.interceptor.endpoint import Endpoint
@@ -207,7 +208,8 @@ async def open_sources(job: Job, payload: TrainPayload, policy: VersionedPolicy,
     trained: dict[str, Source] = {}
     evaluated: dict[str, Source] = {}
     for target in payload.environments:
-        job.lease.progress(payload.reported_steps, payload.config.max_steps, "steps", f"loading {target.label}")
+        note = f"loading {target.label}, for {job.settings.load_limit_s:g} s at most"
+        job.lease.progress(payload.reported_steps, payload.config.max_steps, "steps", note)
         trained[target.label] = await stack.enter_async_context(open_source(job, payload, target, policy, in_flight))
     for evaluation in payload.evaluations:
         evaluated[evaluation.label] = await stack.enter_async_context(
@@ -266,12 +268,8 @@ def connect_to(payload: TrainPayload, http: aiohttp.ClientSession) -> Connect:
     evaluated = payload.config.eval.env if payload.config.eval else ()
     longest = max(table.timeout_s for table in (*payload.config.env, *evaluated))
 
-    def connect(base_url: str, model: str) -> Endpoint:
-        variant = TargetVariant(
-            kind=EndpointKind.OPENAI, base_url=base_url, model=model, timeout_s=longest, max_retries=2
-        )
-        outbound = OutboundPolicy(allow_loopback=True)
-        target = EndpointTarget(model=payload.model.reference, variants=(variant,), outbound=outbound)
-        return Endpoint(target, http)
+    def connect(engine: EngineAddress, model: str) -> Endpoint:
+        variant = engine.variant(model, timeout_s=longest, max_retries=2)
+        return Endpoint(EndpointTarget(model=payload.model.reference, variants=(variant,)), http)
 
     return connect

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from envhub.client.own_processes import is_own_listener
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Iterable[str]]  # (host, port) -> textual addresses
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# IPv6 whose last 32 bits are an IPv4 address: NAT64 (public, local), translated, and the old "compatible" spelling
+_HOLDS_IPV4 = tuple(
+    ipaddress.IPv6Network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")
+)
 
 
 class OutboundRefused(EnvhubError):
@@ -54,6 +58,8 @@ def is_named(policy: OutboundPolicy, url: str, addresses: Iterable[str]) -> bool
 
 def split(url: str) -> tuple[str, int]:
     """Host and port of an http(s) URL without credentials. Raises OutboundRefused."""
+    if "\\" in url or not url.isprintable():  # urlsplit leaves out what other parsers end at
+        raise OutboundRefused("not a URL: it has a backslash or a control character", code="bad_url")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -67,22 +73,23 @@ def split(url: str) -> tuple[str, int]:
 
 
 def parse_address(text: str) -> Address:
-    """The address that is really meant: IPv4 inside IPv6 (mapped, 6to4, NAT64) is taken out."""
+    """The address that is really meant: IPv4 inside IPv6 (mapped, 6to4, NAT64, compatible) is taken out."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
+    if isinstance(address, ipaddress.IPv6Address) and not (address.is_loopback or address.is_unspecified):
         if inner := address.ipv4_mapped or address.sixtofour:
             return inner
-        if address in _NAT64:
+        if any(address in network for network in _HOLDS_IPV4):
             return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 def _check_address(policy: OutboundPolicy, host: str, port: int, address: Address, resolver: Resolver) -> None:
-    if _is_own(policy.own_urls, port, address, resolver):
+    if _is_own(policy.own_urls, port, address, resolver) or (_is_this_machine(address) and is_own_listener(port)):
         raise OutboundRefused(f"{host}:{port} is this hub itself", hint="name another server's URL")
     if address.is_unspecified or address.is_multicast:
         raise OutboundRefused(f"{host} leads to {address}, which is no server's address")
-    if address.is_global or _is_listed(policy.allow, host, port, address):
+    # reserved: ::/8, where IPv4 hides in other prefixes than those that parse_address knows
+    if (address.is_global and not address.is_reserved) or _is_listed(policy.allow, host, port, address):
         return
     if address.is_loopback and policy.allow_loopback:
         return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +13,7 @@ import httpx
 import pytest
 from envhub.client.addresses import OutboundRefused, check
 from envhub.client.outbound import async_client, client
+from envhub.client.own_processes import MARK
 from envhub.protocol.models import OutboundPolicy
 
 
@@ -152,3 +156,40 @@ def test_a_proxy_of_the_process_is_not_used(port: int, monkeypatch: pytest.Monke
 def test_a_server_that_is_down_is_a_connection_error() -> None:
     with client(LOCAL) as http, pytest.raises(httpx.ConnectError):
         http.get("http://127.0.0.1:9/")
+
+
+LISTENER = """
+import socket, time
+listener = socket.create_server(("", 0))
+print(listener.getsockname()[1], flush=True)
+time.sleep(60)
+"""
+SPELLINGS = """127.0.0.1 127.1 127.0.0.2 0x7f.1 0177.0.0.1 2130706433 0x7f000001 localhost LOCALHOST. 0.0.0.0 0
+    [::1] [::] [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1] [::ffff:7f00:1] [::127.0.0.1] [::ffff:0:127.0.0.1]
+    [64:ff9b::7f00:1] [64:ff9b:1::7f00:1] [2002:7f00:1::]"""
+
+
+@pytest.fixture(scope="module")
+def engine_port() -> Iterator[int]:
+    """A port on which a process of the installation listens, as its engines do."""
+    process = subprocess.Popen([sys.executable, "-c", LISTENER], env={MARK: "1"}, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process:
+        yield int(process.stdout.readline())
+        process.kill()
+
+
+@pytest.mark.parametrize("host", [*SPELLINGS.split(), socket.gethostname()])
+def test_a_port_of_the_hubs_own_processes_is_refused_however_it_is_spelled(host: str, engine_port: int) -> None:
+    with pytest.raises(OutboundRefused):
+        check(OutboundPolicy(allow=("0.0.0.0/0", "::/0"), allow_loopback=True), f"http://{host}:{engine_port}/v1")
+
+
+def test_a_name_that_leads_to_an_engine_is_refused_too(engine_port: int) -> None:
+    with pytest.raises(OutboundRefused, match="this hub itself"):
+        check(LOCAL, f"http://models.example:{engine_port}/v1", resolver=_Dns(["127.0.0.1"]))
+
+
+def test_a_users_own_server_on_loopback_is_reached(port: int, engine_port: int) -> None:
+    with client(LOCAL) as http:
+        assert http.get(f"http://127.0.0.1:{port}/").status_code == 200

@@ -23,7 +23,7 @@ async def client(tiny_model: Path) -> AsyncIterator[openai.AsyncOpenAI]:
     model, tokenizer, eos_ids, context = engine.load(tiny_model)
     with server.Scheduler(model, eos_ids=eos_ids, max_batch=8, context=context) as scheduler:
         served = server.Served(scheduler, tokenizer, ("hub/tiny",), context)
-        runner = web.AppRunner(server.Routes(served).application(), handler_cancellation=True)
+        runner = web.AppRunner(server.Routes(served, "x").application(), handler_cancellation=True)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

@@ -30,7 +30,9 @@ async def test_vllm_serves_a_long_model_with_the_length_that_fits(tmp_path: Path
     process = await EngineProcess.start(command, port, children=children, extra=extra, home=tmp_path)
     try:
         await process.wait_ready(300)
-        async with httpx.AsyncClient(base_url=process.base_url, timeout=60) as http:
+        async with httpx.AsyncClient(
+            base_url=process.address.base_url, headers=process.address.headers, timeout=60
+        ) as http:
             (entry,) = (await http.get("/models")).json()["data"]
             assert 512 < entry["max_model_len"] < WHOLE
             asked = {"model": "long", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3}

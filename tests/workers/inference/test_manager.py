@@ -15,6 +15,7 @@ from envhub.protocol.gpus import Gpu, GpuNeed
 from envhub.protocol.models import LocalTarget
 
 from tests.fakes.nvidia_smi import install
+from workers.inference.address import EngineAddress
 from workers.inference.engines import EngineFailed, acquire
 from workers.inference.manager import EngineManager, EngineSettings
 from workers.inference.policy_engine import PolicyEngineStart
@@ -64,10 +65,10 @@ def engine_pids(data: Path) -> list[int]:
     return [int(path.stem) for path in (data / "children").glob("*.json")]
 
 
-async def ask(base_url: str, model: str = "hub/tiny") -> httpx.Response:
+async def ask(engine: EngineAddress, model: str = "hub/tiny") -> httpx.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "logprobs": True}
-    async with httpx.AsyncClient() as http:
-        return await http.post(f"{base_url}/chat/completions", json=body)
+    async with httpx.AsyncClient(headers=engine.headers) as http:
+        return await http.post(f"{engine.base_url}/chat/completions", json=body)
 
 
 async def test_two_runs_share_one_engine_and_it_ends_when_idle(data: Path, tiny_model: Path) -> None:

@@ -15,7 +15,9 @@ from envhub.protocol.models import LocalTarget
 from envhub.protocol.runs import FinishRequest, RunState
 
 from workers.inference import serving
+from workers.inference.address import EngineAddress
 from workers.inference.serving import Proxy
+from workers.inference.torch_engine.guard import guard
 from workers.runs import execution
 from workers.runs.errors import RunFailed
 
@@ -23,7 +25,7 @@ JOB: Any = SimpleNamespace(lease=SimpleNamespace(log=lambda text: None))
 
 
 @pytest.fixture
-async def frozen() -> AsyncIterator[str]:
+async def frozen() -> AsyncIterator[EngineAddress]:
     """An engine that takes calls and answers none."""
 
     async def never(request: web.Request) -> web.Response:
@@ -35,17 +37,17 @@ async def frozen() -> AsyncIterator[str]:
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield EngineAddress(f"http://127.0.0.1:{runner.addresses[0][1]}/v1", "key")
     await runner.cleanup()
 
 
-async def watch(base_url: str, idle_seconds: float) -> None:
+async def watch(engine: EngineAddress, idle_seconds: float) -> None:
     """As `_serve` does."""
     async with ClientSession(timeout=ClientTimeout(total=None, sock_connect=10)) as http, asyncio.timeout(5):
-        await serving._until_idle(JOB, Proxy(base_url, "", http), idle_seconds, http, base_url)
+        await serving._until_idle(JOB, Proxy(engine, "", http), idle_seconds, http, engine)
 
 
-async def test_an_engine_that_falls_silent_is_given_up(frozen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_falls_silent_is_given_up(frozen: EngineAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("CHECK_SECONDS", 0.01), ("HEALTH_SECONDS", 0.05), ("SILENT_SECONDS", 0.2)):
         monkeypatch.setattr(serving, name, seconds, raising=False)
     with pytest.raises(RunFailed, match="has not answered"):
@@ -53,7 +55,7 @@ async def test_an_engine_that_falls_silent_is_given_up(frozen: str, monkeypatch:
 
 
 async def test_one_that_nobody_calls_is_idle_whatever_its_engine_does(
-    frozen: str, monkeypatch: pytest.MonkeyPatch
+    frozen: EngineAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CHECK_SECONDS", "HEALTH_SECONDS"):
         monkeypatch.setattr(serving, name, 0.01, raising=False)
@@ -61,8 +63,8 @@ async def test_one_that_nobody_calls_is_idle_whatever_its_engine_does(
 
 
 @pytest.fixture
-async def slow() -> AsyncIterator[str]:
-    """An engine whose answers take a second."""
+async def slow() -> AsyncIterator[EngineAddress]:
+    """An engine whose answers take a second; it asks for its key."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -75,17 +77,17 @@ async def slow() -> AsyncIterator[str]:
     async def health(request: web.Request) -> web.Response:
         return web.Response()
 
-    app = web.Application()
+    app = web.Application(middlewares=[guard("key")])
     app.add_routes([web.get("/health", health), web.post("/v1/completions", answer)])
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield EngineAddress(f"http://127.0.0.1:{runner.addresses[0][1]}/v1", "key")
     await runner.cleanup()
 
 
 async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
-    slow: str, monkeypatch: pytest.MonkeyPatch
+    slow: EngineAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(execution, "CLEANUP_S", 0.1)
@@ -105,7 +107,7 @@ async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
     )
     local = LocalTarget(fingerprint="f", engine="torch", files={}, urls={})
     payload = ServePayload(model="a/m", target=local, idle_seconds=60)
-    body = partial(serving._serve, payload=payload, base_url=slow)
+    body = partial(serving._serve, payload=payload, engine=slow)
     ended = asyncio.create_task(execution.outcome_of(job, body, asyncio.Event()))
     served = await addresses.get()
     headers = {"Authorization": f"Bearer {served.secret}"}
@@ -123,6 +125,18 @@ async def test_answers_that_are_under_way_when_the_deployment_ends_arrive_whole(
     assert "those under way have 300 s" in said[-1]
 
 
+@pytest.mark.parametrize("header", ["", "Bearer x", "Bearer key", "Bearer \xe9"])
+async def test_a_served_model_answers_nobody_without_its_secret(slow: EngineAddress, header: str) -> None:
+    async with ClientSession() as http:
+        runner = web.AppRunner(Proxy(slow, "secret", http).application())
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/completions"
+        async with http.post(url, headers={"Authorization": header}) as answer:
+            assert answer.status == 401
+        await runner.cleanup()
+
+
 async def test_an_engine_that_has_ended_is_named() -> None:
     with pytest.raises(RunFailed, match="ended while it served"):
-        await watch("http://127.0.0.1:9/v1", idle_seconds=60)
+        await watch(EngineAddress("http://127.0.0.1:9/v1", "key"), idle_seconds=60)

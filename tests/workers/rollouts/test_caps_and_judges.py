@@ -24,7 +24,7 @@ CHAT = "/r/g.0/v1/chat/completions"
 
 async def test_calls_beyond_the_cap_are_refused_as_a_limit(stub: PolicyEndpoint, open_box: OpenBox) -> None:
     async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint, caps=Caps(calls=2))) as box:
-        box.interceptor.open("g.0")
+        box.interceptor.open("g.0", key="g.0")
         answers = [await box.post(CHAT, HELLO) for _ in range(3)]
     assert [status for status, _ in answers] == [200, 200, 403]
     assert answers[2][1]["error"]["type"] == "hub_limit"
@@ -33,7 +33,7 @@ async def test_calls_beyond_the_cap_are_refused_as_a_limit(stub: PolicyEndpoint,
 
 async def test_tokens_are_counted_against_their_cap(stub: PolicyEndpoint, open_box: OpenBox) -> None:
     async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint, caps=Caps(tokens=10))) as box:
-        box.interceptor.open("g.0")
+        box.interceptor.open("g.0", key="g.0")
         assert [(await box.post(CHAT, HELLO))[0] for _ in range(2)] == [200, 403]
 
 
@@ -78,7 +78,7 @@ def test_an_answer_is_a_turn_also_where_the_endpoint_counts_no_tokens() -> None:
 async def test_a_spent_budget_looks_like_a_full_context(stub: PolicyEndpoint, open_box: OpenBox, path: str) -> None:
     caps = Caps(budget=Budget(turns=1))
     async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint, caps=caps)) as box:
-        recorder = box.interceptor.open("g.0")
+        recorder = box.interceptor.open("g.0", key="g.0")
         await box.post(CHAT, HELLO)
         assert not recorder.budget_spent
         status, answer = await box.post(f"/r/g.0/v1/{path}", HELLO | {"max_tokens": 4})
@@ -96,8 +96,8 @@ async def test_calls_without_an_answer_and_those_of_judges_take_room_too(open_bo
         quick_endpoint("http://127.0.0.1:9", retries=0) as nobody,
         open_box(Interceptor(nobody, judges={"j": upstream}, caps=Caps(bytes=2000))) as box,
     ):
-        box.interceptor.open("g.0")
-        box.interceptor.open("g.1")
+        box.interceptor.open("g.0", key="g.0")
+        box.interceptor.open("g.1", key="g.1")
         failing = [(await box.post(CHAT, long))[0] for _ in range(2)]
         for _ in range(2):
             headers = {"X-Envhub-Rollout": "g.1"}
@@ -112,20 +112,20 @@ async def test_calls_at_once_wait_for_their_turn(stub: PolicyEndpoint, open_box:
         quick_endpoint(stub.base_url) as endpoint,
         open_box(Interceptor(endpoint, caps=Caps(concurrency=2))) as box,
     ):
-        box.interceptor.open("g.0")
+        box.interceptor.open("g.0", key="g.0")
         await asyncio.gather(*(box.post(CHAT, HELLO) for _ in range(8)))
     assert stub.most_in_flight == 2
 
 
 async def test_a_body_that_is_too_large_is_refused(box: Box) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     body = BytesIO(b'{"prompt": "' + b"x" * (33 * 1024**2) + b'"}')
     async with box.http.post(f"http://box{CHAT}", data=body) as response:
         assert response.status == 413
 
 
 async def test_two_rollouts_are_recorded_apart_and_ids_are_never_shared(box: Box) -> None:
-    one, two = box.interceptor.open("g.0"), box.interceptor.open("g.1")
+    one, two = box.interceptor.open("g.0", key="g.0"), box.interceptor.open("g.1", key="g.1")
     await box.post(CHAT, HELLO)
     await box.post("/r/g.1/v1/chat/completions", HELLO)
     await box.post("/r/g.1/v1/chat/completions", HELLO)
@@ -140,7 +140,7 @@ async def test_a_judge_is_mapped_by_the_run_and_accounted_apart(stub: PolicyEndp
         quick_endpoint(judge.base_url) as upstream,
         open_box(Interceptor(policy, judges={"gpt-4.1-mini": upstream})) as box,
     ):
-        recorder = box.interceptor.open("g.0")
+        recorder = box.interceptor.open("g.0", key="g.0")
         status, _ = await box.post("/judge/v1/chat/completions", HELLO | {"model": "gpt-4.1-mini"})
         headers = {"X-Envhub-Rollout": "g.0"}
         body = HELLO | {"model": "gpt-4.1-mini"}
@@ -158,7 +158,7 @@ async def test_a_judges_turns_begin_when_they_did_in_their_rollout(stub: PolicyE
         quick_endpoint(stub.base_url) as upstream,
         open_box(Interceptor(Scripted(), judges={"j": upstream})) as box,
     ):
-        recorder = box.interceptor.open("g.0")
+        recorder = box.interceptor.open("g.0", key="g.0")
         await box.post(CHAT, HELLO)
         for _ in range(2):
             headers, body = {"X-Envhub-Rollout": "g.0"}, HELLO | {"model": "j"}
@@ -168,6 +168,19 @@ async def test_a_judges_turns_begin_when_they_did_in_their_rollout(stub: PolicyE
     assert [turn.route for turn in recorder.turns] == ["policy", "judge", "judge"]
     assert began == sorted(began)
     assert began[2] - began[1] > 0.005
+
+
+async def test_one_judge_can_stand_for_every_name_that_is_not_mapped(open_box: OpenBox) -> None:
+    async with (
+        PolicyEndpoint(model="named") as named,
+        PolicyEndpoint(model="any") as other,
+        quick_endpoint(named.base_url) as first,
+        quick_endpoint(other.base_url) as second,
+        open_box(Interceptor(Scripted(), judges={"gpt-4.1": first, "*": second})) as box,
+    ):
+        for model in ("gpt-4.1", "gpt-5", "o9"):
+            await box.post("/judge/v1/chat/completions", HELLO | {"model": model})
+    assert (len(named.requests), len(other.requests)) == (1, 2)
 
 
 async def test_an_unknown_judge_names_the_flag_that_grants_it(box: Box) -> None:
@@ -180,7 +193,7 @@ async def test_the_script_calls_a_tool_once_and_then_speaks(open_box: OpenBox) -
     schema = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]}
     tools = [{"type": "function", "function": {"name": "add", "parameters": schema}}]
     async with open_box(Interceptor(Scripted())) as box:
-        box.interceptor.open("g.0")
+        box.interceptor.open("g.0", key="g.0")
         _, first = await box.post(CHAT, HELLO | {"tools": tools})
         message = first["choices"][0]["message"]
         messages = [*HELLO["messages"], message, {"role": "tool", "tool_call_id": "x", "content": "1"}]

@@ -25,7 +25,7 @@ class CrashingRunner:
     """Ends with everything that it runs a moment after it was given the example CRASHES."""
 
     gateway_url = "http://gateway"
-    reason = "it crashed"
+    end = RunnerGone("it crashed")
 
     def __init__(self) -> None:
         self._crash = asyncio.Event()
@@ -50,7 +50,7 @@ class CrashingRunner:
                 ),
             )
         else:
-            raise RunnerGone(self.reason)
+            raise self.end
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ PASSING = [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.GARBAGE, Fault.DISCONNECT
 
 @pytest.mark.parametrize("fault", PASSING)
 async def test_a_passing_fault_is_retried_and_unseen_by_the_box(box: Box, stub: PolicyEndpoint, fault: Fault) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     stub.faults = deque([fault])
     status, _ = await box.post(CHAT, HELLO)
     assert status == 200
@@ -37,7 +37,7 @@ async def test_a_lasting_fault_is_infrastructure_and_holds_no_key(
         quick_endpoint(stub.base_url, retries=1, timeout=0.3) as endpoint,
         open_box(Interceptor(endpoint)) as box,
     ):
-        recorder = box.interceptor.open("g.0")
+        recorder = box.interceptor.open("g.0", key="g.0")
         status, body = await box.post(CHAT, HELLO)
     assert (status, body["error"]["type"]) == (503, "hub_infrastructure")
     (turn,) = recorder.turns
@@ -47,7 +47,7 @@ async def test_a_lasting_fault_is_infrastructure_and_holds_no_key(
 
 
 async def test_a_prompt_that_is_too_long_is_the_models_own_refusal(box: Box, stub: PolicyEndpoint) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     stub.always = Fault.CONTEXT_LENGTH
     status, body = await box.post(CHAT, HELLO)
     assert status == 400
@@ -56,7 +56,7 @@ async def test_a_prompt_that_is_too_long_is_the_models_own_refusal(box: Box, stu
 
 
 async def test_a_refusal_reaches_anthropics_clients_in_their_shape(box: Box, stub: PolicyEndpoint) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     stub.always = Fault.CONTEXT_LENGTH
     status, body = await box.post("/r/g.0/v1/messages", HELLO | {"max_tokens": 5})
     assert (status, body["type"]) == (400, "error")
@@ -66,7 +66,7 @@ async def test_a_refusal_reaches_anthropics_clients_in_their_shape(box: Box, stu
 async def test_a_strange_answer_is_the_endpoints_fault_in_the_responses_protocol(
     box: Box, stub: PolicyEndpoint
 ) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     stub.always = Fault.STRANGE_CALL
     status, body = await box.post("/r/g.0/v1/responses", {"model": "m", "input": "hi"})
     assert (status, body["error"]["type"]) == (503, "hub_infrastructure")

@@ -24,7 +24,7 @@ def openai_client(box: Box) -> openai.AsyncOpenAI:
 
 
 async def test_a_chat_call_is_answered_and_recorded_with_exact_tokens(box: Box) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     status, body = await box.post("/r/g.0/v1/chat/completions", HELLO)
     (turn,) = recorder.turns
     assert (status, body["choices"][0]["message"]["content"]) == (200, "hello")
@@ -38,14 +38,14 @@ async def test_a_chat_call_is_answered_and_recorded_with_exact_tokens(box: Box) 
 
 
 async def test_the_model_is_fixed_by_the_route_not_by_the_box(box: Box, stub: PolicyEndpoint) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     _, body = await box.post("/r/g.0/v1/chat/completions", HELLO | {"model": "gpt-9"})
     assert stub.requests[0].body["model"] == "stub"
     assert body["model"] == "alice/stub"
 
 
 async def test_the_box_sees_tokens_only_when_it_asks(box: Box) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     _, plain = await box.post("/r/g.0/v1/chat/completions", HELLO)
     _, asked = await box.post("/r/g.0/v1/chat/completions", HELLO | {"logprobs": True, "return_token_ids": True})
     assert "prompt_token_ids" not in plain
@@ -58,7 +58,7 @@ async def test_the_box_sees_tokens_only_when_it_asks(box: Box) -> None:
 async def test_a_text_completion_with_zero_logprobs_asks_for_those_of_its_own_tokens(
     box: Box, stub: PolicyEndpoint, asked: Any, sent: int
 ) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     _, body = await box.post("/r/g.0/v1/completions", {"model": "m", "prompt": "once", "logprobs": asked})
     assert stub.requests[-1].body["logprobs"] is sent
     assert ("logprobs" in body["choices"][0]) == (asked in {0, 3} and asked is not False)
@@ -67,7 +67,7 @@ async def test_a_text_completion_with_zero_logprobs_asks_for_those_of_its_own_to
 
 
 async def test_a_next_turn_extends_the_last_one_exactly(box: Box) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     await box.post("/r/g.0/v1/chat/completions", HELLO)
     more = [*HELLO["messages"], {"role": "assistant", "content": "hello"}, {"role": "user", "content": "again"}]
     await box.post("/r/g.0/v1/chat/completions", {"messages": more})
@@ -80,7 +80,7 @@ async def test_a_next_turn_extends_the_last_one_exactly(box: Box) -> None:
 
 async def test_openais_client_streams_chat_with_tools(box: Box, stub: PolicyEndpoint) -> None:
     stub.answer = lambda body: Answer("let me see", tool_calls=(("add", '{"a": 1}'),))
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     stream = await openai_client(box).chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "hi"}],
@@ -96,7 +96,7 @@ async def test_openais_client_streams_chat_with_tools(box: Box, stub: PolicyEndp
 
 
 async def test_openais_client_completes_text(box: Box) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     completion = await openai_client(box).completions.create(model="m", prompt="once")
     assert completion.choices[0].text == "hello"
     assert recorder.turns[0].tokens is not None
@@ -106,7 +106,7 @@ async def test_openais_client_completes_text(box: Box) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_openais_client_uses_responses_with_tools(box: Box, stub: PolicyEndpoint, stream: bool) -> None:
     stub.answer = lambda body: Answer("sum:", tool_calls=(("add", '{"a": 1}'),))
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     client = openai_client(box)
     function = {"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}
     given: Any = [
@@ -134,7 +134,7 @@ async def test_anthropics_client_is_answered_by_either_kind_of_endpoint(
     httpx2 = pytest.importorskip("httpx2")  # what anthropic speaks HTTP with
     stub.answer = lambda body: Answer("thinking", tool_calls=(("add", '{"a": 1}'),))
     async with quick_endpoint(stub.base_url, kind=kind) as endpoint, open_box(Interceptor(endpoint)) as box:
-        recorder = box.interceptor.open("g.0")
+        recorder = box.interceptor.open("g.0", key="g.0")
         path = str(box.http.connector.path)  # type: ignore[union-attr]
         http = httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=path))
         client = anthropic.AsyncAnthropic(base_url="http://box/r/g.0", api_key="box", http_client=http, max_retries=0)
@@ -165,7 +165,7 @@ async def test_what_a_run_asks_of_the_sampler_reaches_it_in_every_protocol(
     async with quick_endpoint(stub.base_url) as endpoint:
         interceptor = Interceptor(endpoint, shape=lambda key, call, body: {**body, **asked})
         async with open_box(interceptor) as box:
-            interceptor.open("g.0")
+            interceptor.open("g.0", key="g.0")
             status, _ = await box.post(f"/r/g.0/v1/{protocol}", HELLO | {"prompt": "hi", "input": "hi"})
     sent = stub.requests[0].body
     assert (status, {name: sent.get(name) for name in asked}) == (200, asked)
@@ -176,7 +176,7 @@ async def test_a_chat_call_reaches_an_anthropic_endpoint(stub: PolicyEndpoint, o
         quick_endpoint(stub.base_url, kind=EndpointKind.ANTHROPIC) as endpoint,
         open_box(Interceptor(endpoint)) as box,
     ):
-        box.interceptor.open("g.0")
+        box.interceptor.open("g.0", key="g.0")
         messages = [
             {"role": "system", "content": "be good"},
             {"role": "user", "content": "add"},
@@ -198,7 +198,7 @@ async def test_a_chat_call_reaches_an_anthropic_endpoint(stub: PolicyEndpoint, o
 
 
 async def test_the_token_route_samples_from_exactly_the_given_ids(box: Box, stub: PolicyEndpoint) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     stub.answer = lambda body: Answer("", tool_calls=(("add", '{"a": 1}'),))
     ids = [256, 1, 2, 3]
     body = HELLO | {"tokens": ids, "tools": [TOOL], "logprobs": True, "max_completion_tokens": 9}
@@ -215,14 +215,14 @@ async def test_the_token_route_samples_from_exactly_the_given_ids(box: Box, stub
 
 @pytest.mark.parametrize("path", ["/r/g.0/tokenize", "/r/g.0/v1/tokenize"])
 async def test_tokenize_reaches_the_engines_own_route(box: Box, path: str) -> None:
-    recorder = box.interceptor.open("g.0")
+    recorder = box.interceptor.open("g.0", key="g.0")
     status, body = await box.post(path, {"messages": HELLO["messages"], "add_generation_prompt": False})
     assert (status, body["tokens"]) == (200, template(HELLO["messages"], generate=False))
     assert recorder.turns == []
 
 
 async def test_what_the_box_sends_badly_is_its_own_400(box: Box) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     assert (await box.post("/r/g.0/v1/messages", {"messages": [{"content": [{"type": "tool_use"}]}]}))[0] == 400
     assert (await box.post("/r/g.0/v1/responses", {"previous_response_id": "x"}))[0] == 400
     assert (await box.post("/r/g.0/v1/chat/completions", ["no", "object"]))[0] == 400
@@ -237,7 +237,7 @@ async def test_an_unknown_rollout_or_path_is_a_json_404(box: Box) -> None:
 
 
 async def test_stream_events_end_as_openai_ends_them(box: Box) -> None:
-    box.interceptor.open("g.0")
+    box.interceptor.open("g.0", key="g.0")
     _, text = await box.post("/r/g.0/v1/chat/completions", HELLO | {"stream": True})
     events = [line.removeprefix("data: ") for line in text.splitlines() if line]
     assert events[-1] == "[DONE]"

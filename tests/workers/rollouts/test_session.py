@@ -56,9 +56,8 @@ def runner_in_box(tmp_path: Path, stub: PolicyEndpoint) -> OpenRunner:
 
 def group(runner: Runner, interceptor: Interceptor, *, example: int = 0, n: int = 1, **fields: Any) -> Group:
     """A group whose recorders are open."""
-    for index in range(n):
-        interceptor.open(f"g{example}.{index}")
-    policy = Policy(base_url=runner.gateway_url + "/r/{rollout}/v1", model="m")
+    keys = tuple(interceptor.open(f"g{example}.{index}").key for index in range(n))
+    policy = Policy(base_url=runner.gateway_url + "/r/{rollout}/v1", keys=keys, model="m")
     return Group(id=f"g{example}", example=example, n=n, policy=policy, **fields)
 
 

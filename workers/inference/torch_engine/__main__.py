@@ -1,12 +1,17 @@
-"""Command line of the engine: loads the model, prints `ready PORT` on standard output, serves until it is ended."""
+"""Command line of the engine: loads the model, prints `ready PORT` on standard output, serves until it is ended.
+
+VLLM_API_KEY in its environment is the key that callers must send.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
 
+from workers.inference.address import KEY_VARIABLE
 from workers.runs.children import die_with_parent
 from workers.runs.imports import uncollected
 
@@ -33,10 +38,13 @@ def main() -> None:
     """Entry point."""
     die_with_parent()
     arguments = read_arguments()
+    key = os.environ.get(KEY_VARIABLE, "")
+    if not key:
+        sys.exit(f"set {KEY_VARIABLE}: callers must send it as a bearer token")
     with uncollected():
         from workers.inference.torch_engine.serving import serve  # noqa: PLC0415  # loads torch: seconds
     try:
-        asyncio.run(serve(arguments))
+        asyncio.run(serve(arguments, key))
     except KeyboardInterrupt:
         sys.exit(0)
 

@@ -16,6 +16,7 @@ from workers.inference.torch_engine import chat
 from workers.inference.torch_engine.answers import Choice, envelope, usage
 from workers.inference.torch_engine.chat import BadRequest
 from workers.inference.torch_engine.control import Control
+from workers.inference.torch_engine.guard import guard
 from workers.inference.torch_engine.requests import Body, Wanted, read_chat, read_completion
 from workers.inference.torch_engine.scheduler import Scheduler, Sequence, Token
 
@@ -47,14 +48,15 @@ def problem(status: int, message: str, kind: str = "BadRequestError") -> web.Res
 
 
 class Routes:
-    """Handlers over one Served model."""
+    """Handlers over one Served model, for callers that know `key`."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, key: str) -> None:
         self.served = served
+        self._key = key
 
     def application(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(client_max_size=32 * 1024 * 1024)
+        app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=[guard(self._key)])
         app.router.add_get("/health", self.health)
         app.router.add_get("/v1/models", self.models)
         app.router.add_post("/v1/chat/completions", self.complete)

@@ -27,8 +27,8 @@ def load(path: Path, dtype: str = "float32") -> tuple[Any, Any, frozenset[int], 
     return model, tokenizer, eos_ids, int(model.config.max_position_embeddings)
 
 
-async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until cancelled."""
+async def serve(arguments: argparse.Namespace, key: str) -> None:
+    """Serve callers that know `key`, until cancelled."""
     torch.set_num_threads(arguments.threads)
     model, tokenizer, eos_ids, context = load(arguments.model, arguments.dtype)
     deterministic: bool = arguments.deterministic
@@ -38,7 +38,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         for adapter in arguments.adapter:
             name, _, path = adapter.partition("=")
             scheduler.adapters.load(name, Path(path))
-        routes = Routes(Served(scheduler, tokenizer, tuple(arguments.name), context))
+        routes = Routes(Served(scheduler, tokenizer, tuple(arguments.name), context), key)
         runner = web.AppRunner(routes.application(), handler_cancellation=True)
         await runner.setup()
         site = web.TCPSite(runner, arguments.host, arguments.port)

@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from envhub.client.addresses import check, split
 from envhub.errors import EnvhubError
-from envhub.protocol.models import EndpointTarget, OutboundPolicy
+from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
 
 from workers.rollouts.interceptor.endpoint import Endpoint
 
@@ -64,6 +64,14 @@ async def open_endpoint(target: EndpointTarget, *, wants_tokens: bool = True) ->
     )
     async with aiohttp.ClientSession(connector=connector, trust_env=False) as http:
         yield Endpoint(target, http, wants_tokens=wants_tokens)
+
+
+@asynccontextmanager
+async def open_engine(model: str, variant: TargetVariant, *, wants_tokens: bool = True) -> AsyncIterator[Endpoint]:
+    """This host's own engine: no user has named its address, so no rule is asked."""
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, trust_env=False) as http:
+        yield Endpoint(EndpointTarget(model=model, variants=(variant,)), http, wants_tokens=wants_tokens)
 
 
 def is_literal(host: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -118,17 +119,23 @@ class Meter:
 
 
 class Recorder:
-    """Collects turns under one key; `turns` is complete once the runner has reported the rollout."""
+    """Collects the turns that come under one key; `turns` is complete once the runner has reported the rollout.
+
+    `name` is ours ("<group id>.<rollout index>", "<group id>.g" for a group behind one client). The key stands in the
+    URL: random, so that who knows one rollout's URL cannot guess another's.
+    """
 
     def __init__(
         self,
-        key: str,
+        name: str,
         caps: Caps,
         *,
+        key: str = "",
         route: str = "policy",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.key = key
+        self.name = name
+        self.key = key or secrets.token_urlsafe(16)
         self.turns: list[Turn] = []
         self._meter = Meter("this rollout" if route == "policy" else "this run's judging", caps)
         self._route = route

@@ -1,8 +1,8 @@
-"""The interceptor's HTTP server on a unix socket: one URL for each rollout, one for judges, one for data sets.
+"""The interceptor's HTTP server on a unix socket: one secret URL for each rollout, one for judges, one for data sets.
 
 interceptor = Interceptor(policy=Endpoint(...), judges={"gpt-4.1-mini": Endpoint(...)}, caps=Caps())
 async with interceptor.serve(sockets / "gateway.sock"):
-    recorder = interceptor.open("g1.0"); ...; interceptor.close("g1.0")
+    recorder = interceptor.open("g1.0"); ...; interceptor.close(recorder.key)
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from workers.rollouts.interceptor.recorder import Caps, Meter, Recorder, total_u
 from workers.rollouts.interceptor.refusals import INFRASTRUCTURE, JUDGE, Refusal, respond
 
 logger = logging.getLogger(__name__)
+ANY_JUDGE = "*"  # the name under which a run maps every judge that it does not name
 ROLLOUT_HEADER = "X-Envhub-Rollout"  # the runner may say for whom a judge is asked
+JUDGES_TOLD = 20
 JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Shape = Callable[[str, int, JsonObject], JsonObject]  # (recorder's key, number of the call, request) -> what is asked
+Shape = Callable[[str, int, JsonObject], JsonObject]  # (recorder's name, number of the call, request) -> what is asked
 
 
 class Interceptor:
@@ -49,7 +51,7 @@ class Interceptor:
         caps: Caps = Caps(),  # noqa: B008  frozen
         run_caps: Caps = Caps(calls=10_000_000, tokens=10**12, concurrency=1024, bytes=2**62),  # noqa: B008
         data: DataSource | None = None,
-        shape: Shape = lambda key, call, body: body,
+        shape: Shape = lambda name, call, body: body,
     ) -> None:
         self._policy = policy
         self._judges = dict(judges or {})
@@ -59,12 +61,16 @@ class Interceptor:
         self._shape = shape
         self._recorders: dict[str, Recorder] = {}
         self._judge_usage: dict[str, Usage] = {}
+        self.judges_lacking: dict[str, None] = {}  # models that were asked for as judges and that the run has not
         self._judging = Meter("this run's judging", JUDGE_CAPS)
 
-    def open(self, key: str, *, rollouts: int = 1) -> Recorder:
-        """Begin to serve /r/<key>/. `rollouts` share it when the library drives a group through one client."""
-        recorder = Recorder(key, self._caps.times(rollouts))
-        self._recorders[key] = recorder
+    def open(self, name: str, *, rollouts: int = 1, key: str = "") -> Recorder:
+        """Begin to serve /r/<the recorder's key>/: a random one, unless it is given.
+
+        `rollouts` share it when the library drives a group through one client.
+        """
+        recorder = Recorder(name, self._caps.times(rollouts), key=key)
+        self._recorders[recorder.key] = recorder
         return recorder
 
     def close(self, key: str) -> Usage:
@@ -131,11 +137,15 @@ class Interceptor:
 
     def _judge_for(self, body: JsonObject) -> Upstream:
         asked = str(body.get("model"))
-        upstream = self._judges.get(asked)
+        upstream = self._judges.get(asked) or self._judges.get(ANY_JUDGE)
         if upstream is None:
+            if len(self.judges_lacking) < JUDGES_TOLD:
+                self.judges_lacking[asked[:200]] = None
             known = f" (the run has judges for: {', '.join(sorted(self._judges))})" if self._judges else ""
             text = f"the environment asks the judge model {asked!r}, which this run does not grant{known}"
-            raise Refusal(404, JUDGE, f"{text}; start the run with --judge {asked}=OWNER/MODEL")
+            raise Refusal(
+                404, JUDGE, f"{text}; start the run with --judge {asked}=OWNER/MODEL, or '*=OWNER/MODEL' for all"
+            )
         return upstream
 
     def _account_judge(self, key: str, recorder: Recorder) -> None:
@@ -159,7 +169,7 @@ class Interceptor:
         number = recorder.calls
         async with recorder.call() as began, self._run.gate:
             if not is_judge and protocol != "tokenize":
-                body = self._shape(recorder.key, number, body)
+                body = self._shape(recorder.name, number, body)
             try:
                 answer = await ask(upstream, protocol, body)
             except UpstreamFailed as error:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from envhub.protocol.base import JsonObject
 
+from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import EngineRefused, PolicyEngine
 from workers.rollouts.interceptor.answers import Answer, Route, Upstream, UpstreamFailed
 
 logger = logging.getLogger(__name__)
-Connect = Callable[[str, str], Upstream]  # (base URL, model) -> an upstream
+Connect = Callable[[EngineAddress, str], Upstream]  # (engine, model) -> an upstream
 AGAIN_S = 0.2
 
 
@@ -141,7 +142,7 @@ class VersionedPolicy:
             if version:
                 await self._engine.replace_weights(directory)
         before = self._current
-        self._current = Served(version, model, self._connect(self._engine.base_url, model))
+        self._current = Served(version, model, self._connect(self._engine.address, model))
         if before is not None:
             self._retire(before)
 

@@ -37,9 +37,9 @@ class Shaping:
         """The group is over."""
         self._groups.pop(group_id, None)
 
-    def __call__(self, key: str, number: int, body: JsonObject) -> JsonObject:
-        """`key` is "<group id>.<rollout index>" ("<group id>.g" for a group behind one client)."""
-        group_id, _, rollout = key.rpartition(".")
+    def __call__(self, name: str, number: int, body: JsonObject) -> JsonObject:
+        """`name` is the recorder's: "<group id>.<rollout index>" ("<group id>.g" for a group behind one client)."""
+        group_id, _, rollout = name.rpartition(".")
         request = self._groups.get(group_id)
         if request is None:
             return body

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from envhub.protocol.base import JsonObject
 
+from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import EngineRefused
 from workers.rollouts.interceptor.answers import Answer, Route, UpstreamFailed
 from workers.training.coordinator.policy import VersionedPolicy
@@ -21,7 +22,7 @@ class Engine:
     """Remembers what it was told; its answers wait for `go`."""
 
     alive: bool = True
-    base_url: str = "http://engine"
+    address: EngineAddress = field(default_factory=lambda: EngineAddress("http://engine", "key"))
     told: list[str] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,0 +1,53 @@
+"""What the URL and the headers of a registered endpoint may be: whatever else they hold, one request stays one."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+MOST_HEADERS = 32
+# They frame the message, or speak to the next proxy alone: whoever sends the request sets them.
+FRAMING = frozenset(
+    {
+        *("host", "content-length", "content-encoding", "transfer-encoding", "expect"),
+        *("connection", "keep-alive", "te", "trailer", "trailers", "upgrade", "http2-settings"),
+    }
+)
+_BASE_URL = re.compile(r"https?://[^/?#@\\]+(?P<path>/[^?#\\]*)?(?P<query>\?.*)?")
+_QUERY = re.compile(r"\?[\w.~-]+=[\w.~-]*(?:&[\w.~-]+=[\w.~-]*)*", re.ASCII)
+
+
+def checked_headers(headers: dict[str, str]) -> dict[str, str]:
+    """`headers` if each is one that an endpoint may be sent in addition. Raises ValueError."""
+    if len(headers) > MOST_HEADERS:
+        raise ValueError(f"has more than {MOST_HEADERS} headers")
+    if len({name.lower() for name in headers}) < len(headers):
+        raise ValueError("names a header twice")
+    for name in headers:
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name[:100]!r} is no header's name")
+        if name.lower() in FRAMING or name.lower().startswith("proxy-"):
+            raise ValueError(f"{name} is set by whoever sends the request; leave it out")
+    return headers
+
+
+def base_url_problem(url: str) -> str:
+    """What is wrong with the form of an endpoint's base URL, "" when nothing is. Where it leads is another question.
+
+    Parsers disagree on what else could stand in it: one checks another host than the one that is called.
+    """
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "a URL has printable ASCII characters only, and no spaces"
+    if not url.startswith(("http://", "https://")):
+        return "only http:// and https:// URLs with a host are allowed"
+    if "#" in url or "\\" in url:
+        return "a base URL has no fragment and no backslash"
+    authority = re.split(r"[/?]", url.partition("://")[2], maxsplit=1)[0]
+    if "@" in authority:
+        return "credentials do not belong into the URL; give the key as api_key"
+    found = _BASE_URL.fullmatch(url)
+    if found is None:
+        return "only http:// and https:// URLs with a host are allowed"
+    if found["query"] and not (found["path"] and _QUERY.fullmatch(found["query"])):
+        return "a base URL has no query, but plain parameters behind its path, as ?api-version=1"
+    return ""

@@ -1,0 +1,96 @@
+"""An engine's port as whoever shares the host finds it: no route answers without the key of this start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.contract.engines import VLLM_ARGUMENTS
+from workers.inference.policy_engine import PolicyEngine, PolicyEngineStart, policy_engine
+from workers.runs.children import Children
+
+policies = pytest.importorskip("tests.contract.policies")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+KINDS = [
+    pytest.param("torch", marks=pytest.mark.torch),
+    pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.torch]),
+]
+ROUTES = [
+    *(("GET", path) for path in ("/health", "/v1/models", "/metrics", "/version", "/is_paused", "/openapi.json")),
+    *(("GET", path) for path in ("/server_info?config_format=json", "/is_sleeping", "/ping", "/load", "/docs", "/")),
+    *(("POST", path) for path in ("/v1/chat/completions", "/v1/completions", "/inference/v1/generate", "/invocations")),
+    *(("POST", path) for path in ("/tokenize", "/detokenize", "/pooling", "/score", "/v1/load_lora_adapter")),
+    *(("POST", path) for path in ("/v1/unload_lora_adapter", "/pause", "/resume", "/sleep", "/wake_up")),
+    *(("POST", path) for path in ("/collective_rpc", "/reset_prefix_cache", "/abort_requests", "/no/such/route")),
+    *(("OPTIONS", path) for path in ("/v1/chat/completions", "/pause")),
+    *(("POST", path) for path in ("//pause", "/v1/../pause", "/PAUSE", "/pause/")),
+]
+STRANGERS: list[dict[str, str]] = [
+    {},
+    {"Authorization": "Bearer x"},
+    {"Authorization": "Bearer \xe9"},
+    {"x-api-key": "x", "Host": "localhost"},
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=KINDS)
+async def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[PolicyEngine]:
+    folder = tmp_path_factory.mktemp(request.param)
+    base = policies.make_policy(folder / "base", 0)
+    start = PolicyEngineStart(
+        kind=request.param,
+        directory=base.directory,
+        name="policy",
+        adapters=1,
+        vllm_python=os.environ.get("VLLM_PYTHON", ""),
+        vllm_arguments=VLLM_ARGUMENTS,
+    )
+    (folder / "children").mkdir()
+    async with policy_engine(start, children=Children(folder / "children"), home=folder) as started:
+        yield started
+
+
+async def test_no_route_answers_a_caller_without_the_key(engine: PolicyEngine) -> None:
+    body = {"model": "policy", "prompt": "hi", "messages": [{"role": "user", "content": "hi"}]}
+    async with httpx.AsyncClient(base_url=engine.address.root, timeout=30) as http:
+        for method, path in ROUTES:
+            for headers in STRANGERS:
+                encoded = {name: value.encode("latin-1") for name, value in headers.items()}
+                answer = await http.request(method, path, json=body, headers=encoded)
+                assert answer.status_code == 401, (method, path, headers, answer.text[:200])
+                assert engine.address.key not in answer.text
+
+
+async def test_it_was_not_paused_and_serves_those_who_know_the_key(engine: PolicyEngine) -> None:
+    assert "policy" in await engine.models()
+    async with httpx.AsyncClient(headers=engine.address.headers, timeout=60) as http:
+        asked: Any = {"model": "policy", "prompt": "hi", "max_tokens": 1}
+        assert (await http.post(f"{engine.address.base_url}/completions", json=asked)).status_code == 200
+
+
+async def test_its_key_is_in_no_command_line(engine: PolicyEngine) -> None:
+    key = engine.address.key.encode()
+    lines = [path.read_bytes() for path in readable_command_lines()]
+    assert lines
+    assert not [line for line in lines if key in line]
+
+
+def readable_command_lines() -> list[Path]:
+    """What `ps` shows to every user of the host."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            found.append(entry / "cmdline")
+    return found
