@@ -1,4 +1,4 @@
-"""The box that an environment runs in: its frozen virtual environment and the runner bound in, limits, grants."""
+"""The box that an environment runs in: its virtual environment under a writable layer, the runner, limits, grants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNNER_PATH = f"/opt/envhub/{RUNNER_MODULE}"
 RUNNER_SOURCE = Path(envhub.__file__).parent / "runner"
 VENV_PATH = "/opt/venv"
 PYTHON = f"{VENV_PATH}/bin/python"
-OPEN_FILES = 16_384  # of a process: a runner may have a thousand rollouts in flight, the forwarder two files a call
+OPEN_FILES = 65_536  # of a process, where the host lets it: packages with sandboxes refuse to start with fewer
 
 
 def environment_box(
@@ -33,9 +33,9 @@ def environment_box(
 ) -> BoxSpec:
     """A box for `venv` (made for Python `python`, e.g. "3.11"). `allow` are granted "host:port" destinations."""
     prefix = exactly(python).prefix
-    binds = [Bind(venv, VENV_PATH), Bind(RUNNER_SOURCE, RUNNER_PATH)]
+    binds = [Bind(venv, VENV_PATH, layer=True), Bind(RUNNER_SOURCE, RUNNER_PATH)]
     if (base := base_of(venv)) is not None:
-        binds.append(Bind(base, str(Path(VENV_PATH).with_name(base.name))))
+        binds.append(Bind(base, str(Path(VENV_PATH).with_name(base.name)), layer=True))
     if not prefix.is_relative_to("/usr"):  # every box has the host's /usr
         binds.append(Bind(prefix, str(prefix)))
     return BoxSpec(

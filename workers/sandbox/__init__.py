@@ -1,8 +1,9 @@
 """Boxes for code that nobody trusts. `backend(name, root)` gives a Sandbox; interface.py says what that is."""
 
-from .backends import backend
+from .backends import backend, sweep_leftovers
 from .binds import venv_binds
-from .errors import BoxFailed, BoxGone, FileRefused, NotEnforceable, SandboxError, TooLarge, Unavailable
+from .errors import BoxFailed, BoxGone, BoxKilled, FileRefused, NotEnforceable, SandboxError, TooLarge, Unavailable
+from .folders import make_folder, socket_folder
 from .interface import (
     Bind,
     Box,
@@ -18,7 +19,7 @@ from .interface import (
 )
 
 __all__ = [
-    "Bind", "Box", "BoxFailed", "BoxGone", "BoxSpec", "Destination", "ExecResult", "Facts", "FileRefused",
+    "Bind", "Box", "BoxFailed", "BoxGone", "BoxKilled", "BoxSpec", "Destination", "ExecResult", "Facts", "FileRefused",
     "Job", "Limits", "Network", "NotEnforceable", "Sandbox", "SandboxError", "Stats", "TooLarge",
-    "Unavailable", "backend", "venv_binds",
+    "Unavailable", "backend", "make_folder", "socket_folder", "sweep_leftovers", "venv_binds",
 ]  # fmt: skip

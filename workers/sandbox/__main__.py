@@ -6,11 +6,10 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import Literal
 
-from .backends import NAMES, backend
+from .backends import NAMES, backend, commands_root
 from .doctor.report import run_doctor
 from .errors import SandboxError
 from .interface import MIB, BoxSpec, Facts, Limits, Sandbox
@@ -40,7 +39,7 @@ def positive(kind: type[int] | type[float]) -> "type[int] | type[float]":
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m workers.sandbox", description=__doc__)
-    found.add_argument("--root", type=Path, help="where boxes are recorded (default: a fresh directory)")
+    found.add_argument("--root", type=Path, help="where boxes are recorded (default: one for all commands)")
     commands = found.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="one line: can boxes run here, and if not the command that cures it")
     doctor = commands.add_parser("doctor", help="hostile actions, and what happens without each protection")
@@ -122,19 +121,18 @@ def check(root: Path) -> int:
 
 def main() -> int:
     options = parser().parse_args()
-    with contextlib.ExitStack() as stack:
-        root = options.root or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="envhub-sandbox-")))
-        try:
-            if options.command == "run":
-                return run(options, root)
-            if options.command == "check":
-                return check(root)
-            return 0 if run_doctor(root, say, controls=not options.no_controls) else 1
-        except SandboxError as error:
-            complain(f"{error.code}: {error.message}")
-            if error.hint:
-                complain(f"  {error.hint}")
-            return FAILED
+    try:
+        root = options.root or commands_root()
+        if options.command == "run":
+            return run(options, root)
+        if options.command == "check":
+            return check(root)
+        return 0 if run_doctor(root, say, controls=not options.no_controls) else 1
+    except SandboxError as error:
+        complain(f"{error.code}: {error.message}")
+        if error.hint:
+            complain(f"  {error.hint}")
+        return FAILED
 
 
 if __name__ == "__main__":

@@ -17,6 +17,12 @@ KILL_PATIENCE = 5.0
 FILE_SECONDS = 120.0
 SIGKILL_CODE = 137
 NO_STATS = Stats(None, None, None, None, 0)
+CACHES = {  # where packages keep what they fetch; their own defaults may lie where a box cannot write
+    "XDG_CACHE_HOME": f"{HOME}/.cache",
+    "HF_HOME": f"{HOME}/.cache/huggingface",
+    "NLTK_DATA": f"{HOME}/.cache/nltk_data",
+    "TIKTOKEN_CACHE_DIR": f"{HOME}/.cache/tiktoken",
+}
 
 
 class AgentJob:
@@ -112,6 +118,7 @@ class AgentBox:
             "TMPDIR": self.path("/tmp"),  # noqa: S108 - the box's own
             "LANG": "C.UTF-8",
             "USER": "sandbox",
+            **{name: self.path(path) for name, path in CACHES.items()},
         }
         if self.spec.network == "allow-list":
             names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
@@ -229,9 +236,14 @@ class AgentBox:
     async def stats(self) -> Stats:
         return self._stats()
 
+    def expire(self) -> None:
+        """The end of its lifetime."""
+        self.gone_reason = "the box's lifetime is over"
+        self._expiring = asyncio.ensure_future(self.kill())
+
     async def kill(self) -> None:
         self._end()
-        self.channel.close(self.gone_reason or "the box was killed")
+        self.channel.close(BoxGone(self.gone_reason or "the box was killed"))
         for drain in self._drains:
             drain.close()
 

@@ -4,20 +4,24 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import records
+from . import layers, records
 from .box import NO_STATS, AgentBox
 from .cgroups import KernelGroup, Tree, find_tree, make_group, planned_paths
 from .channel import Channel, sealed_file
 from .errors import BoxFailed, BoxGone, NotEnforceable, SandboxError
 from .identity import Identity, describe, find_bwrap, new_identity
 from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, Limits
+from .layers import PYTHON
 from .options import Protection, bwrap_options
+from .owners import started_at
 from .proxy import serve_proxy
 from .seccomp import program
 from .watch import watch_memory
@@ -28,13 +32,13 @@ NO_MEMORY_GROUP = (
 )
 AGENT = "/run/envhub/agent.py"
 FORWARDER = "/run/envhub/forwarder.py"
-PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
 def rlimits(limits: Limits) -> dict[str, int]:
-    """Names as in the `resource` module."""
+    """Names as in the `resource` module. More open files than the worker may have, no box can be given."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
-        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_NOFILE": limits.open_files if most == resource.RLIM_INFINITY else min(limits.open_files, most),
         "RLIMIT_NPROC": limits.pids,
         "RLIMIT_FSIZE": limits.disk_bytes,
         "RLIMIT_CORE": 0,
@@ -92,6 +96,8 @@ class BwrapSandbox:
             found.append(NO_MEMORY_GROUP)
         if not self._tree.has_cpu:
             found.append("the CPU share is not enforced: no cpu cgroup may be made")
+        if reason := layers.trouble(self._root):
+            found.append(f"{layers.NO_LAYERS} ({reason})")
         return tuple(found)
 
     def sweep(self) -> list[str]:
@@ -134,6 +140,7 @@ class BwrapSandbox:
         self, spec: BoxSpec, identity: Identity, sockets: Path | None, group: KernelGroup | None, control: int
     ) -> dict[str, Any]:
         binds = [*base_bind(), *spec.binds, *([Bind(sockets, SOCKETS)] if sockets else [])]
+        binds = [replace(bind, layer=bind.layer and not layers.trouble(bind.source)) for bind in binds]
         if identity.mode == "root":
             refuse_unreadable([*base_bind(), *spec.binds])
         return {
@@ -144,10 +151,11 @@ class BwrapSandbox:
             "control": control,
             "cgroups": group.procs if group else [],
             "binds": [str(bind.source) for bind in binds],
+            "layers": [index for index, bind in enumerate(binds) if bind.layer],
             "disk_bytes": spec.limits.disk_bytes,
             "files": spec.limits.files,
             "options": bwrap_options(
-                targets=[bind.target for bind in binds],
+                targets=[(bind.target, bind.layer) for bind in binds],
                 hostname=spec.hostname,
                 seccomp=program(watched_memory=group is None),
                 without=self._without,
@@ -176,26 +184,21 @@ class BwrapSandbox:
         limits = rlimits(spec.limits)
         await self._await_ready(channel, {"limits": limits, "forward": routes(spec), "forwarder": FORWARDER}, process)
         loop = asyncio.get_running_loop()
-        end = loop.call_later(spec.limits.lifetime_seconds, self._expire, box)
+        end = loop.call_later(spec.limits.lifetime_seconds, box.expire)
         stack.callback(end.cancel)
         if group is None:
             watch = asyncio.create_task(watch_memory(box, process.pid, spec.limits.memory_bytes))
             stack.callback(watch.cancel)
         return box
 
-    def _expire(self, box: AgentBox) -> None:
-        box.gone_reason = "the box's lifetime is over"
-        self._expiring = asyncio.ensure_future(box.kill())
-
     def _launch(
         self, orders: dict[str, Any], channel: Channel, record: records.Record, stack: contextlib.AsyncExitStack
     ) -> "subprocess.Popen[bytes]":
         """Started from this thread, whose end is the box's end (--die-with-parent)."""
         config = sealed_file(json.dumps(orders).encode())
-        launcher = str(Path(__file__).with_name("launcher.py"))
         try:
             process = subprocess.Popen(
-                [PYTHON, "-I", "-S", launcher],
+                layers.LAUNCHER,
                 stdin=config, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 env={}, pass_fds=[orders["control"]], start_new_session=True,
             )  # fmt: skip
@@ -203,7 +206,7 @@ class BwrapSandbox:
             os.close(config)
             channel.far.close()
         stack.callback(_reap, process)
-        record.pid, record.pid_start = process.pid, records.started_at(process.pid)
+        record.pid, record.pid_start = process.pid, started_at(process.pid)
         records.write_record(self._root, record)
         return process
 
@@ -233,4 +236,4 @@ def _reap(process: "subprocess.Popen[bytes]") -> None:
         process.stderr.close()
 
 
-__all__ = ["BwrapSandbox", "SandboxError"]
+__all__ = ["PYTHON", "BwrapSandbox", "SandboxError"]

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .errors import BoxFailed, BoxGone
+from .errors import BoxFailed, BoxGone, BoxKilled
 
 MAX_ANSWER = 4096
 SEND_PATIENCE = 10.0
@@ -30,9 +30,9 @@ def sealed_file(data: bytes) -> int:
     return descriptor
 
 
-def fail(future: "asyncio.Future[Any]", reason: str) -> None:
+def fail(future: "asyncio.Future[Any]", error: BoxGone) -> None:
     if not future.done():
-        future.set_exception(BoxGone(reason))
+        future.set_exception(error)
         future.exception()  # it may have no reader
 
 
@@ -57,12 +57,12 @@ class Channel:
         except OSError:
             message = b""
         if not message:
-            self.close("the box has ended")
+            self.close(BoxKilled("the box has ended"))
             return
         try:
             self._answered(message)
         except (ValueError, KeyError, TypeError, RecursionError):
-            self.close("the box sent a message that nobody asked for")
+            self.close(BoxGone("the box sent a message that nobody asked for"))
 
     def _answered(self, message: bytes) -> None:
         if len(message) > MAX_ANSWER:
@@ -90,10 +90,10 @@ class Channel:
                 return
             except BlockingIOError:
                 if self._loop.time() > deadline:
-                    self.close("the box does not answer")
+                    self.close(BoxGone("the box does not answer"))
                 await asyncio.sleep(0.01)
             except OSError:
-                self.close("the box has ended")
+                self.close(BoxKilled("the box has ended"))
         raise BoxGone("the box has ended")
 
     async def request(
@@ -121,14 +121,15 @@ class Channel:
         finally:
             os.close(descriptor)
 
-    def close(self, reason: str = "the box was killed") -> None:
-        """Ends the conversation; everything that waits gets BoxGone."""
+    def close(self, error: BoxGone | None = None) -> None:
+        """Ends the conversation; everything that waits gets the error."""
         if self.closed.is_set():
             return
         self.closed.set()
         self._loop.remove_reader(self._near)
         self._near.close()
+        error = error or BoxGone("the box was killed")
         for future in self._waiting.values():
-            fail(future, reason)
-        fail(self.ready, reason)
+            fail(future, error)
+        fail(self.ready, error)
         self._waiting.clear()

@@ -5,6 +5,7 @@ SandboxError
 ├── NotEnforceable  the specification asks for a limit that this host cannot hold
 ├── BoxFailed       the box could not be started
 ├── BoxGone         the box has ended (killed, out of memory, its lifetime is over)
+│   └── BoxKilled   and nobody here ended it
 └── FileRefused     a path in the box is not a plain file of its own, or is not there
     └── TooLarge    it is larger than the caller allows
 """
@@ -38,6 +39,10 @@ class BoxFailed(SandboxError):
 
 class BoxGone(SandboxError):
     code = "sandbox_gone"
+
+
+class BoxKilled(BoxGone):
+    """As a rule from outside: by an operator, or for the host's memory. The box's own code can bring it about, too."""
 
 
 class FileRefused(SandboxError):

@@ -4,6 +4,7 @@ Two backends implement it: `bwrap` (isolation) and `process` (none, by explicit 
 `workers.sandbox.backend`.
 """
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ HOME = "/box"
 SOCKETS = "/run/hub"
 GATEWAY_PORT = 8000
 PROXY_PORT = 8001
+KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 Network = Literal["none", "gateway", "allow-list"]
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
@@ -24,8 +26,8 @@ OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 class Limits:
     """What one box may use. `cpus=None`: one CPU where the host can enforce it; a number that it cannot enforce raises.
 
-    `disk` and `files` are one budget for everything that can be written in the box: /box, /tmp and /dev/shm
-    (memory-backed, so it counts towards `memory` too). `lifetime_seconds` ends the box itself.
+    `disk` and `files` are one budget for everything that can be written in the box: /box, /tmp, /dev/shm and layers
+    over binds (memory-backed, so it counts towards `memory` too). `lifetime_seconds` ends the box itself.
     """
 
     memory_bytes: int = 1024 * MIB
@@ -41,10 +43,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Bind:
-    """A host directory or file seen read-only in the box at `target`."""
+    """A host directory or file seen in the box at `target`: read-only, or under a private writable layer.
+
+    What is written into a layer counts towards the box's disk and is gone with the box. A host that cannot make layers
+    (Facts.downgrades says so) shows the directory read-only.
+    """
 
     source: Path
     target: str
+    layer: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,11 @@ class ExecResult:
     truncated: bool = False
     timed_out: bool = False
     oom_killed: bool = False
+
+    @property
+    def killed_from_outside(self) -> bool:
+        """Whether a signal ended it that neither a limit nor a crash sends, as an operator or the host's memory do."""
+        return self.exit_code in KILLED and not (self.timed_out or self.oom_killed)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Becomes one box: started for each by the bwrap backend (standard library, -I -S), reads its orders as JSON on stdin.
 
 Enters the cgroups, makes a private mount namespace, mounts the writable tmpfs with their limits, opens what is bound in
-while it still may (a home directory is 0700), drops to the box's own uid, and executes bwrap with an empty environment.
+while it still may (a home directory is 0700), lays writable layers over what wants one, drops to the box's own uid, and
+executes bwrap with an empty environment. With "prove" in its orders it writes into the first layer instead, and ends.
 """
 
 import ctypes
@@ -9,12 +10,16 @@ import json
 import os
 import signal
 import stat
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # system calls, of the same number on every machine
+OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY, MOUNT_ATTR_IDMAP = 1, 4, 0x1, 0x100000
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 STAGE = "/tmp"  # noqa: S108 - exists everywhere; a tmpfs of our own covers it in this mount namespace only
 libc = ctypes.CDLL(None, use_errno=True)
@@ -29,6 +34,17 @@ def check(result: int, what: str) -> None:
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     arguments = [text.encode() if text else None for text in (source, target, kind, options)]
     check(libc.mount(arguments[0], arguments[1], arguments[2], flags, arguments[3]), f"mount {target}")
+
+
+def call(number: int, *arguments: "int | str | bytes") -> int:
+    """A system call that the C library may be too old to know."""
+    fixed = [
+        ctypes.c_long(one) if isinstance(one, int) else one.encode() if isinstance(one, str) else one
+        for one in arguments
+    ]
+    result: int = libc.syscall(ctypes.c_long(number), *fixed)
+    check(min(result, 0), f"system call {number}")
+    return result
 
 
 def memory_file(data: bytes) -> int:
@@ -57,18 +73,66 @@ def own_namespace(orders: Mapping[str, Any]) -> None:
     mount("", "/", "", MS_REC | MS_PRIVATE)
 
 
+def lending(orders: Mapping[str, Any]) -> int:
+    """A user namespace that shows root's files as the box's own, as a descriptor; it has no process."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        if libc.unshare(CLONE_NEWUSER) == 0:
+            os.write(writing, b"1")
+            signal.pause()
+        os._exit(1)
+    os.close(writing)
+    try:
+        if not os.read(reading, 1):
+            raise OSError(0, "unshare user namespace")
+        for name, own in (("uid_map", orders["uid"]), ("gid_map", orders["gid"])):
+            with open(f"/proc/{pid}/{name}", "w") as file:
+                file.write(f"0 {own} 1")
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
+    finally:
+        os.close(reading)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def lend(source: int, target: str, namespace: int) -> None:
+    """Mounts a directory read-only with the owners that `namespace` says: the box may then copy what it changes."""
+    tree = call(OPEN_TREE, source, "", OPEN_TREE_CLONE | AT_EMPTY_PATH)
+    attributes = struct.pack("=4Q", MOUNT_ATTR_RDONLY | MOUNT_ATTR_IDMAP, 0, 0, namespace)
+    call(MOUNT_SETATTR, tree, "", AT_EMPTY_PATH, attributes, len(attributes))
+    call(MOVE_MOUNT, tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH)
+    os.close(tree)
+
+
+def lay(index: int, source: int, namespace: "int | None", orders: Mapping[str, Any]) -> None:
+    """b<index>: what the box writes goes to its tmpfs, the directory beneath (l<index>) is never changed."""
+    lower, target, own = f"{STAGE}/l{index}", f"{STAGE}/b{index}", f"{STAGE}/rw/l{index}"
+    for path in (lower, target, own, f"{own}/up", f"{own}/work"):
+        os.mkdir(path)
+    os.chown(f"{own}/up", orders["uid"], orders["gid"])
+    if namespace is None:
+        mount(f"/proc/self/fd/{source}", lower, "", MS_BIND)
+    else:
+        lend(source, lower, namespace)
+    options = f"lowerdir={lower},upperdir={own}/up,workdir={own}/work,index=off,metacopy=off,redirect_dir=nofollow"
+    options += ",userxattr" if namespace is None else ""
+    mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options)
+
+
+def bind(index: int, source: int) -> None:
+    target = f"{STAGE}/b{index}"
+    if stat.S_ISDIR(os.fstat(source).st_mode):
+        os.mkdir(target)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
+
+
 def stage(orders: Mapping[str, Any]) -> None:
-    """Puts everything that bwrap binds under STAGE: b0, b1, ... and rw/{work,tmp,shm}."""
+    """Puts everything that bwrap binds under STAGE: b0, b1, ... and rw/{box,tmp,shm}."""
     sources = [os.open(path, os.O_PATH) for path in orders["binds"]]
     mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755")
-    for index, source in enumerate(sources):
-        target = f"{STAGE}/b{index}"
-        if stat.S_ISDIR(os.fstat(source).st_mode):
-            os.mkdir(target)
-        else:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-        mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
-        os.close(source)
     os.mkdir(f"{STAGE}/rw")
     budget = f"size={orders['disk_bytes']},nr_inodes={orders['files']},mode=0755"
     mount("tmpfs", f"{STAGE}/rw", "tmpfs", MS_NOSUID | MS_NODEV, budget)
@@ -76,6 +140,23 @@ def stage(orders: Mapping[str, Any]) -> None:
         os.mkdir(f"{STAGE}/rw/{name}")
         os.chown(f"{STAGE}/rw/{name}", orders["uid"], orders["gid"])
         os.chmod(f"{STAGE}/rw/{name}", mode)
+    namespace = lending(orders) if orders["layers"] and orders["mode"] == "root" else None
+    for index, source in enumerate(sources):
+        if index in orders["layers"]:
+            lay(index, source, namespace, orders)
+        else:
+            bind(index, source)
+        os.close(source)
+    if namespace is not None:
+        os.close(namespace)
+
+
+def prove() -> None:
+    """Raises OSError unless the first layer takes a file, and what lies beneath it does not."""
+    with open(f"{STAGE}/b0/.envhub-proof", "w") as file:
+        file.write("proof")
+    if os.path.exists(f"{STAGE}/l0/.envhub-proof"):
+        raise OSError(0, "a layer writes through to what lies beneath it")
 
 
 def drop(orders: Mapping[str, Any]) -> None:
@@ -98,6 +179,10 @@ def main() -> None:
     enter_cgroups(orders["cgroups"])
     own_namespace(orders)
     stage(orders)
+    if orders.get("prove"):
+        drop(orders)
+        prove()
+        return
     options = []
     for option in orders["options"]:
         if isinstance(option, dict):

@@ -112,19 +112,19 @@ def in_box_programs(directory: Path) -> list[Option]:
 
 
 def bwrap_options(
-    *, targets: Sequence[str], hostname: str, seccomp: bytes, without: Iterable[Protection] = ()
+    *, targets: Sequence[tuple[str, bool]], hostname: str, seccomp: bytes, without: Iterable[Protection] = ()
 ) -> list[Option]:
-    """`targets` are the paths in the box of the launcher's binds b0, b1, ..."""
+    """`targets` are the paths in the box of the launcher's binds b0, b1, ..., and whether each has a layer."""
     missing = frozenset(without)
-    bind = "--bind" if Protection.READ_ONLY in missing else "--ro-bind"
     options: list[Option] = [*NAMESPACES]
     if Protection.NETWORK not in missing:
         options.append("--unshare-net")
     options += ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
     options += ["--hostname", hostname]
     options += [*system(), *identity(hostname), *proc(Protection.PROC not in missing), *writable()]
-    for index, target in enumerate(targets):
-        options += [bind, f"{STAGE}/b{index}", target]
+    for index, (target, layer) in enumerate(targets):
+        writable_bind = layer or Protection.READ_ONLY in missing
+        options += ["--bind" if writable_bind else "--ro-bind", f"{STAGE}/b{index}", target]
     options += in_box_programs(Path(__file__).parent)
     options += ["--chdir", "/box", "--remount-ro", "/"]
     if Protection.SECCOMP not in missing:

@@ -14,10 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from . import records
 from .box import AgentBox
-from .bwrap import PYTHON
 from .channel import Channel
 from .errors import BoxFailed, BoxGone, NotEnforceable
 from .interface import HOME, SOCKETS, BoxSpec, Facts
+from .layers import PYTHON
+from .owners import started_at
 from .proxy import serve_proxy
 from .watch import children_of
 
@@ -71,7 +72,7 @@ class ProcessSandbox:
         )  # fmt: skip
         channel.far.close()
         stack.callback(process.wait, 10)
-        record.pid, record.pid_start = process.pid, records.started_at(process.pid)
+        record.pid, record.pid_start = process.pid, started_at(process.pid)
         records.write_record(self._root, record)
         box = AgentBox(record.id, spec, channel, end=lambda: _end(process), locate=lambda path: _locate(places, path))
         stack.push_async_callback(box.kill)
@@ -85,7 +86,7 @@ class ProcessSandbox:
         except (BoxGone, TimeoutError) as error:
             raise BoxFailed("the process backend did not start") from error
         box.gateway_url, box.proxy_url = [f"http://127.0.0.1:{port}" for port in [*ports, 9, 9][:2]]
-        end = asyncio.get_running_loop().call_later(spec.limits.lifetime_seconds, _end, process)
+        end = asyncio.get_running_loop().call_later(spec.limits.lifetime_seconds, box.expire)
         stack.callback(end.cancel)
         return box
 

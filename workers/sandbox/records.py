@@ -13,19 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .cgroups import remove_cgroup
+from .folders import sweep_folders
 from .identity import FIRST_UID, LAST_UID
+from .owners import lives, started_at
 
 ABANDONED_SECONDS = 600.0
-
-
-def started_at(pid: int) -> int:
-    """The process's start in clock ticks since boot, which with its pid names it for ever; 0 when there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    fields = stat.rpartition(b")")[2].split()
-    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 @dataclass
@@ -41,7 +33,7 @@ class Record:
     cgroups: list[str] = field(default_factory=list)
 
     def owner_lives(self) -> bool:
-        return self.owner_start != 0 and started_at(self.owner_pid) == self.owner_start
+        return lives(self.owner_pid, self.owner_start)
 
 
 def boxes_directory(root: Path) -> Path:
@@ -67,7 +59,7 @@ def write_record(root: Path, record: Record) -> None:
 
 def own_processes(record: Record) -> list[int]:
     """The recorded process, what is in its cgroups and, where the uid is the box's own, everything with that uid."""
-    found = {record.pid} if record.pid and started_at(record.pid) == record.pid_start else set()
+    found = {record.pid} if record.pid and lives(record.pid, record.pid_start) else set()
     for path in record.cgroups:
         with contextlib.suppress(OSError):
             found |= {int(pid) for pid in (Path(path) / "cgroup.procs").read_text().split()}
@@ -90,8 +82,9 @@ def remove(root: Path, record: Record) -> None:
 
 
 def sweep(root: Path) -> list[str]:
-    """Removes the boxes of dead owners; those of living processes beside us stay."""
+    """Removes the boxes and socket folders of dead owners; those of living processes beside us stay."""
     swept = []
+    sweep_folders(root)
     for directory in sorted(boxes_directory(root).iterdir()):
         try:
             record = Record(**json.loads((directory / "box.json").read_text()))

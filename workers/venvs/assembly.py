@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-from workers.venvs.errors import BadWheel
+from workers.venvs.errors import WheelConflict
 from workers.venvs.interpreters import Interpreter
 from workers.venvs.layout import BASE, OF_EACH
 from workers.venvs.programs import interpreter_settings
-from workers.venvs.wheel_trees import Tree
+from workers.venvs.wheel_trees import Tree, of_wheel, site_path
 
 
 def assemble(target: Path, trees: Iterable[Tree], interpreter: Interpreter) -> None:
-    """Link every tree into `target` and add the interpreter. Of two wheels with one file, the first one's stays."""
-    site = f"lib/python{interpreter.short}/site-packages"
+    """Link every tree into `target` and add the interpreter. Of two wheels with one file, the first one's stays:
+
+    locks are in the order of names, and pip installs what others need first, of equals the last name first.
+    Raises WheelConflict.
+    """
     made = {"."}
-    for folder in ("bin", site):
+    for folder in ("bin", site_path(interpreter)):
         (target / folder).mkdir(parents=True, exist_ok=True)
-    try:
-        for tree in trees:
-            for folder in tree.folders:
-                if folder not in made:
-                    (target / folder).mkdir(parents=True, exist_ok=True)
-                    made.add(folder)
-            for name in tree.files:
-                _link(f"{tree.root}/{name}", f"{target}/{name}")
-    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise BadWheel(f"two wheels do not fit into one environment: {error.filename2 or error.filename}") from error
+    seen: list[Tree] = []
+    for tree in trees:
+        seen.append(tree)
+        with of_wheel(tree.wheel):
+            try:
+                _link_tree(target, tree, made)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+                path = os.path.relpath(error.filename2 or error.filename, target)
+                raise WheelConflict(path, bringing(path, seen)) from error
     (target / "lib64").symlink_to("lib")
     for name in ("python", "python3", f"python{interpreter.short}"):
         (target / "bin" / name).symlink_to(interpreter.executable)
@@ -41,10 +43,39 @@ def assemble(target: Path, trees: Iterable[Tree], interpreter: Interpreter) -> N
     (target / "pyvenv.cfg").write_text(settings)
 
 
+def _link_tree(target: Path, tree: Tree, made: set[str]) -> None:
+    for folder in tree.folders:
+        if folder not in made:
+            (target / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
+    for name in tree.files:
+        _link(f"{tree.root}/{name}", f"{target}/{name}")
+
+
+def bringing(path: str, trees: Iterable[Tree]) -> list[str]:
+    """The wheels that have a file or a folder at `path`, or a file where it needs a folder."""
+    there = {path, *map(str, PurePosixPath(path).parents)}
+    return [tree.wheel for tree in trees if path in tree.folders or not there.isdisjoint(tree.files)]
+
+
+def check_meeting(base: Path, trees: Iterable[Tree], below: Callable[[], Iterable[Tree]]) -> None:
+    """Raises WheelConflict where `trees` would hide a folder of the base by a file, or a file by a folder.
+
+    `below` gives the trees of the base; it is asked only for the names of those that are in the way.
+    """
+    for tree in trees:
+        for path in tree.files:
+            if (base / path).is_dir():
+                raise WheelConflict(path, [tree.wheel, *bringing(path, below())])
+        for path in tree.folders:
+            if (base / path).exists() and not (base / path).is_dir():
+                raise WheelConflict(path, [tree.wheel, *bringing(path, below())])
+
+
 def assemble_over(base: Path, target: Path, trees: Sequence[Tree], interpreter: Interpreter) -> None:
     """As `assemble`, over the environment `base` beside `target`. What a tree has hides what the base has."""
     files = {name for tree in trees for name in tree.files}
-    site = PurePosixPath(f"lib/python{interpreter.short}/site-packages")
+    site = PurePosixPath(site_path(interpreter))
     folders = {"bin", *map(str, (site, *site.parents)), *(name for tree in trees for name in tree.folders)}
     for folder in sorted(folders):
         (target / folder).mkdir(parents=True, exist_ok=True)
@@ -61,7 +92,7 @@ def _link_to_rest(base: Path, target: Path, folder: str, *, besides: set[str]) -
         path = entry.name if folder == "." else f"{folder}/{entry.name}"
         if path in besides or path in OF_EACH:
             continue
-        if folder != "bin":
+        if folder != "bin" or entry.is_dir(follow_symlinks=False):
             os.symlink(f"{up}{base.name}/{path}", target / path)
         elif not entry.is_symlink():  # the interpreter's names are
             _link(entry.path, f"{target}/{path}")
@@ -86,18 +117,12 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def freeze(folder: Path) -> None:
-    """Take the right to write from every directory (files are frozen when their tree is made).
-
-    Only as root, whom modes do not hinder from deleting: others could not remove their own data by `rm -r`.
-    """
-    mode = 0o555 if os.geteuid() == 0 else 0o755
+def settle(folder: Path) -> None:
+    """Give every directory the mode that pip gives: a box writes into a private layer above, or not at all."""
     for path, _, _ in os.walk(folder, topdown=False):
-        os.chmod(path, mode)
+        os.chmod(path, 0o755)  # noqa: S103 - other users' boxes read it
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a frozen directory."""
-    for path, _, _ in os.walk(folder):
-        os.chmod(path, 0o700)
+    """Delete an environment."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,7 @@ from envhub.protocol.builds import EnvironmentLock
 
 from workers.venvs.assembly import remove_tree
 from workers.venvs.layout import LOCK_FILE
-from workers.venvs.wheel_trees import read_tree
+from workers.venvs.wheel_trees import read_tree, tree_name
 
 MIN_IDLE_SECONDS = 24 * 3600.0  # longer than any run holds a box without asking for its environment again
 
@@ -49,7 +49,7 @@ def _needs(environment: Path) -> set[str]:
     except (OSError, ValueError):
         return set()
     tag = f"cpython-{lock.python.replace('.', '')}"
-    return {f"{wheel.sha256}-{tag}" for wheel in lock.wheels}
+    return {tree_name(wheel.sha256, tag) for wheel in lock.wheels}
 
 
 def _last_use(root: Path, name: str) -> float:

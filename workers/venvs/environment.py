@@ -1,7 +1,7 @@
-"""Makes the environment of a lock, once: wheel trees linked together, frozen, shared by all with that lock.
+"""Makes the environment of a lock, once: wheel trees linked together, never changed again, shared by all of that lock.
 
 The owner's own wheels, which change with every push, lie over an environment of all the others, which rarely change.
-`ensure_environment` is what builds and evaluations call. The result is bound read-only into boxes.
+`ensure_environment` is what builds and evaluations call. Boxes see the result beneath a private layer of their own.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
 
 from workers.runs.file_lock import alone
 from workers.venvs import interpreters
-from workers.venvs.assembly import assemble, assemble_over, freeze, remove_tree
-from workers.venvs.errors import BadWheel, NoPython
+from workers.venvs.assembly import assemble, assemble_over, check_meeting, remove_tree, settle
+from workers.venvs.errors import BadWheel, BuildTooLarge, NoPython
 from workers.venvs.interpreters import Interpreter
 from workers.venvs.layout import LOCK_FILE
 from workers.venvs.tool_programs import TOOLS, install_tools
@@ -28,7 +28,7 @@ from workers.venvs.wheel_trees import Tree, make_trees, read_tree, tree_path
 
 Fetch = Callable[[LockedWheel], Awaitable[Path]]  # a local file with the wheel's bytes; they are verified here
 CONCURRENT_FETCHES = 8
-LAYOUT = 2  # part of every key: raise it when environments are laid out differently
+LAYOUT = 3  # part of every key: raise it when environments are laid out differently
 
 
 def environment_key(lock: EnvironmentLock) -> str:
@@ -38,10 +38,11 @@ def environment_key(lock: EnvironmentLock) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch) -> Path:
+async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch, max_bytes: int | None = None) -> Path:
     """The frozen environment of `lock` beneath `root`, with `bin/python`. `fetch` is called for wheels not seen before.
 
-    Raises NoPython (this worker lacks the lock's Python or is another platform), BadWheel, DangerousWheel, ToolFailed.
+    `max_bytes` bounds what its wheels unpack to. Raises NoPython (this worker lacks the lock's Python or is another
+    platform), BadWheel, BuildTooLarge, DangerousWheel, ToolFailed.
     """
     interpreter = interpreters.exactly(lock.python)
     if lock.platform != interpreters.host_platform():
@@ -54,14 +55,21 @@ async def ensure_environment(lock: EnvironmentLock, *, root: Path, fetch: Fetch)
     base: Path | None = None
     if any(_is_own(wheel) for wheel in lock.wheels):
         others = tuple(wheel for wheel in lock.wheels if not _is_own(wheel))
-        base = await ensure_environment(lock.model_copy(update={"wheels": others}), root=root, fetch=fetch)
+        below = lock.model_copy(update={"wheels": others})
+        base = await ensure_environment(below, root=root, fetch=fetch, max_bytes=max_bytes)
     async with alone(root / "locks" / f"{key}.lock"):
         if not final.exists():
             own = tuple(wheel for wheel in lock.wheels if base is None or _is_own(wheel))
-            trees = await _trees(own, interpreter, root=root, fetch=fetch)
+            trees = await _trees(own, interpreter, root=root, fetch=fetch, max_bytes=max_bytes)
             await asyncio.to_thread(_make, final, lock, trees, interpreter, base)
         (root / "used" / key).touch()
     return final
+
+
+def check_size(sizes: Mapping[str, int], max_bytes: int | None) -> None:
+    """Raises BuildTooLarge when wheels (file name -> bytes) have more."""
+    if max_bytes is not None and sum(sizes.values()) > max_bytes:
+        raise BuildTooLarge(sizes, max_bytes)
 
 
 def _is_own(wheel: LockedWheel) -> bool:
@@ -77,13 +85,20 @@ def _make(
             _assemble_all(made, lock, trees, interpreter)
         else:
             own = [trees[wheel.sha256] for wheel in lock.wheels if _is_own(wheel)]
+            check_meeting(base, own, lambda: _others(final.parent.parent, lock, interpreter))
             assemble_over(base, made, own, interpreter)
         (made / LOCK_FILE).write_text(lock.model_dump_json())
-        freeze(made)
+        settle(made)
         os.rename(made, final)
     except BaseException:
         remove_tree(made)
         raise
+
+
+def _others(root: Path, lock: EnvironmentLock, interpreter: Interpreter) -> list[Tree]:
+    """The trees that the base was made of."""
+    places = [tree_path(root / "trees", wheel.sha256, interpreter) for wheel in lock.wheels if not _is_own(wheel)]
+    return [tree for tree in map(read_tree, places) if tree is not None]
 
 
 def _assemble_all(made: Path, lock: EnvironmentLock, trees: dict[str, Tree], interpreter: Interpreter) -> None:
@@ -96,7 +111,7 @@ def _assemble_all(made: Path, lock: EnvironmentLock, trees: dict[str, Tree], int
 
 
 async def _trees(
-    wheels: Iterable[LockedWheel], interpreter: Interpreter, *, root: Path, fetch: Fetch
+    wheels: Iterable[LockedWheel], interpreter: Interpreter, *, root: Path, fetch: Fetch, max_bytes: int | None
 ) -> dict[str, Tree]:
     """The trees of all wheels by SHA-256, made where they are missing."""
     places = {wheel.sha256: tree_path(root / "trees", wheel.sha256, interpreter) for wheel in wheels}
@@ -104,6 +119,9 @@ async def _trees(
         async with alone(root / "locks" / "trees.lock"):
             missing = [wheel for wheel in wheels if read_tree(places[wheel.sha256]) is None]
             checked = await _fetch_all(missing, fetch)
+            made = (tree for tree in map(read_tree, places.values()) if tree is not None)
+            sizes = {tree.wheel: tree.size for tree in made} | {wheel.filename: wheel.size for _, wheel in checked}
+            check_size(sizes, max_bytes)
             await make_trees(checked, trees=root / "trees", interpreter=interpreter)
     found = {sha256: read_tree(place) for sha256, place in places.items()}
     if lost := [sha256 for sha256, tree in found.items() if tree is None]:

@@ -16,11 +16,11 @@ from envhub.errors import ArchiveError
 from envhub.packaging.archives import Budget, Member, read_members, safe_members
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from workers.venvs.errors import BadWheel, DangerousWheel
+from workers.venvs.errors import BadWheel, BuildTooLarge, DangerousWheel
 from workers.venvs.layout import OF_EACH
 
 WHEEL_BUDGET = Budget(
-    max_packed=6 * 1024**3, max_unpacked=16 * 1024**3, max_files=200_000, max_ratio=1000.0
+    max_packed=6 * 1024**3, max_unpacked=16 * 1024**3, max_files=200_000, max_ratio=1000.0, fold_case=False
 )  # torch with CUDA is the largest that people use
 MAX_TEXT = 8 * 1024 * 1024
 # `activate-global-python-argcomplete` is no such name: argcomplete is a dependency of many
@@ -37,11 +37,13 @@ class CheckedWheel:
     """A wheel that may be installed. `places` maps a member to (scheme, path in it)."""
 
     path: Path
+    filename: str
     name: str
     version: str
     places: dict[str, Place]
     scripts: dict[str, tuple[str, str]]  # console script -> (module, attribute)
     metadata: str
+    size: int  # unpacked
 
 
 def check_wheel(path: Path, filename: str) -> CheckedWheel:
@@ -52,15 +54,20 @@ def check_wheel(path: Path, filename: str) -> CheckedWheel:
     except InvalidWheelFilename as error:
         raise BadWheel(f"{filename} is not a wheel's file name") from error
     except ArchiveError as error:
+        if error.code == "too_large":
+            size = max(path.stat().st_size, WHEEL_BUDGET.max_unpacked)
+            raise BuildTooLarge({filename: size}, WHEEL_BUDGET.max_unpacked) from error
         raise DangerousWheel(f"{filename}: {error.message}") from error
     info = _info_folder(filename, str(name), members)
-    texts = read_members(path, lambda member: member.path.startswith(f"{info}/"), limit=MAX_TEXT)
+    wanted = f"{info}/"
+    texts = read_members(path, lambda one: one.path.startswith(wanted), limit=MAX_TEXT, budget=WHEEL_BUDGET)
     metadata = texts.get(f"{info}/METADATA", b"").decode("utf-8", "replace")
     _check_identity(filename, metadata, str(name))
     data = info.removesuffix(".dist-info") + ".data"
     places = {member.path: _place(filename, member, data) for member in members}
+    size = sum(member.size for member in members)
     scripts = _scripts(filename, texts.get(f"{info}/entry_points.txt", b"").decode("utf-8", "replace"))
-    return CheckedWheel(path, str(name), str(version), places, scripts, metadata)
+    return CheckedWheel(path, filename, str(name), str(version), places, scripts, metadata, size)
 
 
 def _info_folder(filename: str, name: str, members: list[Member]) -> str:

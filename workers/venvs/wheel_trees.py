@@ -10,14 +10,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from envhub.packaging.archives import unpack
 
-from workers.venvs.errors import ToolFailed
+from workers.runs.disk_full import is_disk_full
+from workers.venvs.errors import ToolFailed, WheelConflict
 from workers.venvs.interpreters import Interpreter
+from workers.venvs.layout import TREES
 from workers.venvs.programs import console_script, relocated
 from workers.venvs.unprivileged import Tool, hand_over, run_tool
 from workers.venvs.wheel_checks import WHEEL_BUDGET, CheckedWheel
@@ -43,9 +46,10 @@ RARELY_IMPORTED = r"/tests?/"  # a third of the files of numpy, pandas and sympy
 
 @dataclass(frozen=True)
 class Tree:
-    """One wheel on disk, laid out like an environment. Paths are relative to `root`."""
+    """One wheel on disk, laid out like an environment. Paths are relative to `root`; `wheel` is its file name."""
 
     root: Path
+    wheel: str
     folders: tuple[str, ...]
     files: tuple[str, ...]
     size: int
@@ -53,7 +57,12 @@ class Tree:
 
 def tree_path(trees: Path, sha256: str, interpreter: Interpreter) -> Path:
     """Where the tree of a wheel lies, for one Python."""
-    return trees / f"{sha256}-{interpreter.cache_tag}"
+    return trees / tree_name(sha256, interpreter.cache_tag)
+
+
+def tree_name(sha256: str, cache_tag: str) -> str:
+    """Also what the collection of unused trees goes by."""
+    return f"{sha256}-{cache_tag}-{TREES}"
 
 
 def read_tree(path: Path) -> Tree | None:
@@ -62,7 +71,8 @@ def read_tree(path: Path) -> Tree | None:
         manifest = json.loads((path / MANIFEST).read_text())
     except FileNotFoundError:
         return None
-    return Tree(path / "root", tuple(manifest["folders"]), tuple(manifest["files"]), manifest["size"])
+    folders, files = tuple(manifest["folders"]), tuple(manifest["files"])
+    return Tree(path / "root", manifest["wheel"], folders, files, manifest["size"])
 
 
 async def make_trees(wheels: Iterable[tuple[str, CheckedWheel]], *, trees: Path, interpreter: Interpreter) -> None:
@@ -76,19 +86,23 @@ async def make_trees(wheels: Iterable[tuple[str, CheckedWheel]], *, trees: Path,
     work.chmod(0o755)
     try:
         for sha, wheel in missing.items():
-            await asyncio.to_thread(_lay_out, wheel, work / sha, interpreter)
-        await _compile([work / sha / "root" for sha in missing], work / "pyc", interpreter)
-        for sha in missing:
-            await asyncio.to_thread(_finish, work / sha, tree_path(trees, sha, interpreter), work / "pyc", interpreter)
+            with of_wheel(wheel.filename):
+                await asyncio.to_thread(_lay_out, wheel, work / sha, interpreter)
+        await _compile([work / sha / "root" / site_path(interpreter) for sha in missing], work / "pyc", interpreter)
+        for sha, wheel in missing.items():
+            final = tree_path(trees, sha, interpreter)
+            with of_wheel(wheel.filename):
+                await asyncio.to_thread(_finish, work / sha, final, work / "pyc", interpreter, wheel.filename)
     finally:
         await asyncio.to_thread(shutil.rmtree, work, True)
 
 
 def _lay_out(wheel: CheckedWheel, target: Path, interpreter: Interpreter) -> None:
+    """A path that the wheel brings twice, in two schemes, is the later one's; a file beneath a file is a conflict."""
     raw, root = target / "raw", target / "root"
     unpack(wheel.path, raw, WHEEL_BUDGET)
     schemes = {
-        "site": root / f"lib/python{interpreter.short}/site-packages",
+        "site": root / site_path(interpreter),
         "headers": root / f"include/site/python{interpreter.short}/{wheel.name}",
         "bin": root / "bin",
         "data": root,
@@ -96,8 +110,11 @@ def _lay_out(wheel: CheckedWheel, target: Path, interpreter: Interpreter) -> Non
     schemes["site"].mkdir(parents=True)
     for member, (scheme, place) in wheel.places.items():
         path = schemes[scheme] / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(raw / member, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(raw / member, path)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise WheelConflict(os.path.relpath(path, root), [wheel.filename]) from error
         if scheme == "bin":
             path.write_bytes(relocated(path.read_bytes()))
             path.chmod(0o755)
@@ -127,9 +144,25 @@ async def _compile(roots: list[Path], pyc: Path, interpreter: Interpreter) -> No
         raise ToolFailed(f"the byte compiler ended with {result.exit_code}: {result.stderr[-500:]}")
 
 
-def _finish(made: Path, final: Path, pyc: Path, interpreter: Interpreter) -> None:
+def site_path(interpreter: Interpreter) -> str:
+    """Where packages lie in an environment."""
+    return f"lib/python{interpreter.short}/site-packages"
+
+
+@contextmanager
+def of_wheel(filename: str) -> Iterator[None]:
+    """What nobody foresaw becomes a ToolFailed that names the wheel; a full disk stays what it is."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        raise ToolFailed(f"{filename} cannot be laid out: {error!r}") from error
+
+
+def _finish(made: Path, final: Path, pyc: Path, interpreter: Interpreter, wheel: str) -> None:
     root = made / "root"
-    for source in [path for path in root.rglob("*.py") if path.is_file()]:
+    for source in [path for path in (root / site_path(interpreter)).rglob("*.py") if path.is_file()]:
         code = pyc / source.parent.relative_to("/") / f"{source.stem}.{interpreter.cache_tag}.pyc"
         _take(code, source.parent / "__pycache__" / code.name)
     folders, files, size = [], [], 0
@@ -137,10 +170,10 @@ def _finish(made: Path, final: Path, pyc: Path, interpreter: Interpreter) -> Non
         folders.append(os.path.relpath(folder, root))
         for name in names:
             path = Path(folder, name)
-            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
+            path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
             size += path.stat().st_size
             files.append(os.path.relpath(path, root))
-    tree = Tree(root, tuple(sorted(folders)), tuple(sorted(files)), size)
+    tree = Tree(root, wheel, tuple(sorted(folders)), tuple(sorted(files)), size)
     manifest = {key: value for key, value in asdict(tree).items() if key != "root"}
     (made / MANIFEST).write_text(json.dumps(manifest))
     try:

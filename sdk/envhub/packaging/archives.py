@@ -1,7 +1,8 @@
 """Reads wheels (zip) and sdists (tar.gz) that nobody trusts: budgets first, then only plain files with safe names.
 
 Called by the hub when a push completes, by workers before they use a package and by `hub pull`. Nothing is ever
-executed or followed: links, devices and sparse members are refused.
+executed or followed: hard links, devices, sparse members and links that leave the archive are refused, symbolic links
+inside it left out.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from envhub.errors import ArchiveError
@@ -31,15 +33,17 @@ class Budget:
     max_unpacked: int = 1024 * 1024 * 1024
     max_files: int = 20_000
     max_ratio: float = 200.0
+    fold_case: bool = True  # refuse names that are one on some file systems; what runs on Linux only may have them
 
 
 @dataclass(frozen=True)
 class Member:
-    """One regular file of an archive."""
+    """One regular file of an archive. `spelling` is its name as the archive has it, e.g. ./a for a."""
 
     path: str
     size: int
     executable: bool = False
+    spelling: str = ""
 
 
 DEFAULT_BUDGET = Budget()
@@ -60,21 +64,23 @@ def read_member(archive: Path, path: str, *, limit: int) -> bytes:
     raise ArchiveError(f"no file {path!r} in the archive", code="no_member")
 
 
-def read_members(archive: Path, wanted: Callable[[Member], bool], *, limit: int) -> dict[str, bytes]:
+def read_members(
+    archive: Path, wanted: Callable[[Member], bool], *, limit: int, budget: Budget = DEFAULT_BUDGET
+) -> dict[str, bytes]:
     """Whole contents of the wanted files in one pass, skipping those larger than `limit` bytes."""
     found: dict[str, bytes] = {}
-    for member, opener in _walk(archive, DEFAULT_BUDGET):
+    for member, opener in _walk(archive, budget):
         if member.size <= limit and wanted(member):
             with opener() as stream:
                 found[member.path] = stream.read(limit)
     return found
 
 
-def member_digests(archive: Path) -> dict[str, str]:
-    """Path -> SHA-256 (hex) of every file, in one pass."""
+def member_digests(archive: Path, algorithms: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Path -> hash (hex; SHA-256 unless `algorithms` names another) of every file, in one pass."""
     found: dict[str, str] = {}
     for member, opener in _walk(archive, DEFAULT_BUDGET):
-        digest = hashlib.sha256()
+        digest = hashlib.new(algorithms.get(member.path, "sha256"))
         with opener() as stream:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
@@ -105,18 +111,52 @@ def _walk(archive: Path, budget: Budget) -> Iterator[tuple[Member, Opener]]:
     packed = archive.stat().st_size
     if packed > budget.max_packed:
         raise ArchiveError(f"archive of {packed} bytes is over the limit of {budget.max_packed}", code="too_large")
-    names, total, count = NameSet(), 0, 0
+    names, total, count, compared = NameSet(fold_case=budget.fold_case), 0, 0, False
     with _entries(archive, budget) as entries:
         for entry in entries:
-            path, count = check_name(entry.name), count + 1
+            path, count = _named(entry), count + 1
             if count > budget.max_files:
                 raise ArchiveError(f"more than {budget.max_files} members", code="too_many_files")
-            names.add(path, folder=entry.folder)
-            if entry.folder:
-                continue
             total += entry.size
             _check_total(total, packed, budget)
-            yield Member(path, entry.size, bool(entry.mode & stat.S_IXUSR)), entry.open
+            is_new = names.add(path, folder=entry.folder) if path else False
+            if entry.folder:
+                continue
+            if not is_new and not compared:
+                _compare_repeated(archive, budget)
+                compared = True
+            if is_new and not entry.link:
+                yield Member(path, entry.size, bool(entry.mode & stat.S_IXUSR), entry.name), entry.open
+
+
+def _named(entry: zip_members.Entry) -> str:
+    path = check_name(entry.name)
+    if not path and not entry.folder:
+        raise ArchiveError(f"a file without a name: {entry.name!r}", code="unsafe_path")
+    return path
+
+
+def _compare_repeated(archive: Path, budget: Budget) -> None:
+    """Members of one name must be the same file. Raises ArchiveError."""
+    first: dict[str, str] = {}
+    total, packed = 0, archive.stat().st_size
+    with _entries(archive, budget) as entries:
+        for entry in entries:
+            total += entry.size
+            _check_total(total, packed, budget)
+            if entry.folder:
+                continue
+            digest = "" if entry.link else _digest(entry)
+            if first.setdefault(check_name(entry.name), digest) != digest:
+                raise ArchiveError(f"two members named {entry.name!r} are not the same file", code="duplicate_path")
+
+
+def _digest(entry: zip_members.Entry) -> str:
+    found = hashlib.sha256()
+    with entry.open() as stream:
+        while chunk := stream.read(CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
 
 
 @contextmanager

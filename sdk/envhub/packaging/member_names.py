@@ -8,44 +8,67 @@ from envhub.errors import ArchiveError
 
 MAX_COMPONENT = 255
 MAX_PATH = 1024
+DECEIVING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, direction, zero width, half a character, line, paragraph
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that nobody sees
 
 
 def check_name(name: str) -> str:
-    """The member's path without a trailing slash. Raises ArchiveError when it could leave its root or fool a reader."""
-    path = name.removesuffix("/")
-    if path.startswith("/") or path[1:2] == ":":
+    """The member's path in its one spelling: no `./`, no `//`, no trailing slash; "" for the root itself.
+
+    Raises ArchiveError when it could leave its root or fool a reader. A backslash is a separator to some: refused.
+    """
+    if any(_is_deceiving(char) for char in name):
+        raise ArchiveError(f"control or invisible character in path: {shown(name)}", code="unsafe_path")
+    if "\\" in name:
+        raise ArchiveError(f"backslash in path: {name!r}", code="unsafe_path", hint="Write paths with /.")
+    if name.startswith("/") or name[1:2] == ":":
         raise ArchiveError(f"absolute path in archive: {name!r}", code="unsafe_path")
-    if "\\" in path or any(unicodedata.category(char) in {"Cc", "Cs"} for char in path):
-        raise ArchiveError(f"backslash or control character in path: {name!r}", code="unsafe_path")
-    parts = path.split("/")
-    if any(part in {"", ".", ".."} for part in parts):
-        raise ArchiveError(f"unsafe path in archive: {name!r}", code="unsafe_path")
+    parts = [part for part in name.split("/") if part not in {"", "."}]
+    if ".." in parts:
+        raise ArchiveError(f"path that leaves its folder: {name!r}", code="unsafe_path")
+    path = "/".join(parts)
     if len(path.encode()) > MAX_PATH or any(len(part.encode()) > MAX_COMPONENT for part in parts):
         raise ArchiveError(f"path too long in archive: {name[:80]!r}...", code="unsafe_path")
     return path
 
 
+def shown(name: str) -> str:
+    """A name for a message: what is invisible, or turns the text around, is written as its code."""
+    return "".join(f"\\u{ord(char):04x}" if _is_deceiving(char) else char for char in name)
+
+
+def _is_deceiving(char: str) -> bool:
+    return char in BLANK or unicodedata.category(char) in DECEIVING
+
+
 class NameSet:
     """The names seen so far; two that would be one file on some file system are refused."""
 
-    def __init__(self) -> None:
-        self._files: set[str] = set()
+    def __init__(self, *, fold_case: bool = True) -> None:
+        self._key = _key if fold_case else str
+        self._files: dict[str, str] = {}
+        self._exact: set[str] = set()
         self._folders: dict[str, str] = {}
 
-    def add(self, path: str, *, folder: bool) -> None:
-        """Take `path` in. Raises ArchiveError on a duplicate, a case collision or a file used as a folder."""
+    def add(self, path: str, *, folder: bool) -> bool:
+        """Take `path` in; False for a file of exactly this name, which is there.
+
+        Raises ArchiveError on a case collision or a file used as a folder.
+        """
         parts = path.split("/")
         for end in range(1, len(parts) + (1 if folder else 0)):
             self._add_folder("/".join(parts[:end]))
         if folder:
-            return
-        key = _key(path)
-        if key in self._files or key in self._folders:
+            return True
+        key = self._key(path)
+        if key in self._folders or self._files.setdefault(key, path) != path:
             raise ArchiveError(f"two members share the name {path!r} (ignoring case)", code="duplicate_path")
-        self._files.add(key)
+        known = path in self._exact
+        self._exact.add(path)
+        return not known
 
     def _add_folder(self, path: str) -> None:
-        key = _key(path)
+        key = self._key(path)
         if key in self._files or self._folders.setdefault(key, path) != path:
             raise ArchiveError(f"two members share the name {path!r} (ignoring case)", code="duplicate_path")
 

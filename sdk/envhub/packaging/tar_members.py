@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
 from typing import IO, cast
 
 from envhub.errors import ArchiveError
+from envhub.packaging.broken import checked
+from envhub.packaging.member_names import check_name, shown
 from envhub.packaging.zip_members import Entry
 
 HEADER_ALLOWANCE = 32 * 1024 * 1024  # tar and pax headers beside the files' own bytes
@@ -47,13 +50,28 @@ def entries(stream: IO[bytes], *, max_unpacked: int) -> Iterator[Entry]:
 
 
 def _entry(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Entry:
+    if info.type == tarfile.SYMTYPE:
+        _check_link(info)
+        return Entry(info.name, 0, info.mode, False, lambda: _open(archive, info), link=True)
+    if info.type == tarfile.LNKTYPE:
+        hint = "Pack it from plain copies (tar --hard-dereference)."
+        raise ArchiveError(f"{shown(info.name)!r} is a hard link", code="unsafe_member", hint=hint)
     if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or info.issparse():
-        raise ArchiveError(f"{info.name!r} is a link or a special file", code="unsafe_member")
+        raise ArchiveError(f"{shown(info.name)!r} is a special file", code="unsafe_member")
     return Entry(info.name, info.size, info.mode, info.isdir(), lambda: _open(archive, info))
+
+
+def _check_link(info: tarfile.TarInfo) -> None:
+    """A symbolic link may lead to what lies in the same top folder: others would escape wherever it is unpacked."""
+    root, _, rest = check_name(info.name).partition("/")
+    inside = posixpath.normpath(posixpath.join(posixpath.dirname(rest), info.linkname))
+    if not rest or info.linkname.startswith("/") or inside.split("/")[0] == "..":
+        message = f"{shown(info.name)!r} is a link to {shown(info.linkname)!r}, outside of {root!r}"
+        raise ArchiveError(message, code="unsafe_member", hint="Replace the link by the file itself.")
 
 
 def _open(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     stream = archive.extractfile(info)
     if stream is None:
         raise ArchiveError(f"{info.name!r} has no content", code="unsafe_member")
-    return stream
+    return checked(stream)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from envhub.errors import ArchiveError
+from envhub.packaging.broken import checked
 
 _LOCAL_HEADER = 30
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -25,13 +26,14 @@ _MAX_ENTRY = 2048  # bytes of the directory for one member
 
 @dataclass(frozen=True)
 class Entry:
-    """One member, file or folder. `open` gives its bytes while the archive is open."""
+    """One member: a file, a folder, a link to another. `open` gives a file's bytes while the archive is open."""
 
     name: str
     size: int
     mode: int
     folder: bool
     open: Callable[[], IO[bytes]]
+    link: bool = False
 
 
 def entries(stream: IO[bytes], *, max_files: int) -> Iterator[Entry]:
@@ -57,7 +59,7 @@ def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
         raise ArchiveError(f"{name!r} is encrypted or oddly compressed", code="unsafe_member")
     if folder and info.file_size:
         raise ArchiveError(f"folder {name!r} has content", code="unsafe_member")
-    return Entry(name, info.file_size, mode, folder, lambda: archive.open(info))
+    return Entry(name, info.file_size, mode, folder, lambda: checked(archive.open(info)))
 
 
 def _check_layout(stream: IO[bytes], archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo]) -> None:

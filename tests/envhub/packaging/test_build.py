@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 from codecs import BOM_UTF8
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,27 @@ def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
         build_package(read_project(directory), tmp_path / "out")
 
 
-def test_a_direct_reference_is_refused(tmp_path: Path) -> None:
+def test_a_link_to_a_file_of_the_package_is_no_obstacle(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    (directory / "NOTES.md").symlink_to("README.md")
+    assert build_package(read_project(directory), tmp_path / "out").wheel.exists()
+
+
+@pytest.mark.parametrize("target", [".env", ".git/config"])
+def test_a_link_to_what_is_not_published_is_refused(tmp_path: Path, target: str) -> None:
+    directory = write_package(tmp_path)
+    (directory / target).parent.mkdir(exist_ok=True)
+    (directory / target).write_text("KEY=1")
+    (directory / "notes.txt").symlink_to(target)
+    with pytest.raises(PackageError, match="symbolic link"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+@pytest.mark.parametrize(("address", "usable"), [("git+https://example.org/x@main", True), ("file:///etc/x", False)])
+def test_a_direct_reference_is_built_unless_no_hub_could_use_it(tmp_path: Path, address: str, usable: bool) -> None:
     extra = "[tool.hatch.metadata]\nallow-direct-references = true\n"
-    directory = write_package(tmp_path, dependencies=["x @ https://127.0.0.1/x.whl"], pyproject_extra=extra)
-    with pytest.raises(PackageError, match="direct reference"):
+    directory = write_package(tmp_path, dependencies=[f"x @ {address}"], pyproject_extra=extra)
+    with nullcontext() if usable else pytest.raises(PackageError, match="direct reference"):
         build_package(read_project(directory), tmp_path / "out")
 
 

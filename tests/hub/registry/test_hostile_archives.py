@@ -23,7 +23,6 @@ ROOT = "tiny_env-0.1.0"
 WHEEL = {
     f"{INFO}/METADATA": metadata_text("tiny-env", "0.1.0"),
     f"{INFO}/WHEEL": "Wheel-Version: 1.0\n",
-    f"{INFO}/RECORD": "",
     "tiny_env.py": "",
 }
 SDIST = {f"{ROOT}/PKG-INFO": metadata_text("tiny-env", "0.1.0"), f"{ROOT}/pyproject.toml": "[project]\n"}
@@ -38,7 +37,8 @@ def refusal(pair: Pair) -> HubError:
 
 
 def wheel(members: dict[str, str], **kwargs: dict[str, int]) -> Pair:
-    return replace(build_pair(), wheel=zip_bytes(WHEEL | members, **kwargs))  # type: ignore[arg-type]
+    listed = {f"{INFO}/RECORD": "".join(f'"{path}",,\n' for path in WHEEL | members)}
+    return replace(build_pair(), wheel=zip_bytes(WHEEL | listed | members, **kwargs))  # type: ignore[arg-type]
 
 
 def sdist(members: dict[str, str], *extra: tarfile.TarInfo) -> Pair:
@@ -64,7 +64,7 @@ def test_the_harmless_pair_that_these_are_made_from_is_accepted() -> None:
     assert push_pair(make_user(), harmless).created
 
 
-LEAVING = ["../evil.py", "a/../../evil.py", "/etc/cron.d/x", "C:/x.py", "a\\..\\b.py", "a//b.py"]
+LEAVING = ["../evil.py", "a/../../evil.py", "/etc/cron.d/x", "C:/x.py", "a\\..\\b.py", "a\u202eb.py"]
 
 
 @pytest.mark.parametrize("name", LEAVING)
@@ -118,16 +118,16 @@ def test_secret_files_are_refused_by_name(name: str) -> None:
     assert name in error.message
 
 
-DIRECT = ["evil @ http://127.0.0.1:8000/x.whl", "evil @ git+https://example.org/x", "evil @ file:///etc/passwd"]
+DIRECT = ["evil @ file:///etc/passwd", "evil @ git+ssh://git@example.org/x", "evil @ git+https://me:key@example.org/x"]
 
 
 @pytest.mark.parametrize("requirement", DIRECT)
-def test_a_direct_reference_in_the_metadata_is_refused(requirement: str) -> None:
+def test_an_unusable_reference_in_the_metadata_is_refused(requirement: str) -> None:
     assert refusal(build_pair(requires=[requirement])).code == "direct_reference"
 
 
 @pytest.mark.parametrize("requirement", DIRECT)
-def test_a_direct_reference_of_an_extra_is_refused(requirement: str) -> None:
+def test_an_unusable_reference_of_an_extra_is_refused(requirement: str) -> None:
     metadata = metadata_text("tiny-env", "0.1.0", requires=[f"{requirement} ; extra == 'all'"])
     assert refusal(wheel({f"{INFO}/METADATA": metadata})).code == "direct_reference"
 
@@ -135,14 +135,23 @@ def test_a_direct_reference_of_an_extra_is_refused(requirement: str) -> None:
 @pytest.mark.parametrize(
     "table",
     [
-        '[build-system]\nrequires = ["{}"]',
         '[project]\ndependencies = ["{}"]',
         '[project.optional-dependencies]\nall = ["{}"]',
         '[dependency-groups]\ndev = ["{}"]',
     ],
 )
-def test_a_direct_reference_in_the_sources_is_refused(table: str) -> None:
+def test_an_unusable_reference_in_the_sources_is_refused(table: str) -> None:
     assert refusal(build_pair(pyproject=table.format(DIRECT[0]))).code == "direct_reference"
+
+
+def test_what_makes_the_wheel_comes_from_the_index_alone() -> None:
+    pyproject = '[build-system]\nrequires = ["hatchling @ git+https://example.org/x"]'
+    assert refusal(build_pair(pyproject=pyproject)).code == "direct_reference"
+
+
+def test_a_repository_is_a_dependency_like_any_other() -> None:
+    line = "lib @ git+https://example.org/x@main#subdirectory=inner"
+    assert push_pair(make_user(), build_pair(requires=[line])).version.dependencies == [line]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +181,20 @@ def test_metadata_of_another_package_is_refused() -> None:
 
 def test_a_package_without_code_is_refused() -> None:
     members = {name: content for name, content in WHEEL.items() if name != "tiny_env.py"}
-    pair = replace(build_pair(), wheel=zip_bytes(members))
-    assert refusal(pair).code == "no_module"
+    listed = {f"{INFO}/RECORD": "".join(f"{path},,\n" for path in members)}
+    assert refusal(replace(build_pair(), wheel=zip_bytes(members | listed))).code == "no_module"
+
+
+def test_a_wheel_that_no_installer_would_take_is_refused() -> None:
+    assert refusal(replace(build_pair(), wheel=zip_bytes(WHEEL))).code == "bad_record"
+    assert refusal(wheel({f"{INFO}/RECORD": "tiny_env.py,sha256=AAAA,0\n"})).code == "bad_record"
+
+
+def test_harmless_spellings_and_links_are_taken_and_shown_in_their_one_spelling() -> None:
+    link = tar_member("CLAUDE.md", tarfile.SYMTYPE, "AGENTS.md")
+    pair = replace(wheel({"./NOTES.md": "x"}), sdist=tar_bytes(SDIST | {f"./{ROOT}//AGENTS.md": "x"}, extra=[link]))
+    version = push_pair(make_user(), pair).version
+    assert [path for path, _ in version.files] == ["PKG-INFO", "pyproject.toml", "AGENTS.md"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer may run at that depth

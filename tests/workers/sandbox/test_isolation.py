@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import Bind, BoxFailed, BoxSpec, Limits, NotEnforceable, Sandbox, Unavailable, backend, venv_binds
-from workers.sandbox.bwrap import PYTHON, BwrapSandbox
+from workers.sandbox.bwrap import BwrapSandbox
 from workers.sandbox.cgroups import NONE
+from workers.sandbox.layers import PYTHON
 
 pytestmark = pytest.mark.sandbox
 MIB = 1024 * 1024

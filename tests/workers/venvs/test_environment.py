@@ -54,12 +54,11 @@ async def test_a_source_that_does_not_compile_does_not_spoil_the_others(tmp_path
     assert [path.stem.split(".")[0] for path in environment.rglob("*.pyc")] == ["__init__"]
 
 
-async def test_an_environment_is_frozen(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "greeter", files=MODULE)
+async def test_an_environment_has_the_modes_of_an_installation(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "greeter", files={**MODULE, **ENTRY})
     environment = await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=Shelf(wheel))
-    for path in environment.rglob("*"):
-        if not path.is_symlink() and "envhub-lock" not in path.name and path.name != "pyvenv.cfg":
-            assert not path.stat().st_mode & (0o222 if path.is_file() or os.geteuid() == 0 else 0o022), path
+    modes = {path.stat().st_mode & 0o777 for path in environment.rglob("*") if not path.is_symlink()}
+    assert modes == {0o644, 0o755}
 
 
 async def test_the_same_lock_is_the_same_environment_and_needs_no_wheels_again(tmp_path: Path) -> None:
@@ -98,15 +97,6 @@ async def test_bytes_that_are_not_the_locks_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadWheel, match="not the file that the lock names"):
         await ensure_environment(lock_of(locked(wheel)), root=tmp_path / "root", fetch=swapped)
     assert os.listdir(tmp_path / "root" / "venvs") == []
-
-
-async def test_wheels_that_contradict_each_other_are_named(tmp_path: Path) -> None:
-    package = make_wheel(tmp_path, "one", files={"thing/__init__.py": ""})
-    module = make_wheel(tmp_path, "two", files={"thing": "a file where the other has a folder"})
-    with pytest.raises(BadWheel, match="do not fit"):
-        await ensure_environment(
-            lock_of(locked(package), locked(module)), root=tmp_path / "root", fetch=Shelf(package, module)
-        )
 
 
 async def test_a_lock_of_another_python_or_platform_is_refused(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..bwrap import PYTHON
 from ..errors import BoxGone
 from ..interface import Box
+from ..layers import PYTHON
 from ..options import Protection
 from ..seccomp import DENIED, MACHINES, SPECIAL, UNWATCHABLE
 

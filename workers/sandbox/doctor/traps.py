@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import functools
 import os
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from ..channel import Channel
 from ..errors import BoxGone, FileRefused, SandboxError
-from ..interface import MIB, BoxSpec, Limits, Sandbox
+from ..interface import MIB, Bind, BoxSpec, Limits, Sandbox
+from ..layers import NO_LAYERS
 from .attack import Outcome, Verdict
 
 HostAttack = Callable[[Sandbox], Awaitable[str]]
@@ -30,6 +32,14 @@ DOWNLOADS: Mapping[str, tuple[str, str]] = {
 }
 
 
+WRITES = """
+set -e
+echo changed > /layer/shipped; echo new > /layer/new; mkdir /layer/sub/more; chmod 4755 /layer/program
+rm /layer/gone; mv /layer/sub /layer/renamed 2>/dev/null || cp -r /layer/sub /layer/renamed
+test "$(cat /layer/shipped)" = changed
+"""
+
+
 async def download(sandbox: Sandbox, preparation: str, path: str) -> str:
     async with sandbox.create(BoxSpec()) as box:
         await box.exec(["sh", "-c", preparation])
@@ -47,6 +57,54 @@ async def upload_through_a_link(sandbox: Sandbox) -> str:
         except FileRefused:
             return ""
         return "the link was followed"
+
+
+def layered(directory: Path) -> Bind:
+    """A directory as an environment is: the worker's own files, which everybody may read."""
+    directory.chmod(0o755)
+    (directory / "sub").mkdir()
+    for name in ("shipped", "gone", "program", "sub/file"):
+        (directory / name).write_text("as it was")
+    return Bind(directory, "/layer", layer=True)
+
+
+def content(directory: Path) -> dict[str, tuple[int, str]]:
+    """Of every file its mode and text, of every folder its mode."""
+    paths = sorted(directory.rglob("*"))
+    return {str(path): (path.stat().st_mode, path.read_text() if path.is_file() else "") for path in paths}
+
+
+async def write_through_a_layer(sandbox: Sandbox) -> str:
+    """What a box changes beside its packages is seen by it alone: not by the host, not by the next box."""
+    with tempfile.TemporaryDirectory(prefix="envhub-doctor-") as name:
+        bind = layered(Path(name))
+        before = content(bind.source)
+        async with sandbox.create(BoxSpec(binds=(bind,))) as box:
+            result = await box.exec(["sh", "-c", WRITES])
+        can = not any(downgrade.startswith(NO_LAYERS) for downgrade in sandbox.facts.downgrades)
+        if can != (result.exit_code == 0):
+            raise AssertionError(f"the layer {'took nothing' if can else 'is there unannounced'}: {result.stderr!r}")
+        return "" if content(bind.source) == before else "the directory beneath the layer was changed"
+
+
+async def fill_a_layer(sandbox: Sandbox) -> str:
+    limits = Limits(disk_bytes=4 * MIB)
+    with tempfile.TemporaryDirectory(prefix="envhub-doctor-") as name:
+        async with sandbox.create(BoxSpec(binds=(layered(Path(name)),), limits=limits)) as box:
+            result = await box.exec(["sh", "-c", "head -c 8M /dev/zero > /layer/shipped"])
+    return "" if result.exit_code else "8 MiB fitted into 4"
+
+
+async def gain_rights_in_a_layer(sandbox: Sandbox) -> str:
+    """A program that is made setuid there gives no right, a device opens nothing."""
+    body = "mknod /layer/null c 1 3 && exit 9; grep ' /layer ' /proc/self/mounts"
+    with tempfile.TemporaryDirectory(prefix="envhub-doctor-") as name:
+        async with sandbox.create(BoxSpec(binds=(layered(Path(name)),))) as box:
+            result = await box.exec(["sh", "-c", body])
+    mounted = result.stdout.decode()
+    if result.exit_code == 9:
+        return "a device was made"
+    return "" if "nosuid" in mounted and "nodev" in mounted else f"mounted without nosuid, nodev: {mounted}"
 
 
 async def endless_output(sandbox: Sandbox) -> str:
@@ -161,6 +219,9 @@ def host_attacks() -> dict[str, HostAttack]:
         found[name] = functools.partial(lies, message=message)
     return found | {
         "upload through a link": upload_through_a_link,
+        "write through a layer": write_through_a_layer,
+        "fill a layer": fill_a_layer,
+        "gain rights in a layer": gain_rights_in_a_layer,
         "write 10 GB of output": endless_output,
         "never return": never_returns,
         "stop the agent": stop_the_agent,

@@ -1,12 +1,12 @@
-"""A failure for want of a network says how to grant it; other failures are left as they are."""
+"""A failure at a bound of the box says what to do about it; other failures are left as they are."""
 
 from __future__ import annotations
 
 import pytest
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
-from envhub.protocol.runs import FailureKind
+from envhub.protocol.runs import Failure, FailureKind
 
-from workers.rollouts.network_hint import advise
+from workers.rollouts.box_hints import advise, explained
 
 
 def failed(message: str, traceback: str = "") -> RolloutRecord:
@@ -33,6 +33,18 @@ def test_a_cause_further_down_is_found_too() -> None:
     advised = advise(failed("APIConnectionError", "httpx.ConnectError: [Errno -2] Name or service not known")).failure
     assert advised is not None
     assert "--allow-host" in advised.message
+
+
+def test_a_read_only_folder_says_where_packages_may_write() -> None:
+    advised = advise(failed("[Errno 30] Read-only file system: '/opt/venv/lib/data'")).failure
+    assert advised is not None
+    assert "$TMPDIR" in advised.message
+
+
+def test_a_package_that_does_not_load_for_it_says_so_too() -> None:
+    failure = Failure(kind=FailureKind.ENVIRONMENT, code="load_failed", message="OSError", hint="See the traceback.")
+    assert "$TMPDIR" in explained(failure, "OSError: [Errno 30] Read-only file system: '/opt/venv/x'").hint
+    assert explained(failure, "ZeroDivisionError") is failure
 
 
 def test_other_failures_stay_as_they_are() -> None:

@@ -1,0 +1,49 @@
+"""What a box's bounds (no network, read-only folders) look like from inside, turned into words that say what to do."""
+
+from __future__ import annotations
+
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runs import Failure
+
+# how the C library, Python's clients and the box's own proxy say it
+NO_NETWORK = (
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Network is unreachable",
+    "nodename nor servname",
+    "is not on this run's list",
+)
+NETWORK_ADVICE = (
+    "the environment asked for the network, which its box has not: grant the host with `hub eval run --allow-host "
+    "HOST:PORT` (an operator permits hosts with HUB_BOX_ALLOW_HOSTS)"
+)
+READ_ONLY = ("Read-only file system",)
+READ_ONLY_ADVICE = (
+    "the environment wrote where its box is read-only: packages may write below ~, $TMPDIR and the working directory, "
+    "and beside themselves where the worker's host can lay a writable layer over them (`manage.py sandbox_doctor` says "
+    "why it cannot)"
+)
+
+
+def hint_of(text: str) -> str:
+    """What to do about an error with this text, "" when no bound of the box is behind it."""
+    for signs, advice in ((NO_NETWORK, NETWORK_ADVICE), (READ_ONLY, READ_ONLY_ADVICE)):
+        if any(sign in text for sign in signs):
+            return advice
+    return ""
+
+
+def explained(failure: Failure, traceback: str) -> Failure:
+    """Why an environment does not load; when it wrote where it cannot, that is what to tell."""
+    said = f"{failure.message}\n{traceback}"
+    return failure.model_copy(update={"hint": READ_ONLY_ADVICE}) if any(sign in said for sign in READ_ONLY) else failure
+
+
+def advise(record: RolloutRecord) -> RolloutRecord:
+    """The record; a failure at a bound of the box says first what to do."""
+    failure = record.failure
+    advice = hint_of(f"{failure.message}\n{failure.traceback}") if failure is not None else ""
+    if failure is None or not advice:
+        return record
+    explained = failure.model_copy(update={"message": f"{advice}\n{failure.message}"})
+    return record.model_copy(update={"failure": explained})

@@ -1,0 +1,56 @@
+"""Whether this host can lay a private writable layer (overlayfs on the box's tmpfs) over a directory: it is tried.
+
+The launcher makes the layers; bubblewrap makes them itself only from 0.11 on. As root they need id-mapped mounts (Linux
+5.19 and a file system that has them), as a plain user overlayfs in user namespaces (5.11).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .channel import sealed_file
+from .identity import new_identity
+
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+LAUNCHER = [PYTHON, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
+NO_LAYERS = "packages cannot write beside themselves: this host makes no writable layers"
+PROOF_SECONDS = 20.0
+_known: dict[int, str] = {}  # device -> trouble
+
+
+def trouble(source: Path) -> str:
+    """Why no layer can lie over `source`, "" when one can. Tried once for each file system and process: 40 ms."""
+    try:
+        device = source.stat().st_dev
+    except OSError:
+        return ""  # the launcher says what is wrong with it
+    if device not in _known:
+        try:
+            _known[device] = _try(source)
+        except subprocess.TimeoutExpired:
+            return "this host is too busy to tell"  # asked again for the next box
+    return _known[device]
+
+
+def _try(source: Path) -> str:
+    identity = new_identity()
+    orders: dict[str, object] = {
+        "mode": identity.mode,
+        "uid": identity.uid,
+        "gid": identity.gid,
+        "parent": os.getpid(),
+        "cgroups": [],
+    }
+    orders |= {"binds": [str(source)], "layers": [0], "disk_bytes": 1 << 20, "files": 100, "prove": True}
+    config = sealed_file(json.dumps(orders).encode())
+    try:
+        done = subprocess.run(
+            LAUNCHER, stdin=config, capture_output=True, env={}, timeout=PROOF_SECONDS, check=False, text=True
+        )
+    except OSError as error:
+        return str(error)
+    finally:
+        os.close(config)
+    return (done.stderr.strip()[-300:] or f"exit status {done.returncode}") if done.returncode else ""
