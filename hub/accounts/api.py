@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import (
     DeviceCode,
     DeviceCodeRequest,
     DeviceToken,
+    DeviceTokenError,
     DeviceTokenRequest,
     Scope,
     TokenCreated,
@@ -20,7 +21,8 @@ from envhub.protocol.accounts import (
 )
 from envhub.protocol.base import Page
 from rest_framework.decorators import api_view, authentication_classes, parser_classes
-from rest_framework.parsers import FormParser, JSONParser
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import FormParser
 from rest_framework.request import Request
 
 from hub.accounts.client_address import client_address
@@ -32,6 +34,7 @@ from hub.accounts.services import create_token, exchange_device_code, limit_rate
 from hub.accounts.wire import token_view, who_am_i
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.core.http import answer, answer_page, error_answer, parse
+from hub.core.json_body import StrictJsonParser
 from hub.core.pagination import newest_first
 from hub.core.parameters import PAGE, query
 
@@ -87,7 +90,7 @@ def token_detail(request: Request, token_id: str) -> HttpResponse:
 @extend_schema(request=DeviceCodeRequest, responses=DeviceCode)
 @api_view(["POST"])
 @authentication_classes([])
-@parser_classes([FormParser, JSONParser])
+@parser_classes([FormParser, StrictJsonParser])
 def device_code(request: Request) -> HttpResponse:
     """Begin a device login (RFC 8628, 3.1). Open to everybody; rate-limited by address."""
     body = parse(request, DeviceCodeRequest)
@@ -108,16 +111,18 @@ def _scopes(text: str) -> tuple[Scope, ...]:
     return wanted or (Scope.READ, Scope.WRITE, Scope.INFERENCE)
 
 
-@extend_schema(request=DeviceTokenRequest, responses=DeviceToken)
+@extend_schema(request=DeviceTokenRequest, responses={200: DeviceToken, 400: DeviceTokenError})
 @api_view(["POST"])
 @authentication_classes([])
-@parser_classes([FormParser, JSONParser])
+@parser_classes([FormParser, StrictJsonParser])
 def device_token(request: Request) -> HttpResponse:
     """The device's poll (RFC 8628, 3.4). Errors are OAuth's: authorization_pending, slow_down, access_denied, ..."""
     try:
         body = parse(request, DeviceTokenRequest)
     except HubError as error:
         return _oauth_error("invalid_request", error.message)
+    except ParseError as error:
+        return _oauth_error("invalid_request", str(error.detail))
     if body.grant_type not in ("", DEVICE_GRANT):
         return _oauth_error("unsupported_grant_type", f"use {DEVICE_GRANT}")
     now = timezone.now()
@@ -131,7 +136,7 @@ def device_token(request: Request) -> HttpResponse:
 
 
 def _oauth_error(code: str, message: str) -> HttpResponse:
-    return _no_store(JsonResponse({"error": code, "error_description": message}, status=400))
+    return _no_store(answer(DeviceTokenError(error=code, error_description=message), status=400))
 
 
 def _no_store(response: HttpResponse) -> HttpResponse:

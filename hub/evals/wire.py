@@ -22,8 +22,9 @@ from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import CountedSegment, done_examples
-from hub.evals.services.creating import require_built, stored_config
+from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
+from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.models import Run
 from hub.secrets.services import reveal_for_run

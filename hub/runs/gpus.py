@@ -1,6 +1,6 @@
-"""Which waiting runs a worker is offered, given its GPUs. Oldest first, and no big run is starved by small ones:
+"""Which waiting runs a worker is offered, given its GPUs. In fair order, and no big run is starved by small ones:
 
-a run that the worker could hold if it were idle, but not now, keeps every younger one that needs a GPU from this worker
+a run that the worker could hold if it were idle, but not now, keeps every later one that needs a GPU from this worker
 until its GPUs are free. So it waits at most for what the worker holds at that moment. A run that the worker could
 never hold keeps nobody waiting, and runs that need no GPU pass.
 """
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from django.db.models import Q, QuerySet
 from envhub.protocol.gpus import GpuNeed
 
+from hub.runs.fairness import next_runs
 from hub.runs.models import Run
 
 MOST_OFFERED = 20
@@ -23,13 +24,13 @@ def need_of(run: Run) -> GpuNeed:
     return GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb)
 
 
-def offered_runs(runs: QuerySet[Run], *, free: Sequence[int], busy: Sequence[int]) -> list[Run]:
-    """Of `runs` (oldest first), those for a worker with such free GPUs and such that its runs hold (MB each)."""
+def offered_runs(runs: QuerySet[Run], queue: str, *, free: Sequence[int], busy: Sequence[int]) -> list[Run]:
+    """Of the `runs` of a queue, those for a worker with such free GPUs and such that its runs hold (MB each)."""
     everything, left = [*free, *busy], list(free)
     possible = Q(gpus__lte=len(everything), gpu_memory_mb__lte=max(everything, default=0))
     offered: list[Run] = []
     blocked = False
-    for run in runs.filter(Q(gpus=0) | possible)[:LOOKED_AT]:
+    for run in next_runs(runs.filter(Q(gpus=0) | possible), queue, most=LOOKED_AT):
         need = need_of(run)
         if not run.gpus:
             offered.append(run)

@@ -80,6 +80,9 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["queue", "id"], name="run_waiting", condition=models.Q(state="queued")),
             models.Index(
+                fields=["queue", "owner", "id"], name="run_waiting_by_owner", condition=models.Q(state="queued")
+            ),
+            models.Index(
                 fields=["lease_expires_at"], name="run_leased", condition=models.Q(state__in=["leased", "running"])
             ),
             models.Index(fields=["owner", "-id"], name="run_by_owner"),

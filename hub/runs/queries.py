@@ -58,13 +58,13 @@ def filter_runs(
 
 
 def claimable_runs(worker: Worker, queues: Iterable[str], *, now: datetime) -> QuerySet[Run]:
-    """What `worker` may claim now on `queues`, oldest first: its token's queues and owners only."""
+    """What `worker` may claim now on `queues`: its token's queues and owners only."""
     token = worker.token
     allowed = set(queues) & set(worker.queues)
     if token.queues:
         allowed &= set(token.queues)
     due = Q(not_before__isnull=True) | Q(not_before__lte=now)
-    runs = Run.objects.filter(due, state=RunState.QUEUED.value, queue__in=sorted(allowed)).order_by("pk")
+    runs = Run.objects.filter(due, state=RunState.QUEUED.value, queue__in=sorted(allowed))
     owners = list(token.owners.values_list("pk", flat=True))
     return runs.filter(owner_id__in=owners) if owners else runs
 

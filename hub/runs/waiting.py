@@ -1,4 +1,4 @@
-"""Why a queued run waits, in words: back-off, no worker, too few GPUs, runs ahead, or no free slot.
+"""Why a queued run waits, in words: back-off, no worker, its owner's limit, too few GPUs, runs ahead, or no free slot.
 
 Bounded queries for any page.
 """
@@ -6,21 +6,35 @@ Bounded queries for any page.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Sum
 from envhub.protocol.gpus import in_words
-from envhub.protocol.runs import RunState, WorkerFacts
+from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
+from hub.runs.fairness import Held, held_now, in_fair_order, limit_of
 from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker
 from hub.runs.queries import silent_after
 from hub.runs.transitions import HELD
 
 MOST_COUNTED = 1000  # runs ahead
+_PLURAL = {
+    RunKind.BUILD: "builds",
+    RunKind.EVAL: "evaluations",
+    RunKind.TRAIN: "training runs",
+    RunKind.SERVE: "models",
+}
+
+
+class _Line(NamedTuple):
+    """One queue's waiting runs, as far as they are counted: how many are ahead of each."""
+
+    ahead: dict[UUID, int]
+    held: Held
 
 
 def online_workers(now: datetime) -> list[Worker]:
@@ -43,15 +57,19 @@ def waiting_reasons(runs: Iterable[Run], *, now: datetime) -> dict[UUID, str]:
         return {}
     # a worker's owners are read once, not once for each run: with two hundred workers that took half a second a page
     workers = [(worker, {owner.pk for owner in worker.token.owners.all()}) for worker in online_workers(now)]
-    lines = {queue: _line(queue, now) for queue in sorted({run.queue for run in queued})}
+    running = held_now()
+    lines = {queue: _line(queue, queued, running, now) for queue in sorted({run.queue for run in queued})}
     held = _held_gpus() if any(run.gpus for run in queued) else {}
     return {run.pk: _reason(run, workers, lines[run.queue], held, now) for run in queued}
 
 
-def _line(queue: str, now: datetime) -> list[UUID]:
-    """The first waiting runs of a queue, oldest first, without those that are backing off."""
+def _line(queue: str, asked: Sequence[Run], held: Held, now: datetime) -> _Line:
+    """The oldest waiting runs of a queue and those that are asked about, in fair order, without any that backs off."""
     waiting = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).exclude(not_before__gt=now)
-    return list(waiting.order_by("pk").values_list("pk", flat=True)[: MOST_COUNTED + 1])
+    rows = {run.pk: run for run in waiting.only("pk", "owner_id", "kind").order_by("pk")[: MOST_COUNTED + 1]}
+    rows |= {run.pk: run for run in asked if run.queue == queue and (run.not_before is None or run.not_before <= now)}
+    order = in_fair_order(sorted(rows.values(), key=lambda run: run.pk), queue, held)
+    return _Line({run.pk: place for place, run in enumerate(order)}, held)
 
 
 def _held_gpus() -> dict[UUID | None, int]:
@@ -63,7 +81,7 @@ def _held_gpus() -> dict[UUID | None, int]:
 def _reason(
     run: Run,
     workers: Sequence[tuple[Worker, set[UUID]]],
-    line: list[UUID],
+    line: _Line,
     held: Mapping[UUID | None, int],
     now: datetime,
 ) -> str:
@@ -74,7 +92,10 @@ def _reason(
     if not serving:
         kind = "GPU" if run.queue == "gpu" else run.queue
         return f"no {kind} worker is online"
-    ahead = bisect_left(line, run.pk)
+    if line.held.is_full(run.owner_id, run.kind):
+        count = line.held.by_kind[run.owner_id, run.kind]
+        return f"{run.owner.slug} has {count} of at most {limit_of(run.kind)} {_PLURAL[RunKind(run.kind)]} running"
+    ahead = line.ahead[run.pk]
     if run.gpus:
         sizes = {worker.pk: _gpus_of(worker) for worker in serving}
         enough = [worker for worker in serving if need_of(run).fits(sizes[worker.pk])]

@@ -75,7 +75,7 @@ def worker_join(request: Request) -> HttpResponse:
 )
 @api_view(["GET"])
 def worker_claimable(request: Request, worker_id: UUID) -> HttpResponse:
-    """What the worker may claim now, oldest first; asking is also its sign of life."""
+    """What the worker may claim now, in fair order between owners; asking is also its sign of life."""
     worker = get_worker(require_worker(request).pk, worker_id)
     now = timezone.now()
     note_worker(worker=worker, now=now)
@@ -83,7 +83,7 @@ def worker_claimable(request: Request, worker_id: UUID) -> HttpResponse:
     queues = [queue for queue in worker.queues if not asked or queue in asked]
     free, busy = _sizes(request, "free"), _sizes(request, "busy")
     waiting = claimable_runs(worker, queues, now=now)
-    offered = {queue: offered_runs(waiting.filter(queue=queue), free=free, busy=busy) for queue in queues}
+    offered = {queue: offered_runs(waiting, queue, free=free, busy=busy) for queue in queues}
     needs = {str(run.pk): need_of(run) for runs in offered.values() for run in runs if run.gpus}
     run_ids = {queue: tuple(str(run.pk) for run in runs) for queue, runs in offered.items()}
     return answer(ClaimableReply(run_ids=run_ids, gpus=needs))

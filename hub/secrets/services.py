@@ -8,10 +8,12 @@ from typing import Any
 
 from cryptography.fernet import InvalidToken
 from django.db import models, transaction
+from envhub.protocol.needs import NeedKind
 from envhub.protocol.secrets import SECRET_NAME
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Invalid, NotFound, Unavailable
+from hub.core.needs import Arrival, announce
 from hub.secrets.encrypted_fields import encrypted_fields
 from hub.secrets.encrypted_fields import register_encrypted_field as register_encrypted_field
 from hub.secrets.keyring import keyring
@@ -44,13 +46,21 @@ def set_secret(*, owner: Owner, name: str, value: str, user: User) -> tuple[Secr
             fields={"name": name},
         )
     values = {"ciphertext": encrypt(value), "created_by": user}
-    return Secret.objects.update_or_create(owner=owner, name=name, defaults=values)
+    with transaction.atomic():
+        announce(Arrival(NeedKind.SECRET, (name,), owner_id=owner.pk))
+        return Secret.objects.update_or_create(owner=owner, name=name, defaults=values)
 
 
 def delete_secret(*, owner: Owner, name: str) -> None:
     """Raises NotFound."""
     if not Secret.objects.filter(owner=owner, name=name).delete()[0]:
         raise NotFound(f"{owner.slug} has no secret {name}")
+
+
+def names_of(owner: Owner, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of `names` that the owner has, by name."""
+    rows = Secret.objects.filter(owner=owner, name__in=list(names)).order_by("name")
+    return tuple(rows.values_list("name", flat=True))
 
 
 def reveal_for_run(owner: Owner, names: Iterable[str]) -> dict[str, str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import transaction
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.runs import RunKind
+from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User
+from hub.core.errors import Conflict
 from hub.core.queue import send_on_commit
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
@@ -23,9 +24,13 @@ def create_run(
     queue: str | None = None,
     gpus: GpuNeed | None = None,
 ) -> Run:
-    """Queue a run and hint at it on commit. Make the kind's own detail in the same transaction."""
+    """Queue a run and hint at it on commit. Make the kind's own detail in the same transaction.
+
+    Raises Conflict (`too_many_queued`) when the owner has as many waiting as the operator allows.
+    """
     spec, need = spec_of(kind), gpus or GpuNeed()
     with transaction.atomic():
+        _check_queued(owner)
         run = Run.objects.create(
             kind=kind.value,
             queue=queue or spec.queue,
@@ -39,3 +44,13 @@ def create_run(
         )
         send_on_commit(spec.task, queue=run.queue, run_id=str(run.pk))
     return run
+
+
+def _check_queued(owner: Owner) -> None:
+    most = settings.HUB.owner_queued
+    if most and Run.objects.filter(owner=owner, state=RunState.QUEUED.value).order_by()[:most].count() >= most:
+        raise Conflict(
+            f"{owner.slug} has {most} runs waiting already, and no owner may have more",
+            code="too_many_queued",
+            hint="wait until some of them have ended, or cancel what is not needed: hub run cancel",
+        )

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
 
+from hub.accounts.models import Owner
 from hub.core.errors import Conflict, HubError, NotAllowed
 from hub.runs.errors import NotClaimable, StaleAttempt
+from hub.runs.fairness import limit_of
 from hub.runs.gpus import need_of
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, Worker
@@ -20,6 +23,12 @@ from hub.runs.tokens import new_run_token, token_digest
 from hub.runs.transitions import HELD, move
 
 logger = logging.getLogger(__name__)
+UNREADABLE = Failure(
+    kind=FailureKind.ENVIRONMENT,
+    code="unreadable",
+    message="what is stored of this run cannot be read",
+    hint="start it anew; the hub's log has the details",
+)
 
 
 def lease_end(now: datetime) -> datetime:
@@ -37,9 +46,8 @@ def claim_run(*, run_id: str, worker: Worker, now: datetime, gpus: Sequence[int]
         raise NotClaimable
     token = new_run_token(run.pk, run.attempt + 1)
     try:
-        run = move(
+        run = _lease(
             run,
-            RunState.LEASED,
             attempt=run.attempt + 1,
             worker=worker,
             token_digest=token_digest(token),
@@ -60,6 +68,17 @@ def claim_run(*, run_id: str, worker: Worker, now: datetime, gpus: Sequence[int]
     )
 
 
+def _lease(run: Run, **fields: object) -> Run:
+    """The run in its worker's hands. Raises NotClaimable when its owner has as many of the kind as the limit allows."""
+    limit = limit_of(run.kind)
+    with transaction.atomic():
+        if limit is not None:
+            Owner.objects.select_for_update().get(pk=run.owner_id)  # two workers take turns to count
+            if Run.objects.filter(owner_id=run.owner_id, kind=run.kind, state__in=HELD).count() >= limit:
+                raise NotClaimable
+        return move(run, RunState.LEASED, **fields)
+
+
 def _payload(run: Run, now: datetime) -> dict[str, object]:
     """The kind's payload. What cannot be made (its model was deleted, say) fails the run with the reason."""
     try:
@@ -72,6 +91,10 @@ def _payload(run: Run, now: datetime) -> dict[str, object]:
             kind=FailureKind.ENVIRONMENT, code=error.code, message=error.message, hint=error.hint or "start it anew"
         )
         end_attempt(run=run, to=RunState.FAILED, now=now, failure=failure)
+        raise NotClaimable from error
+    except ValueError as error:  # pydantic's: a row holds what today's types refuse
+        logger.exception("run %s has no payload", run.pk)
+        end_attempt(run=run, to=RunState.FAILED, now=now, failure=UNREADABLE)
         raise NotClaimable from error
 
 

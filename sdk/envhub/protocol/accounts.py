@@ -75,6 +75,13 @@ class DeviceToken(Response):
     expires_in: int | None = None
 
 
+class DeviceTokenError(Response):
+    """RFC 8628 section 3.5 and RFC 6749 section 5.2: always with status 400."""
+
+    error: str  # authorization_pending, slow_down, access_denied, expired_token, invalid_request, ...
+    error_description: str = ""
+
+
 class DeviceCodeRequest(Response):
     """RFC 8628 section 3.1, JSON or form-encoded; unknown parameters are ignored as RFC 6749 asks."""
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from envhub.protocol.json_values import checked_output, checked_settings
 
 Item = TypeVar("Item")
-Json: TypeAlias = Any  # a JSON value that belongs to a user's package; never interpreted by us
-JsonObject: TypeAlias = dict[str, Any]
+# JSON that belongs to a user's package; never interpreted by us. As a field of a request it is bounded in depth and
+# size, so that whatever is stored can be read; what a row or a record already holds is a StoredObject.
+Json: TypeAlias = Any
+JsonObject: TypeAlias = Annotated[dict[str, Any], AfterValidator(checked_settings)]
+BoxObject: TypeAlias = Annotated[dict[str, Any], AfterValidator(checked_output)]  # what a box says of itself: larger
+StoredObject: TypeAlias = dict[str, Any]  # checked when it came, not with each reading
 Split: TypeAlias = Literal["eval", "train"]  # the data sets that an environment can have
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -16,10 +22,23 @@ SLUG_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
 Slug = Annotated[str, StringConstraints(pattern=SLUG_PATTERN)]
 
 
-class Request(BaseModel):
-    """A body that a client sends: unknown fields are an error, so a typo is never silently ignored."""
+MOST_CHARACTERS = 10_000  # of a text that names no other bound
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+# numbers that anybody may send, as large as every database keeps them
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+Size = Annotated[int, Field(ge=0, lt=2**63)]  # bytes
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Number = Annotated[float, Field(ge=-1e100, le=1e100)]  # larger ones overflow when they are squared
+Seconds = Annotated[float, Field(gt=0, le=31 * 86_400)]
+
+
+class Request(BaseModel):
+    """A body that a client sends: unknown fields are an error, so a typo is never silently ignored.
+
+    Every number has bounds (a test walks all requests), none is NaN or infinite.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, str_max_length=MOST_CHARACTERS)
 
 
 class Response(BaseModel):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from envhub.protocol.base import Request, Response, Sha256, Upload
+from envhub.protocol.base import Request, Response, Sha256, Size, Upload
 
 
 class BlobNeed(Request):
     """One blob that the sender could upload."""
 
     sha256: Sha256
-    size: int = Field(ge=0)
+    size: Size
 
 
 class BlobsRequest(Request):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envhub.protocol.base import Request, Response, Slug
+from envhub.protocol.base import Request, Response, Seconds, Slug
 from envhub.protocol.runs import Failure, RunState
 
 DRAIN_SECONDS = 300.0  # for answers that are under way when a deployment ends, or is loaded anew
@@ -17,7 +17,7 @@ class DeploymentRequest(Request):
     """Serve `model` (owner/name). Without a request for `idle_seconds` it is unloaded; the next request loads it."""
 
     model: str = Field(min_length=1, max_length=255)
-    idle_seconds: float = Field(default=900.0, ge=10)
+    idle_seconds: Seconds = Field(default=900.0, ge=10)
     engine: Literal["torch", "vllm"] | None = None
 
 

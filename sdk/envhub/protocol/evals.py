@@ -7,7 +7,22 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug, Split
+from envhub.protocol.base import (
+    BlobRef,
+    BoxObject,
+    Count,
+    JsonObject,
+    Number,
+    Request,
+    Response,
+    Seconds,
+    Sha256,
+    Size,
+    Slug,
+    Split,
+    StoredObject,
+    Whole,
+)
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.packages import GenerationEvidence, Visibility
@@ -27,7 +42,7 @@ class EvaluationConfig(Request):
 
     environment: str  # "owner/name" or "owner/name@version"
     model: str  # "hub/tiny", "owner/endpoint-name", an adapter later
-    num_examples: int = Field(default=5, ge=-1)  # -1: all
+    num_examples: int = Field(default=5, ge=-1, le=2_000_000)  # -1: all
     rollouts_per_example: int = Field(default=3, ge=1, le=1024)
     env_args: JsonObject = Field(default_factory=dict)
     taskset: JsonObject | None = None  # [eval.taskset]
@@ -35,12 +50,14 @@ class EvaluationConfig(Request):
     sampling: JsonObject = Field(default_factory=dict)
     concurrency: int = Field(default=64, ge=1, le=1024)  # rollouts in flight
     max_retries: int = Field(default=2, ge=0, le=10)  # of infrastructure failures, per rollout
-    timeout_s: float | None = Field(default=600.0, gt=0)  # wall seconds for each rollout
+    timeout_s: Seconds | None = 600.0  # wall seconds for each rollout
     state_columns: tuple[str, ...] = ()
-    seed: int | None = None
+    seed: Whole | None = None
     split: Split = "eval"
     name: str = ""
-    judges: dict[str, str] = Field(default_factory=dict)  # model name that the environment asks for -> registered model
+    judges: dict[str, str] = Field(
+        default_factory=dict
+    )  # model name that it asks for ("*": any other) -> registered model
     secrets: tuple[str, ...] = ()  # names of the starter's secrets granted to the run
     allow_hosts: tuple[str, ...] = ()  # host:port that the box may reach, within what the operator allows
     visibility: Visibility | None = None  # None: public when environment and model are, and the hub ran it
@@ -74,30 +91,30 @@ class DoneExample(Response):
 class IndexRow(Request):
     """The slim row of one rollout: all that lists, filters and statistics need."""
 
-    example: int
-    rollout: int
+    example: Count
+    rollout: int = Field(ge=0, lt=2**15)
     example_hash: str = Field(pattern=r"^[0-9A-Za-z]{0,64}$")
     content_hash: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # envhub.packaging.example_content
     outcome: Outcome
-    reward: float | None = None
-    metrics: dict[str, float] = Field(default_factory=dict)
+    reward: Number | None = None
+    metrics: dict[str, Number] = Field(default_factory=dict)
     failure_kind: FailureKind | None = None
     failure_message: str = ""
-    turns: int = 0
+    turns: Count = 0
     usage: Usage = Usage()
     judge_usage: Usage = Usage()
-    duration_s: float = 0.0
-    row_group: int = 0
-    row: int = 0  # within the row group
+    duration_s: Number = 0.0
+    row_group: int = Field(default=0, ge=0, lt=2**15)
+    row: int = Field(default=0, ge=0, lt=2**15)  # within the row group
 
 
 class SegmentRequest(Request):
     """An uploaded Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout)."""
 
     sha256: Sha256
-    size: int
+    size: Size
     rows: tuple[IndexRow, ...] = Field(max_length=1024)
-    total_rollouts: int | None = None  # planned number, once the worker knows the data set's size
+    total_rollouts: Count | None = None  # planned number, once the worker knows the data set's size
 
 
 class SegmentReply(Response):
@@ -153,7 +170,7 @@ class EvaluationView(Response):
     state: RunState
     run_id: str | None
     visibility: Visibility = Visibility.PRIVATE
-    config: JsonObject  # an EvaluationConfig by the rules of the day when it was submitted: read it, never check it
+    config: StoredObject  # an EvaluationConfig by the rules of the day when it was submitted: read it, never check it
     summary: EvaluationSummary
     created_by: str
     created_at: datetime
@@ -184,7 +201,7 @@ class EvaluationPush(Request):
     fingerprint: Sha256
     config: EvaluationConfig
     format: str  # "results.jsonl" or "traces.jsonl"
-    metadata: JsonObject = Field(default_factory=dict)
+    metadata: BoxObject = Field(default_factory=dict)
 
 
 class SegmentBlob(Response):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from envhub.protocol.base import Response
+from envhub.protocol.base import Count, Response
 
 MB_PER_GB = 1024
 
@@ -15,11 +15,11 @@ MB_PER_GB = 1024
 class Gpu(Response):
     """One GPU of a worker. `index` is nvidia-smi's, which is CUDA's under CUDA_DEVICE_ORDER=PCI_BUS_ID."""
 
-    index: int = Field(ge=0)
+    index: Count
     uuid: str
     name: str
-    memory_mb: int = Field(ge=0)
-    free_mb: int = Field(ge=0)  # when it was last looked at, while no run of the worker held it
+    memory_mb: Count
+    free_mb: Count  # when it was last looked at, while no run of the worker held it
 
 
 class GpuNeed(Response):

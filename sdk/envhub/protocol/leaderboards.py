@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.base import JsonObject, Response
+from envhub.protocol.base import Response, StoredObject
 from envhub.protocol.evals import EvaluationView
 
 
@@ -14,7 +14,7 @@ class BoardSettings(Response):
     version: str | None
     split: str
     examples: int | None  # None: all, and the data set's size is not known
-    values: JsonObject  # what was given of env_args, taskset, harness, sampling, judges and allow_hosts
+    values: StoredObject  # what was given of env_args, taskset, harness, sampling, judges and allow_hosts
     models: int  # that were measured so
 
 

@@ -6,9 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
-from envhub.protocol.base import Request, Response, Sha256, Slug
+from envhub.protocol.base import Request, Response, Seconds, Sha256, Slug
+from envhub.protocol.endpoint_rules import base_url_problem, checked_headers
 from envhub.protocol.packages import Visibility
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$")]
@@ -32,12 +33,19 @@ class EndpointVariant(Request):
     """One address of a model. Several variants are used round-robin with failover."""
 
     kind: EndpointKind = EndpointKind.OPENAI
-    base_url: str
+    base_url: str = Field(max_length=500)
     model: str = Field(min_length=1, max_length=255)  # the name that the endpoint knows
     api_key: str | None = Field(default=None, repr=False)  # write-only; None keeps the key of this URL and model
-    headers: dict[str, str] = Field(default_factory=dict)
-    timeout_s: float = Field(default=300.0, gt=0)
+    headers: Annotated[dict[str, str], AfterValidator(checked_headers)] = Field(default_factory=dict)
+    timeout_s: Seconds = 300.0
     max_retries: int = Field(default=3, ge=0, le=20)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_plain(cls, value: str) -> str:
+        if problem := base_url_problem(value):
+            raise ValueError(problem)
+        return value
 
 
 class ModelRequest(Request):
@@ -129,7 +137,8 @@ class OutboundPolicy(Response):
     """Where user-given URLs may lead beyond public addresses; enforced by envhub.client.outbound.
 
     allow: "host", "host:port" or CIDR, each opening private addresses too. own_urls: URLs of this installation
-    (the hub itself): their ports are never reachable on this machine's or their own addresses, whatever `allow` says.
+    (the hub itself, its database and broker): their ports are never reachable on this machine's or their own addresses,
+    whatever `allow` says; nor are ports of this machine on which the installation's processes listen.
     """
 
     allow: tuple[str, ...] = ()

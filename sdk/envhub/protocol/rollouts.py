@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import Json, JsonObject, Response
+from envhub.protocol.base import Json, Response, StoredObject, Whole
 from envhub.protocol.runs import FailureKind
 
 
@@ -41,8 +41,8 @@ class TokenData(Response):
 class Usage(Response):
     """Token counts as the endpoint reported them."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Whole = 0
+    completion_tokens: Whole = 0
 
 
 class Turn(Response):
@@ -53,8 +53,8 @@ class Turn(Response):
     protocol: str  # "chat", "completions", "messages", "responses", "tokens"
     response_id: str = ""
     model: str
-    request: JsonObject  # messages or prompt, tools, sampling: the body without credentials
-    response: JsonObject  # the assembled answer (also for streams)
+    request: StoredObject  # messages or prompt, tools, sampling: the body without credentials
+    response: StoredObject  # the assembled answer (also for streams)
     finish_reason: str | None = None
     status: int = 200
     error: str = ""
@@ -91,12 +91,12 @@ class RolloutRecord(Response):
     advantage: float | None = None  # only when the environment provides advantages
     failure: RolloutFailure | None = None
     stop_condition: str | None = None
-    task: JsonObject = Field(default_factory=dict)  # prompt, answer, info of the dataset row
+    task: StoredObject = Field(default_factory=dict)  # prompt, answer, info of the dataset row
     prompt: Json = None  # messages, or a string for completion environments
     completion: Json = None
     turns: tuple[Turn, ...] = ()
     usage: Usage = Usage()
     judge_usage: Usage = Usage()
     timing: Timing = Timing()
-    extras: JsonObject = Field(default_factory=dict)  # state columns asked for, routed data
-    library: JsonObject = Field(default_factory=dict)  # the library's own record, untouched
+    extras: StoredObject = Field(default_factory=dict)  # state columns asked for, routed data
+    library: StoredObject = Field(default_factory=dict)  # the library's own record, untouched

@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import JsonObject, Request, Response, Slug
+from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
 from envhub.protocol.gpus import Gpu, GpuNeed
+
+MOST_LOGGED = 4_000_000  # characters of one piece
 
 
 class RunKind(StrEnum):
@@ -81,8 +83,8 @@ class RunView(Response):
 class Progress(Response):
     """How far a run is, in its own unit ("rollouts", "steps", "stages")."""
 
-    done: int
-    total: int
+    done: Whole
+    total: Whole
     unit: str
     note: str = ""
 
@@ -90,11 +92,12 @@ class Progress(Response):
 class WorkerFacts(Response):
     """What a worker says of its machine: for the page, for waiting reasons, and for what can be trained and served."""
 
-    cpus: int = 0
-    memory_mb: int = 0
+    cpus: Count = 0
+    memory_mb: Count = 0
     platform: str = ""
     engines: tuple[str, ...] = ("torch",)
     wandb: bool = False
+    load_limit_s: float | None = None  # what an environment may take to load
     gpus: tuple[Gpu, ...] = ()
 
 
@@ -104,7 +107,7 @@ class JoinRequest(Request):
     name: str
     hostname: str
     queues: tuple[str, ...]
-    slots: dict[str, int]  # queue -> how many runs at once
+    slots: dict[str, Count]  # queue -> how many runs at once
     sandbox: str  # "bwrap", "process"
     facts: WorkerFacts = WorkerFacts()
 
@@ -148,7 +151,7 @@ class JoinReply(Response):
 
     worker_id: str
     broker_url: str
-    broker_options: JsonObject = Field(default_factory=dict)
+    broker_options: StoredObject = Field(default_factory=dict)
     poll_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
 
@@ -164,7 +167,9 @@ class ClaimRequest(Request):
     """A worker asks for one run (compare-and-set; 409 `run_not_claimable` when another was faster)."""
 
     worker_id: str
-    gpus: tuple[int, ...] = ()  # free MB of each GPU that the worker has set aside for the run
+    gpus: tuple[Count, ...] = Field(
+        default=(), max_length=64
+    )  # free MB of each GPU that the worker has set aside for the run
 
 
 class Claim(Response):
@@ -176,7 +181,7 @@ class Claim(Response):
     token: str
     lease_seconds: float
     owner: Slug
-    payload: JsonObject  # BuildPayload, EvalPayload, ... by kind
+    payload: StoredObject  # BuildPayload, EvalPayload, ... by kind
 
 
 class Heartbeat(Request):
@@ -195,8 +200,8 @@ class HeartbeatReply(Response):
 class LogAppend(Request):
     """One piece of the run's log. `offset` is in characters since the attempt's start; a piece may be sent again."""
 
-    offset: int
-    text: str
+    offset: Size
+    text: str = Field(max_length=MOST_LOGGED)
 
 
 class LogPage(Response):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug
+from envhub.protocol.base import BlobRef, Count, Number, Request, Response, Sha256, Size, Slug, StoredObject
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.models import EndpointTarget, LocalTarget, OutboundPolicy
 from envhub.protocol.packages import GenerationEvidence, Visibility
@@ -26,7 +26,7 @@ class TrainingRequest(Request):
     """Start a training run: the file as it was written, or its content as JSON; one of the two."""
 
     toml: str = Field(default="", max_length=262_144)
-    config: JsonObject | None = None
+    config: StoredObject | None = None  # bounded where it is read, as the file is
     env: dict[SecretName, str] = Field(
         default_factory=dict, repr=False, max_length=100
     )  # values of env_files: kept encrypted, with this run
@@ -36,7 +36,7 @@ class TrainingRequest(Request):
 class ResumeRequest(Request):
     """Go on with an ended run: from its newest checkpoint, or from that of `step`."""
 
-    step: int | None = Field(default=None, ge=0)
+    step: Count | None = None
 
 
 class PolicyTarget(Response):
@@ -123,39 +123,39 @@ class RolloutTokens(Response):
 class TrainingIndexRow(Request):
     """The slim row of one rollout of a step."""
 
-    index: int  # 0, 1, ... within the step
+    index: Count  # 0, 1, ... within the step
     environment: str  # label
-    example: int
+    example: Count
     example_hash: str
     group: str
     outcome: Outcome
-    reward: float | None = None
-    advantage: float | None = None
-    metrics: dict[str, float] = Field(default_factory=dict)
+    reward: Number | None = None
+    advantage: Number | None = None
+    metrics: dict[str, Number] = Field(default_factory=dict)
     admitted: bool = True  # in the batch
     dropped: str = ""  # why not: zero_signal, stale, failed, ...
     failure_kind: FailureKind | None = None
     failure_message: str = ""
-    turns: int = 0
-    completion_tokens: int = 0
-    version_min: int | None = None
-    version_max: int | None = None
-    row_group: int = 0
-    row: int = 0  # within the row group
+    turns: Count = 0
+    completion_tokens: Count = 0
+    version_min: Count | None = None
+    version_max: Count | None = None
+    row_group: int = Field(default=0, ge=0, lt=2**15)
+    row: int = Field(default=0, ge=0, lt=2**15)  # within the row group
 
 
 class StepSegment(Request):
     """An uploaded Parquet segment of RolloutRecords (extras[TOKENS_KEY] filled) with their index rows."""
 
     sha256: Sha256
-    size: int
+    size: Size
     rows: tuple[TrainingIndexRow, ...] = Field(max_length=1024)
 
 
 class BeginningReport(Request):
     """An attempt goes on after this step: what earlier ones reported of later steps is discarded. Idempotent."""
 
-    step: int = Field(ge=0)
+    step: Count
 
 
 class StepReport(Request):
@@ -180,9 +180,9 @@ class EvaluationReport(Request):
 class CheckpointReport(Request):
     """The run's whole state after a step, already uploaded. Idempotent on (training run, step)."""
 
-    step: int = Field(ge=0)
+    step: Count
     files: dict[str, Sha256] = Field(min_length=1, max_length=2000)
-    size: int = 0
+    size: Size = 0
     final: bool = False
 
 
@@ -201,13 +201,13 @@ class CheckpointView(Response):
 class AdapterReport(Request):
     """Trained weights for the catalog, already uploaded: a LoRA directory, or a whole model. Idempotent on step."""
 
-    step: int = Field(ge=0)
+    step: Count
     mode: TrainingMode
     files: dict[str, Sha256] = Field(min_length=1, max_length=2000)
-    size: int = 0
-    rank: int | None = None
-    alpha: float | None = None
-    reward_mean: float | None = None
+    size: Size = 0
+    rank: Count | None = None
+    alpha: Number | None = None
+    reward_mean: Number | None = None
     final: bool = False
 
 
@@ -261,7 +261,7 @@ class TrainingRunView(Response):
     labels: tuple[str, ...] = ()  # of all environments, also of those that are evaluated: in metrics and the log
     step: int = 0  # finished
     max_steps: int
-    config: JsonObject  # a TrainingConfig by the rules of the day when it was submitted: read it, never check it
+    config: StoredObject  # a TrainingConfig by the rules of the day when it was submitted: read it, never check it
     toml: str = ""  # as it was written; detail only
     latest: StepMetrics | None = None
     best_reward: float | None = None

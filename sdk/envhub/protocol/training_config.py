@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envhub.protocol.base import JsonObject, Request
+from envhub.protocol.base import JsonObject, Number, Request
 from envhub.protocol.secrets import SecretName
 from envhub.protocol.training_environment import (
     EnvironmentTable,
@@ -41,8 +41,8 @@ TRAINER_SECRETS = frozenset(
 class EvalTable(Request):
     """`[eval]`: evaluations during training, of `[[eval.env]]`; without one, none."""
 
-    interval: int = Field(default=100, ge=1)  # steps
-    num_examples: int = Field(default=-1, ge=-1)
+    interval: int = Field(default=100, ge=1, lt=2**31)  # steps
+    num_examples: int = Field(default=-1, ge=-1, lt=2**31)
     rollouts_per_example: int = Field(default=1, ge=1, le=1024)
     skip_first_step: bool = False  # do not evaluate the model before training
     sampling: Sampling | None = None  # over [sampling], key by key
@@ -52,9 +52,9 @@ class EvalTable(Request):
 class ValTable(Request):
     """`[val]`: the policy on training examples that are set aside and never trained on."""
 
-    num_examples: int = Field(default=64, ge=1)
+    num_examples: int = Field(default=64, ge=1, lt=2**31)
     rollouts_per_example: int = Field(default=1, ge=1, le=1024)
-    interval: int = Field(default=5, ge=1)
+    interval: int = Field(default=5, ge=1, lt=2**31)
 
 
 class BatchFilter(Request):
@@ -67,10 +67,10 @@ class BatchFilter(Request):
 
     type: Literal["zero_advantage", "gibberish", "repetition"]
     enforce: bool = False
-    window: int = Field(default=3000, ge=1)
+    window: int = Field(default=3000, ge=1, lt=2**31)
     prob_threshold: float = Field(default=0.99, gt=0, le=1)
-    token_id_threshold: int = Field(default=100_000, ge=0)
-    logprob_offset: float = 2.0
+    token_id_threshold: int = Field(default=100_000, ge=0, lt=2**31)
+    logprob_offset: Number = 2.0
 
 
 class BufferTable(Request):
@@ -79,8 +79,8 @@ class BufferTable(Request):
     Examples at or above easy_threshold, or at or below hard_threshold, are not drawn again.
     """
 
-    easy_threshold: float | None = None
-    hard_threshold: float | None = None
+    easy_threshold: Number | None = None
+    hard_threshold: Number | None = None
     online_difficulty_filtering: bool = False  # also drop the group itself when its mean is 0 or 1, and draw another
 
     @model_validator(mode="after")
@@ -94,15 +94,15 @@ class BufferTable(Request):
 class CheckpointsTable(Request):
     """`[checkpoints]`: the whole state of the run, to resume or to start another from."""
 
-    interval: int | None = Field(default=None, ge=0)  # steps; 0: only at the end; None: about ten in a run
-    keep_cloud: int = Field(default=5, ge=-1)  # the newest that are kept; -1: all
+    interval: int | None = Field(default=None, ge=0, lt=2**31)  # steps; 0: only at the end; None: about ten in a run
+    keep_cloud: int = Field(default=5, ge=-1, lt=2**31)  # the newest that are kept; -1: all
 
 
 class AdaptersTable(Request):
     """`[adapters]`: trained weights into the catalog (for mode "full", whole models)."""
 
-    interval: int = Field(default=0, ge=0)  # steps; 0: only at the end
-    keep_last: int = Field(default=3, ge=-1)  # -1: all
+    interval: int = Field(default=0, ge=0, lt=2**31)  # steps; 0: only at the end
+    keep_last: int = Field(default=3, ge=-1, lt=2**31)  # -1: all
 
 
 class TrainingConfig(Request):
@@ -114,10 +114,10 @@ class TrainingConfig(Request):
     max_steps: int = Field(default=100, ge=1, lt=2**31)
     batch_size: int = Field(default=128, ge=1, le=65536)  # rollouts of a step
     rollouts_per_example: int = Field(default=8, ge=1, le=1024)  # the size of a group
-    max_inflight_rollouts: int | None = Field(default=None, ge=1)
-    oversampling_factor: float | None = Field(default=None, gt=0)
-    learning_rate: float = Field(default=1e-4, gt=0)
-    lora_alpha: float | None = Field(default=None, gt=0)
+    max_inflight_rollouts: int | None = Field(default=None, ge=1, lt=2**31)
+    oversampling_factor: float | None = Field(default=None, gt=0, le=1e6)
+    learning_rate: float = Field(default=1e-4, gt=0, le=1e6)
+    lora_alpha: float | None = Field(default=None, gt=0, le=1e6)
     checkpoint_id: str | None = None  # begin with the weights of this checkpoint
     env_files: tuple[str, ...] = ()  # files of NAME=value beside the TOML, read by the CLI, sent as secrets of the run
     secrets: tuple[SecretName, ...] = ()  # names of stored secrets, granted to every environment of the run

@@ -8,13 +8,14 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envhub.protocol.base import Json, JsonObject, Request, Split
+from envhub.protocol.base import Json, JsonObject, Number, Request, Split, Whole
 from envhub.protocol.secrets import SecretName
 
 REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A-Za-z0-9.+!_-]+)?")
 # These cut the distribution: the recorded probabilities would no longer be the policy's own.
 TRUNCATING = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
 ROLLOUT_SECONDS, RETRIES = 600.0, 2
+LONGEST_ROLLOUT, MOST_RETRIES = 31 * 86_400, 100
 # of each pair a table may have one
 EXCLUDING = (("temperature", "temp_scheduler"), ("enable_thinking", "reasoning_effort"))
 
@@ -23,16 +24,16 @@ class TemperatureSchedule(Request):
     """The temperature moves from start to end over `total_steps` (default: the run's)."""
 
     type: Literal["linear", "cosine"] = "linear"
-    start_temperature: float = Field(gt=0)
-    end_temperature: float = Field(gt=0)
-    total_steps: int | None = Field(default=None, ge=1)
+    start_temperature: float = Field(gt=0, le=1e6)
+    end_temperature: float = Field(gt=0, le=1e6)
+    total_steps: int | None = Field(default=None, ge=1, lt=2**31)
 
 
 class Sampling(Request):
     """How completions are sampled. None: the engine's default (temperature 1)."""
 
-    max_tokens: int | None = Field(default=None, ge=1)  # of one completion
-    temperature: float | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1, lt=2**31)  # of one completion
+    temperature: float | None = Field(default=None, ge=0, le=1e6)
     extra_body: JsonObject = Field(default_factory=dict)  # sent with every request
     enable_thinking: bool | None = None  # chat template argument
     reasoning_effort: Literal["low", "medium", "high"] | None = None
@@ -47,7 +48,7 @@ class Sampling(Request):
 class TrainingSampling(Sampling):
     """As `Sampling`, for rollouts that are trained on: the whole distribution, never cut, never greedy."""
 
-    temperature: float | None = Field(default=None, gt=0)
+    temperature: float | None = Field(default=None, gt=0, le=1e6)
     temp_scheduler: TemperatureSchedule | None = None
 
     @model_validator(mode="after")
@@ -93,12 +94,12 @@ class EnvironmentTable(Request):
     taskset: JsonObject | None = None
     harness: JsonObject | None = None
     group_size: int | None = Field(default=None, ge=1, le=1024)  # rollouts_per_example of this environment
-    max_turns: int | None = Field(default=None, ge=1)
-    max_input_tokens: int | None = Field(default=None, ge=1)
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    max_total_tokens: int | None = Field(default=None, ge=1)
-    timeout: float | JsonObject | None = None  # seconds for a rollout, or verifiers' table: its `rollout`
-    retries: int | JsonObject | None = None  # of infrastructure failures, or verifiers' table: its `rollout`
+    max_turns: int | None = Field(default=None, ge=1, lt=2**31)
+    max_input_tokens: int | None = Field(default=None, ge=1, lt=2**31)
+    max_output_tokens: int | None = Field(default=None, ge=1, lt=2**31)
+    max_total_tokens: int | None = Field(default=None, ge=1, lt=2**31)
+    timeout: Number | JsonObject | None = None  # seconds for a rollout, or verifiers' table: its `rollout`
+    retries: Whole | JsonObject | None = None  # of infrastructure failures, or verifiers' table: its `rollout`
     max_retries: int | None = Field(default=None, ge=0, le=10)
     split: Split | Literal[""] = ""  # "" is train for [[env]], eval for [[eval.env]]
     secrets: tuple[SecretName, ...] = ()
@@ -109,16 +110,16 @@ class EnvironmentTable(Request):
     @classmethod
     def _some_seconds(cls, value: float | JsonObject | None) -> float | JsonObject | None:
         seconds = _rollouts(value)
-        if seconds is not None and (not isinstance(seconds, int | float) or seconds <= 0):
-            raise ValueError("of a rollout must be more than 0 seconds")
+        if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST_ROLLOUT):
+            raise ValueError(f"of a rollout must be more than 0 seconds, and at most {LONGEST_ROLLOUT}")
         return value
 
     @field_validator("retries")
     @classmethod
     def _some_or_none(cls, value: int | JsonObject | None) -> int | JsonObject | None:
         number = _rollouts(value)
-        if number is not None and (not isinstance(number, int) or number < 0):
-            raise ValueError("of a rollout must be 0 or more")
+        if number is not None and not (isinstance(number, int) and 0 <= number <= MOST_RETRIES):
+            raise ValueError(f"of a rollout must be 0 or more, and at most {MOST_RETRIES}")
         return value
 
     @model_validator(mode="after")
@@ -164,14 +165,16 @@ def _rollouts(value: float | JsonObject | None) -> Json:
 class TrainingEnvironment(EnvironmentTable):
     """`[[env]]`: an environment to train on."""
 
-    ratio: float | None = Field(default=None, gt=0)  # its share of the rollouts, relative to the others; default equal
+    ratio: float | None = Field(
+        default=None, gt=0, le=1e6
+    )  # its share of the rollouts, relative to the others; default equal
     sampling: TrainingSampling | None = None  # over [sampling], key by key
 
 
 class EvalEnvironment(EnvironmentTable):
     """`[[eval.env]]`: an environment to evaluate on during training; its values win over [eval]."""
 
-    num_examples: int | None = Field(default=None, ge=-1)  # -1: all
+    num_examples: int | None = Field(default=None, ge=-1, lt=2**31)  # -1: all
     rollouts_per_example: int | None = Field(default=None, ge=1, le=1024)
     sampling: Sampling | None = None
 

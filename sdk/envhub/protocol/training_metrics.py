@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from envhub.protocol.base import Response
+from envhub.protocol.base import Count, Response
 
 HELD_OUT = "held out"  # the split of [val]
 
@@ -40,7 +40,7 @@ class EvaluationPoint(Response):
     """An evaluation of the policy, before the first step (`step` 0) or after a step. `label` names `[[eval.env]]`."""
 
     label: str  # "val" for [val]
-    step: int
+    step: Count
     reward_mean: float | None = None
     reward_std_error: float | None = None
     examples: int = 0
@@ -66,7 +66,7 @@ class EvaluationPoint(Response):
 class StepMetrics(Response):
     """Everything of one optimiser step. Counts are of this step's batch unless said otherwise."""
 
-    step: int  # from 1
+    step: Count  # from 1
     at: datetime | None = None  # when it was finished
     version: int = 0  # weight version that the step produced
     skipped: str = ""  # why the optimiser did not move ("nan", ...)

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from envhub.protocol.base import JsonObject
+from envhub.protocol.json_values import DEEPEST, is_deeper
 from envhub.protocol.toml_values import Path, in_words, make_json, toml_path
 from envhub.protocol.training import TrainingRequest
 from envhub.protocol.training_config import TrainingConfig
@@ -22,7 +23,6 @@ from envhub.protocol.training_hints import hint_for
 from envhub.protocol.training_lines import line_of
 from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
 
-DEEPEST = 64
 _SUBJECT = re.compile(r"^\w+|(?<=\[)\w+")
 _NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}
 
@@ -94,7 +94,7 @@ def read_training_toml(text: str) -> TrainingReading:
 
 def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReading:
     """Check the content of a file, `text` being its source if there is one. Raises TrainingConfigError."""
-    if _depth(raw) > DEEPEST:
+    if is_deeper(raw, DEEPEST):
         raise TrainingConfigError(f"tables are nested more than {DEEPEST} deep")
     translation = Translation(copy.deepcopy(dict(raw)))
     if is_prime_rl(translation.table):
@@ -110,20 +110,6 @@ def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReadi
         raise TrainingConfigError("the training configuration cannot be used", _in_order(problems))
     warnings = [_problem(text, path, message) for path, message in (*translation.warnings, *_doubts(config, raw))]
     return TrainingReading(config, _in_order(warnings))
-
-
-def _depth(value: Any) -> int:
-    """How deeply tables and lists are nested, without recursion; stops counting beyond DEEPEST."""
-    level, depth = [value], 0
-    while level and depth <= DEEPEST:
-        level = [
-            item
-            for value in level
-            for item in (value.values() if isinstance(value, Mapping) else value)
-            if isinstance(item, Mapping | list)
-        ]
-        depth += 1
-    return depth
 
 
 def _prime_rl_error(table: JsonObject, text: str) -> TrainingConfigError:

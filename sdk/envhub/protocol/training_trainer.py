@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from envhub.protocol.base import Request
+from envhub.protocol.base import Number, Request
 
 
 class TrainingMode(StrEnum):
@@ -62,22 +62,24 @@ class TrainerTable(Request):
 
     mode: TrainingMode = TrainingMode.LORA
     rank: int = Field(default=16, ge=1, le=512)  # of the adapter
-    alpha: float | None = Field(default=None, gt=0)  # default: lora_alpha, else the rank
+    alpha: float | None = Field(default=None, gt=0, le=1e6)  # default: lora_alpha, else the rank
     target_modules: tuple[str, ...] = Field(default=LORA_TARGETS, min_length=1)
     loss: Loss = Loss.DPPO_KL
-    loss_params: dict[str, float] = Field(default_factory=dict)
+    loss_params: dict[str, Number] = Field(default_factory=dict)
     normalise_std: bool = False  # divide the advantages of a group by its standard deviation
     gamma: float = Field(default=1.0, ge=0, le=1)  # discount of per-turn rewards
     truncation: Truncation = Truncation.TRAIN
-    seq_len: int | None = Field(default=None, ge=16)  # longest sample; longer ones are dropped and counted
-    token_budget: int | None = Field(default=None, ge=16)  # tokens of a micro-batch
+    seq_len: int | None = Field(default=None, ge=16, lt=2**31)  # longest sample; longer ones are dropped and counted
+    token_budget: int | None = Field(default=None, ge=16, lt=2**31)  # tokens of a micro-batch
     prefix_sharing: bool = True  # forward the shared prompt of a group once
-    max_off_policy: int = Field(default=4, ge=0)  # weight versions that a trained token may be behind; 0: synchronous
+    max_off_policy: int = Field(
+        default=4, ge=0, lt=2**31
+    )  # weight versions that a trained token may be behind; 0: synchronous
     engine: Literal["torch", "vllm"] | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
-    weight_decay: float = Field(default=0.01, ge=0)
-    grad_clip: float = Field(default=1.0, gt=0)  # norm of the gradient
-    warmup_steps: int = Field(default=0, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0, le=1e6)
+    grad_clip: float = Field(default=1.0, gt=0, le=1e6)  # norm of the gradient
+    warmup_steps: int = Field(default=0, ge=0, lt=2**31)
     schedule: Literal["constant", "linear", "cosine"] = "constant"  # of the learning rate, after the warm-up
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     activation_checkpointing: bool | None = None

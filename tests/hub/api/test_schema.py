@@ -74,6 +74,7 @@ def test_every_list_names_its_cursor(client: Client) -> None:
         ("put /api/v1/secrets/{owner}/{name}", {"200", "201"}),
         ("post /api/v1/environments/{owner}/{name}/pushes/{push_id}/complete", {"200", "201"}),
         ("post /api/v1/environments/{owner}/{name}/versions/{version}/rebuild", {"202"}),
+        ("post /api/v1/environments/{owner}/{name}/versions/{version}/check", {"202"}),
         ("post /api/v1/wheels", {"200", "201"}),
     ],
 )

@@ -41,7 +41,7 @@ def offered(free: list[int], busy: list[int]) -> list[int]:
     """Places in the line of what a worker is offered."""
     line = list(Run.objects.order_by("pk"))
     runs = claimable_runs(gpu_worker(), ["gpu"], now=timezone.now())
-    return [line.index(run) for run in offered_runs(runs, free=free, busy=busy)]
+    return [line.index(run) for run in offered_runs(runs, "gpu", free=free, busy=busy)]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_a_run_that_needs_no_gpu_waits_for_a_slot_as_before() -> None:
     assert reason(gpu_run(0)) == "waiting for a free slot"
 
 
-def test_a_page_of_gpu_runs_costs_four_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_page_of_gpu_runs_costs_five_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     worker = gpu_worker(24_564)
     gpu_run(1, state=RunState.RUNNING, worker=worker)
     runs = [gpu_run(1) for _ in range(20)]
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         waiting_reasons(runs, now=timezone.now())

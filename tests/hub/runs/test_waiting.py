@@ -54,11 +54,11 @@ def test_it_tells_how_long_the_back_off_lasts() -> None:
     assert waiting_reasons([run], now=now)[run.pk] == "waiting 12 s before attempt 2"
 
 
-def test_a_page_of_runs_costs_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_page_of_runs_costs_four_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     make_worker(make_worker_token(owners=(make_owner(),))[1])
     make_worker()
     runs = [make_run() for _ in range(20)]
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         waiting_reasons(runs, now=timezone.now())
 
 

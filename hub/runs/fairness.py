@@ -1,0 +1,127 @@
+"""Whose waiting run comes next: the oldest of the owner who holds the fewest slots of the queue. One owner's thousand
+runs delay another's first by no more than the run that ends next.
+
+The cost does not grow with the number of waiting runs: owners are found by skipping through an index.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Count, QuerySet
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.runs.models import Run
+from hub.runs.transitions import HELD
+
+MOST_OWNERS = 20  # whose runs are looked at for one answer
+_HEADS = """
+WITH RECURSIVE heads(id, owner_id) AS (
+    SELECT * FROM (
+        SELECT id, owner_id FROM runs_run WHERE queue = %(queue)s AND state = %(queued)s ORDER BY owner_id, id LIMIT 1
+    ) AS first
+    UNION ALL
+    SELECT runs_run.id, runs_run.owner_id FROM heads JOIN runs_run ON runs_run.id = (
+        SELECT id FROM runs_run WHERE queue = %(queue)s AND state = %(queued)s AND owner_id > heads.owner_id
+        ORDER BY owner_id, id LIMIT 1
+    )
+)
+SELECT id, owner_id FROM heads
+"""
+
+
+class Waiting(Protocol):
+    """What the order asks of a run."""
+
+    @property
+    def pk(self) -> UUID: ...
+
+    @property
+    def owner_id(self) -> UUID: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+One = TypeVar("One", bound=Waiting)
+
+
+class Held(NamedTuple):
+    """How many runs each owner has in workers' hands."""
+
+    by_queue: Counter[tuple[UUID, str]]
+    by_kind: Counter[tuple[UUID, str]]
+
+    def is_full(self, owner_id: UUID, kind: str) -> bool:
+        """Whether the owner may hold no more runs of the kind."""
+        limit = limit_of(kind)
+        return limit is not None and self.by_kind[owner_id, kind] >= limit
+
+
+def limit_of(kind: str) -> int | None:
+    """How many runs of a kind one owner may have in workers' hands; None: as many as there are slots."""
+    limits: dict[RunKind, int] = settings.HUB.owner_running
+    return limits.get(RunKind(kind))
+
+
+def held_now() -> Held:
+    """Counted now; there are no more of them than the workers have slots."""
+    rows = Run.objects.filter(state__in=HELD).order_by().values_list("owner_id", "queue", "kind")
+    held = Held(Counter(), Counter())
+    for owner_id, queue, kind, count in rows.annotate(Count("pk")):
+        held.by_queue[owner_id, queue] += count
+        held.by_kind[owner_id, kind] += count
+    return held
+
+
+def in_fair_order(runs: Iterable[One], queue: str, held: Held) -> list[One]:
+    """`runs` of a queue (each owner's oldest first) as slots that come free would take them.
+
+    Those that their owner's limit holds back are left out.
+    """
+    lines: dict[UUID, deque[One]] = defaultdict(deque)
+    for run in runs:
+        if not held.is_full(run.owner_id, run.kind):
+            lines[run.owner_id].append(run)
+    heads = [(held.by_queue[owner, queue], line[0].pk, owner) for owner, line in lines.items()]
+    heapq.heapify(heads)
+    order: list[One] = []
+    while heads:
+        count, _, owner = heads[0]
+        order.append(lines[owner].popleft())
+        if lines[owner]:
+            heapq.heapreplace(heads, (count + 1, lines[owner][0].pk, owner))
+        else:
+            heapq.heappop(heads)
+    return order
+
+
+def next_runs(waiting: QuerySet[Run], queue: str, *, most: int) -> list[Run]:
+    """About the first `most` of the runs `waiting` in a queue, in fair order."""
+    held = held_now()
+    heads = [head for head in _heads(queue) if not _all_full(head.owner_id, held)]
+    heads.sort(key=lambda head: (held.by_queue[head.owner_id, queue], head.pk))
+    share = max(1, most // max(1, min(len(heads), MOST_OWNERS)))
+    found: list[Run] = []
+    owners = 0
+    for head in heads:
+        rows = list(waiting.filter(queue=queue, owner_id=head.owner_id).order_by("pk")[:share])
+        found += rows
+        owners += bool(rows)  # all of an owner's may be backing off, or fit another worker only
+        if owners == MOST_OWNERS:
+            break
+    return in_fair_order(found, queue, held)[:most]
+
+
+def _heads(queue: str) -> list[Run]:
+    """The oldest waiting run of each owner, with nothing loaded but its owner."""
+    return list(Run.objects.raw(_HEADS, {"queue": queue, "queued": RunState.QUEUED.value}))
+
+
+def _all_full(owner_id: UUID, held: Held) -> bool:
+    return all(held.is_full(owner_id, kind.value) for kind in RunKind)
