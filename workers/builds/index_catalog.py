@@ -8,24 +8,51 @@
   made from its source when uv asks for its metadata.
 - The second try also sees the wheels of earlier locks, which the hub keeps: what the operator's index has deleted or
   yanked since can still be locked. They count as the operator's, never as an owner's.
+- Of torch only builds for the CPU are shown, as long as these will do (see torch_builds).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypedDict
 
+from envhub.protocol.builds import LockedWheel
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import Version
 
 from workers.builds.index_client import IndexClient
 from workers.builds.index_pages import IndexFile
 from workers.builds.index_tokens import FileAddresses
+from workers.builds.torch_builds import PROJECTS as TORCH
+from workers.builds.torch_builds import TorchBuilds
 from workers.venvs.interpreters import Interpreter
 
 _SDISTS = (".tar.gz", ".zip")  # best first
+
+
+@dataclass(frozen=True)
+class Direct:
+    """What a direct reference became: the only version of its project. Installers read the wheel's own METADATA; uv
+    gets it without addresses."""
+
+    wheel: LockedWheel
+    path: Path
+    metadata: str
+
+    @property
+    def file(self) -> IndexFile:
+        """As a page names it."""
+        return IndexFile(self.wheel.filename, self.path.as_uri(), self.wheel.sha256, self.wheel.size, metadata=True)
+
+    @property
+    def plain_metadata(self) -> str:
+        """METADATA with the names of direct references alone: which version each is, its page says."""
+        lines, separator, body = self.metadata.partition("\n\n")
+        return "\n".join(map(_plain_line, lines.split("\n"))) + separator + body
 
 
 @dataclass(frozen=True)
@@ -38,21 +65,34 @@ class Catalog:
     interpreter: Interpreter
     addresses: FileAddresses
     kept: IndexClient | None = None  # the hub's wheels of earlier locks
+    direct: Mapping[str, Direct] = field(default_factory=dict)  # by project
     second_try: bool = False  # offer also sources beside usable wheels of other versions, and what is kept
+    torch: TorchBuilds | None = None
+    all_torch: bool = False  # show also torch's builds for CUDA
 
     async def operator_page(self, project: str) -> Page | None:
         """The project as the operator's index has it; None for names that are the owner's."""
+        if project in self.direct:
+            file = self.direct[project].file
+            entry = _entry(file, file.filename, self.addresses.address(file, kind="wheel", owned=False), True)
+            return Page(meta={"api-version": "1.1"}, name=project, files=[entry])
         if project in self.claimed:
             return None
         files = await self.operator.files(project)
         if self.kept is not None and self.second_try:
             files = with_kept(files, await self.kept.files(project))
+        if self.torch is not None and project in TORCH:
+            files = await self.torch.choose(project, files, self._is_usable, all_builds=self.all_torch)
         return None if files is None else await asyncio.to_thread(self._page, project, files, owned=False)
 
     async def owner_page(self, project: str) -> Page | None:
         """The project as the owner's index has it: wheels only, his sources are not built."""
         files = await self.owner.files(project) if self.owner is not None else None
         return None if files is None else await asyncio.to_thread(self._page, project, files, owned=True)
+
+    def lasts(self, project: str) -> bool:
+        """Whether uv may remember the page."""
+        return self.torch is None or not (self.torch.away and project in TORCH)
 
     def client(self, file: IndexFile, *, owned: bool) -> IndexClient:
         """Who may fetch this file."""
@@ -61,6 +101,9 @@ class Catalog:
         found = self.owner if owned else self.operator
         assert found is not None
         return found
+
+    def _is_usable(self, file: IndexFile) -> bool:
+        return bool(file.wheel_tags & frozenset(self.interpreter.tags()) and file.version)
 
     def _page(self, project: str, files: Iterable[IndexFile], *, owned: bool) -> Page:
         accepted = frozenset(self.interpreter.tags())
@@ -127,6 +170,19 @@ def with_kept(
     still_there = {file.filename for file in upstream}
     offered = (replace(file, yanked=False) if file.filename in names else file for file in upstream)
     return (*offered, *(file for file in kept if file.filename not in still_there))
+
+
+def _plain_line(line: str) -> str:
+    """A header line of METADATA; the address of a requirement left out."""
+    key, _, value = line.partition(": ")
+    if key.lower() != "requires-dist":
+        return line
+    try:
+        requirement = Requirement(value)
+    except InvalidRequirement:
+        return line
+    requirement.url = None
+    return f"{key}: {requirement}"
 
 
 def placeholder_name(source: IndexFile) -> str:

@@ -13,10 +13,12 @@ import httpx
 from packaging.utils import canonicalize_name
 
 from workers.builds.errors import index_away
+from workers.builds.find_links import FindLinks
 from workers.builds.index_pages import ACCEPT, MAX_PAGE, IndexFile, parse_page
 from workers.runs.errors import RunFailed
 
 TIMEOUT = httpx.Timeout(60.0, connect=30.0)
+BRIEF = httpx.Timeout(30.0, connect=3.0)
 LIMITS = httpx.Limits(max_connections=24, max_keepalive_connections=24)
 ATTEMPTS = 3
 
@@ -27,11 +29,18 @@ def connect() -> httpx.AsyncClient:
 
 
 class IndexClient:
-    """Pages are remembered as long as the client lives: one build. Several roots are one index, their files united."""
+    """Pages are remembered as long as the client lives: one build. Several roots are one index, their files united.
 
-    def __init__(self, http: httpx.AsyncClient, roots: Sequence[str]) -> None:
+    `links` are archives offered beside them. `brief`: a root that does not answer is soon given up.
+    """
+
+    def __init__(
+        self, http: httpx.AsyncClient, roots: Sequence[str], *, links: FindLinks | None = None, brief: bool = False
+    ) -> None:
         self._http = http
         self._roots = tuple(roots)
+        self._links = links
+        self._attempts, self._timeout = (1, BRIEF) if brief else (ATTEMPTS, TIMEOUT)
         self._pages: dict[str, asyncio.Task[tuple[IndexFile, ...] | None]] = {}
 
     async def files(self, project: str) -> tuple[IndexFile, ...] | None:
@@ -52,8 +61,9 @@ class IndexClient:
         return self._http.stream(method, url, headers=dict(headers), auth=self._credentials(url), follow_redirects=True)
 
     async def _read(self, name: str) -> tuple[IndexFile, ...] | None:
+        offered = await self._links.files(name) if self._links is not None else ()
         found = await asyncio.gather(*(self._page(f"{root}{name}/") for root in self._roots))
-        pages = [page for page in found if isinstance(page, tuple)]
+        pages = [page for page in (offered or None, *found) if isinstance(page, tuple)]
         if not pages:
             for refusal in (page for page in found if isinstance(page, RunFailed)):
                 raise refusal
@@ -69,10 +79,14 @@ class IndexClient:
         if url.startswith("file://"):
             return await asyncio.to_thread(_page_on_disk, url)
         plain = _without_credentials(url)
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
                 reply = await self._http.get(
-                    plain, headers={"Accept": ACCEPT}, auth=self._credentials(plain), follow_redirects=True
+                    plain,
+                    headers={"Accept": ACCEPT},
+                    auth=self._credentials(plain),
+                    follow_redirects=True,
+                    timeout=self._timeout,
                 )
                 if reply.status_code in {404, 410}:
                     return None
@@ -84,7 +98,7 @@ class IndexClient:
                 kind = reply.headers.get("content-type", "")
                 return await asyncio.to_thread(parse_page, reply.content, kind, str(reply.url))
             except (httpx.HTTPError, ValueError, KeyError) as error:
-                if attempt == ATTEMPTS:
+                if attempt == self._attempts:
                     raise index_away(f"the package index does not answer for {plain}: {error!r}") from error
                 await asyncio.sleep(0.3 * attempt)
         return None

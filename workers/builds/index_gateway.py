@@ -59,14 +59,16 @@ class IndexGateway:
     def roots(self, owner: str) -> tuple[str, str]:
         """The (operator's, owner's) index URLs for uv. Views that differ have different URLs, since uv keeps pages."""
         catalog = self._catalog
-        claims = hashlib.sha256("\n".join(sorted(catalog.claimed)).encode()).hexdigest()[:8] if catalog.claimed else "0"
-        view = f"{catalog.interpreter.cache_tag}-{int(catalog.second_try)}-{claims}"
+        own = sorted([*catalog.claimed, *(f"{name} {one.wheel.sha256}" for name, one in catalog.direct.items())])
+        claims = hashlib.sha256("\n".join(own).encode()).hexdigest()[:8] if own else "0"
+        tries = f"{int(catalog.second_try)}{int(catalog.all_torch)}"
+        view = f"{catalog.interpreter.cache_tag}-{tries}-{claims}"
         return f"http://{HOST}/{view}/operator/simple/", f"http://{HOST}/{view}/owner/{owner}/simple/"
 
     async def _operator(self, request: web.Request) -> web.Response:
         project = canonicalize_name(request.match_info["project"])
         page = await self._answer(self._catalog.operator_page(project))
-        return _page(page, f"max-age={PAGE_SECONDS}", request)
+        return _page(page, f"max-age={PAGE_SECONDS}" if self._catalog.lasts(project) else "no-store", request)
 
     async def _owner(self, request: web.Request) -> web.Response:
         project = canonicalize_name(request.match_info["project"])
@@ -82,6 +84,9 @@ class IndexGateway:
                 raise web.HTTPNotFound
             text = await self._answer(self._metadata_of(file))
             return web.Response(text=text, headers={"Cache-Control": "max-age=31536000, immutable"})
+        direct = next((one for one in self._catalog.direct.values() if one.wheel.sha256 == file.sha256), None)
+        if direct is not None and request.path.endswith(".metadata"):
+            return web.Response(text=direct.plain_metadata)
         client = self._catalog.client(file, owned=owned)
         url = file.url + ".metadata" if request.path.endswith(".metadata") else file.url
         if url.startswith("file://"):

@@ -17,9 +17,13 @@ PYPI: str = f"{PyPI.simple_url}/"  # what pip itself uses when nothing is config
 
 @dataclass(frozen=True)
 class OperatorIndexes:
-    """Index roots in order (http, https or file; credentials may stand in the URL). Their files are taken together."""
+    """Index roots in order (http, https or file; credentials may stand in the URL). Their files are taken together.
+
+    `find_links` are directories and pages of archives that are offered beside them.
+    """
 
     urls: tuple[str, ...]
+    find_links: tuple[str, ...] = ()
 
 
 def operator_indexes(setting: str = "", environ: Mapping[str, str] = os.environ) -> OperatorIndexes:
@@ -42,7 +46,13 @@ def operator_indexes(setting: str = "", environ: Mapping[str, str] = os.environ)
         *environ.get("PIP_EXTRA_INDEX_URL", "").split(),
         *pip.get("extra-index-url", "").split(),
     ]
-    return OperatorIndexes(_roots([default, *extras]))
+    links = [
+        *environ.get("UV_FIND_LINKS", "").replace(",", " ").split(),
+        *uv.get("find-links", "").split(),
+        *environ.get("PIP_FIND_LINKS", "").split(),
+        *pip.get("find-links", "").split(),
+    ]
+    return OperatorIndexes(_roots([default, *extras]), tuple(dict.fromkeys(links)))
 
 
 def _roots(urls: Sequence[str]) -> tuple[str, ...]:
@@ -78,5 +88,6 @@ def _uv_file(environ: Mapping[str, str]) -> dict[str, str]:
         return {
             "index-url": default or content.get("index-url") or pip.get("index-url", ""),
             "extra-index-url": " ".join(extras),
+            "find-links": " ".join(content.get("find-links", pip.get("find-links", []))),
         }
     return {}

@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import httpx
 from envhub.packaging import constraints
+from envhub.packaging.constraints import Candidate
 from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
 
 from workers.builds.claims import claimed_names, names_of, requires_dist
+from workers.builds.direct import open_references
 from workers.builds.errors import BuildFailed
+from workers.builds.find_links import FindLinks
 from workers.builds.index_catalog import Catalog
 from workers.builds.index_client import IndexClient, connect
 from workers.builds.index_settings import operator_indexes
 from workers.builds.index_tokens import FileAddresses
 from workers.builds.resolve import Chosen, Question, check_requirements, resolve
 from workers.builds.sources import Sources
+from workers.builds.torch_builds import OFF, OFFICIAL, TorchBuilds
 from workers.builds.wheel_exchange import HubExchange
 from workers.builds.wheel_files import WheelFiles
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
 from workers.venvs import interpreters
+from workers.venvs.environment import check_size
 from workers.venvs.wheel_checks import CheckedWheel, check_wheel
 
 CONCURRENT_DOWNLOADS = 12
@@ -42,12 +48,10 @@ class Workshop:
     sources: Sources
     uv_cache: Path
     fetch_url: Callable[[str, str], Awaitable[Path]]  # (url, SHA-256) of a wheel in the hub's store
+    max_bytes: int  # of the unpacked wheels of an environment
+    requirements: tuple[str, ...]  # the package's own dependencies; direct references as the versions they became
+    references: dict[str, str]  # direct references as written -> as they were pinned
     paths: dict[str, Path] = field(default_factory=dict)  # SHA-256 -> wheel file of everything that was locked
-
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """The package's own dependencies, from its wheel's metadata."""
-        return tuple(requires_dist(self.package.metadata))
 
     async def fetch(self, wheel: LockedWheel) -> Path:
         """For ensure_environment: everything was downloaded when it was locked."""
@@ -63,21 +67,43 @@ async def open_workshop(job: Job, payload: BuildPayload, sandbox: Sandbox) -> As
     interpreter = interpreters.choose(payload.requires_python)
     files = WheelFiles(settings.folder("blobs"))
     addresses = FileAddresses(settings.folder("uv").parent / "index-key")
-    roots = operator_indexes(settings.package_index_url).urls
+    indexes = operator_indexes(settings.package_index_url)
     async with connect() as http:
-        operator, owner = IndexClient(http, roots), IndexClient(http, [hub_index(job, payload.owner)])
+        operator = IndexClient(http, indexes.urls, links=FindLinks(http, indexes.find_links))
+        owner = IndexClient(http, [hub_index(job, payload.owner)])
         reserved = names_of(line for entry in constraints.load().values() for line in (*entry.pins, "verifiers"))
-        requirements = requires_dist(package.metadata)
-        check_requirements(requirements)
-        claimed = await claimed_names(owner, requirements, reserved=reserved, files=files)
         kept = IndexClient(http, [hub_index(job, KEPT)])
-        catalog = Catalog(operator, owner, claimed, interpreter, addresses, kept)
+        torch = TorchBuilds(_torch_index(http, settings.torch_index_url), job.lease.log)
+        catalog = Catalog(operator, owner, frozenset(), interpreter, addresses, kept, torch=torch)
         exchange = HubExchange(job.run, job.artifacts)
         folder = settings.folder
         sources = Sources(
             catalog, files, exchange, sandbox, folder("venvs"), folder("sources"), folder("uv"), job.lease.log
         )
-        yield Workshop(payload, package, catalog, files, sources, folder("uv"), job.artifacts.fetch)
+        declared = requires_dist(package.metadata)
+        references = open_references(payload, sources, job.lease.log)
+        await references.fetch(declared)
+        requirements = references.rewritten(declared)
+        check_requirements(requirements)
+        claimed = await claimed_names(owner, requirements, reserved=reserved | references.found.keys(), files=files)
+        sources.catalog = catalog = replace(catalog, claimed=claimed, direct=references.found)
+        yield Workshop(
+            payload,
+            package,
+            catalog,
+            files,
+            sources,
+            folder("uv"),
+            job.artifacts.fetch,
+            settings.build_mb * 1024**2,
+            requirements,
+            references.pinned,
+        )
+
+
+def _torch_index(http: httpx.AsyncClient, setting: str) -> IndexClient | None:
+    roots = operator_indexes(setting or OFFICIAL).urls
+    return None if setting == OFF else IndexClient(http, roots, brief=True)
 
 
 def hub_index(job: Job, owner: str) -> str:
@@ -86,20 +112,20 @@ def hub_index(job: Job, owner: str) -> str:
     return parts._replace(netloc=f"run:{quote(job.claim.token, safe='')}@{parts.netloc}").geturl()
 
 
-async def lock_package(workshop: Workshop, release: str | None) -> EnvironmentLock:
-    """The package and all that it needs, under `release` of verifiers ("" or None: what its set allows).
+async def lock_package(workshop: Workshop, candidate: Candidate) -> EnvironmentLock:
+    """The package and all that it needs, under the candidate's release of verifiers.
 
     A version that was locked before and that the index can no longer satisfy keeps its lock: the hub has the wheels.
     Raises BuildFailed and RunFailed.
     """
     try:
-        return await _resolved(workshop, release)
+        return await _resolved(workshop, candidate)
     except BuildFailed as conflict:
         previous = workshop.payload.previous
         fits = previous is not None and previous.python == workshop.catalog.interpreter.short
         if not fits or previous is None or conflict.code != "dependency_conflict":
             raise
-        if release and previous.verifiers not in {"", release}:
+        if candidate.release and previous.verifiers not in {"", candidate.release}:
             raise
         workshop.sources.log("the index no longer has what this version was locked with: using the hub's own wheels")
         return await _kept(workshop, previous)
@@ -112,12 +138,12 @@ async def _kept(workshop: Workshop, lock: EnvironmentLock) -> EnvironmentLock:
     return lock.model_copy(update={"wheels": tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)})
 
 
-async def _resolved(workshop: Workshop, release: str | None) -> EnvironmentLock:
-    evidence, requirements = workshop.payload.evidence, workshop.requirements
+async def _resolved(workshop: Workshop, candidate: Candidate) -> EnvironmentLock:
+    requirements = workshop.requirements
     question = Question(
-        requirements,
-        constraints=tuple(constraints.lines_for(evidence, requirements, release)),
-        overrides=tuple(constraints.overrides_for(evidence, requirements)),
+        (*requirements, *constraints.implied_by(candidate, requirements)),
+        constraints=tuple(constraints.lines_for(candidate, requirements)),
+        overrides=tuple(constraints.overrides_for(candidate, requirements)),
         owner=workshop.payload.owner,
     )
     chosen = await resolve(question, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
@@ -133,6 +159,7 @@ async def _resolved(workshop: Workshop, release: str | None) -> EnvironmentLock:
         platform=interpreters.host_platform(),
         verifiers=verifiers,
         wheels=tuple(wheels),
+        references=workshop.references,
     )
 
 
@@ -162,6 +189,7 @@ async def _tool_wheels(workshop: Workshop, tool: str) -> list[LockedWheel]:
 
 
 async def _wheels(workshop: Workshop, chosen: Sequence[Chosen]) -> list[LockedWheel]:
+    check_size({entry.file.filename: entry.file.size or 0 for entry in chosen}, workshop.max_bytes)
     limit = asyncio.Semaphore(CONCURRENT_DOWNLOADS)
 
     async def one(entry: Chosen) -> LockedWheel:
@@ -174,6 +202,9 @@ async def _wheels(workshop: Workshop, chosen: Sequence[Chosen]) -> list[LockedWh
 
 
 async def _wheel(workshop: Workshop, entry: Chosen) -> tuple[LockedWheel, Path]:
+    direct = workshop.catalog.direct.get(entry.name)
+    if direct is not None:
+        return direct.wheel, direct.path
     if entry.source:
         wheel, path = await workshop.sources.wheel(entry.file)
         return wheel.model_copy(update={"url": None}), path

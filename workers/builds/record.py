@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from envhub.protocol.needs import Need
 from envhub.protocol.packages import Check
 
 from workers.builds.errors import BuildFailed
@@ -46,8 +47,13 @@ class Record:
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)
 
-    def add(self, name: str, passed: bool, summary: str, detail: str = "", secrets: tuple[str, ...] = ()) -> None:
-        """Write a check down, in place of an earlier one of that name (a retry under an older release)."""
-        check = Check(name=name, passed=passed, summary=summary[:2000], detail=detail[-DETAIL_LIMIT:], secrets=secrets)
+    def fork(self) -> Record:
+        """For one candidate: what it finds stays apart until it is chosen; its seconds are the build's."""
+        return Record(self.lease, list(self.checks), self.seconds)
+
+    def add(self, name: str, passed: bool, summary: str, detail: str = "", needs: tuple[Need, ...] = ()) -> None:
+        """Write a check down, in place of an earlier one of that name."""
+        told, why = self.lease.masked(summary)[:2000], self.lease.masked(detail)[-DETAIL_LIMIT:]
+        check = Check(name=name, passed=passed, summary=told, detail=why, needs=needs)
         self.checks = [one for one in self.checks if one.name != name] + [check]
         self.lease.log(f"{'FAILED' if check.failed else 'ok' if passed else '-'}  {name}: {check.summary}")

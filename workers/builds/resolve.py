@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from workers.builds.index_pages import IndexFile
 from workers.builds.index_tokens import FileAddresses
 from workers.runs.disk_full import DISK_FULL, says_disk_full
 from workers.runs.errors import RunFailed
+from workers.sandbox import make_folder
 from workers.venvs.unprivileged import Tool, hand_over, run_tool
 
 TIMEOUT = 900.0
@@ -54,12 +54,8 @@ def check_requirements(requirements: Sequence[str]) -> None:
             requirement = Requirement(line)
         except InvalidRequirement as error:
             raise BuildFailed("bad_requirement", f"{line!r} is not a requirement: {error}") from error
-        if requirement.url is not None:
-            raise BuildFailed(
-                "direct_reference",
-                f"{line!r} names an address instead of a version",
-                hint="Push that package to this hub, or depend on a release of the package index.",
-            )
+        if requirement.url is not None:  # those of the package have become versions before
+            raise BuildFailed("direct_reference", f"{line!r} names an address instead of a version")
 
 
 async def resolve(question: Question, catalog: Catalog, metadata_of: Metadata, *, cache: Path) -> tuple[Chosen, ...]:
@@ -71,18 +67,31 @@ async def resolve(question: Question, catalog: Catalog, metadata_of: Metadata, *
     except BuildFailed as conflict:
         if first.problem is not None or conflict.code != "dependency_conflict":
             raise
-        try:  # with fresh pages; perhaps only some version lacks its wheel, or the hub has what the index lost
-            fuller = replace(catalog, second_try=True)
+        return await _ask_again(question, catalog, metadata_of, cache, conflict)
+
+
+async def _ask_again(
+    question: Question, catalog: Catalog, metadata_of: Metadata, cache: Path, conflict: BuildFailed
+) -> tuple[Chosen, ...]:
+    """With fresh pages: perhaps only some version lacks its wheel, the hub has what the index lost, or torch for the
+    CPU is too old."""
+    for all_torch in (False, True):
+        if all_torch and not (catalog.torch and catalog.torch.preferred):
+            break
+        fuller = replace(catalog, second_try=True, all_torch=all_torch)
+        try:
             return await _ask(question, fuller, IndexGateway(fuller, metadata_of), cache, "--refresh")
         except BuildFailed as again:
-            raise (again if again.code != "dependency_conflict" else conflict) from None
+            if again.code != "dependency_conflict":
+                raise again from None
+    raise conflict
 
 
 async def _ask(
     question: Question, catalog: Catalog, gateway: IndexGateway, cache: Path, *more: str
 ) -> tuple[Chosen, ...]:
     cache.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="envhub-resolve-"))
+    work = make_folder()
     try:
         async with gateway.listen() as proxy:
             tool = _tool(question, catalog, gateway, proxy=proxy, work=work, cache=cache)

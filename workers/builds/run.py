@@ -1,114 +1,86 @@
-"""The body of a build run, called by workers.tasks.slot: package -> lock -> frozen environment -> trial -> report."""
+"""The body of a build run, called by workers.tasks.slot: package -> candidates -> lock and trial -> report."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from envhub.packaging import constraints
 from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock
-from envhub.protocol.packages import VersionView
+from envhub.protocol.packages import TriedRelease, VersionView
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.errors import BuildFailed
-from workers.builds.locking import Workshop, lock_package, open_workshop
+from workers.builds.again import check_again
+from workers.builds.errors import BuildFailed, HostsNeeded
+from workers.builds.locking import open_workshop
 from workers.builds.record import Record
-from workers.builds.trial import Trial, try_environment
-from workers.builds.wheel_exchange import HubExchange
+from workers.builds.search import Attempt, Search
+from workers.builds.start_up import check_start_up_files
+from workers.builds.trial import Trial
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox, SandboxError, backend
-from workers.venvs.environment import ensure_environment
 from workers.venvs.errors import ToolFailed
-
-MISSING_NAME = "no_verifiers_name"  # the runner's code: this release lacks something that the package uses
 
 
 @dataclass
 class Build:
-    """One build run: its job, what it found, and the lock and trial of the release that answered."""
+    """One build run: its job and what it found."""
 
     job: Job
     payload: BuildPayload
     record: Record
     sandbox: Sandbox
     lock: EnvironmentLock | None = None
-    trial: Trial = field(default_factory=lambda: Trial(None, None, None))
+    trial: Trial = field(default_factory=Trial)
+    tried: tuple[TriedRelease, ...] = ()
 
 
 async def run_build(job: Job) -> None:
     """Raises RunFailed: with an environment failure when the version is invalid, reported before."""
     payload = BuildPayload.model_validate(job.claim.payload)
+    job.lease.mask(*payload.secrets.values())
     settings = job.settings
-    record = Record(job.lease)
     failed: BuildFailed | None = None
     async with _translated():
         accept = settings.sandbox_accept_no_isolation
         sandbox = backend(settings.sandbox, settings.folder("boxes"), accept_no_isolation=accept)
-        build = Build(job, payload, record, sandbox)
-        try:
-            await _build(build)
-        except BuildFailed as error:
-            failed = error
+        build = Build(job, payload, Record(job.lease), sandbox)
+        if not payload.has_readme:
+            hint = "Say in README.md what the task is and how it scores."
+            build.record.add("readme", False, "the package has no README", hint)
+        if payload.only_checks and payload.previous is not None:
+            build.lock = payload.previous
+            build.trial = await check_again(job, payload, payload.previous, sandbox, build.record)
+        else:
+            try:
+                await _build(build)
+            except BuildFailed as error:
+                failed = error
+            except HostsNeeded as error:
+                build.record.add("resolve", False, str(error), needs=error.needs)
     await job.run.post(f"/runs/{job.claim.run_id}/build-report", _report(build, failed), VersionView)
     if failed is not None:
         raise RunFailed(failed.failure)
 
 
 async def _build(build: Build) -> None:
-    payload, record = build.payload, build.record
-    if not payload.has_readme:
-        record.add("readme", False, "the package has no README", "Say in README.md what the task is and how it scores.")
+    """Find the release that it loads with. Raises BuildFailed, RunFailed."""
+    record = build.record
     async with AsyncExitStack() as stack:
         with record.stage("package"):
-            workshop = await stack.enter_async_context(open_workshop(build.job, payload, build.sandbox))
-        _check_start_up_files(workshop, record)
-        releases = constraints.fallbacks(payload.evidence, workshop.requirements) or [""]
-        for number, release in enumerate(releases):
-            try:
-                await _attempt(build, workshop, release)
-            except BuildFailed as error:
-                if error.code != MISSING_NAME or number + 1 == len(releases):
-                    raise
-                build.job.lease.log(f"{error.failure.message}; trying verifiers {releases[number + 1]}")
-            else:
-                return
-
-
-async def _attempt(build: Build, workshop: Workshop, release: str) -> None:
-    """Lock, install and try under one release of verifiers; the wheels go to the hub meanwhile."""
-    record, payload = build.record, build.payload
-    with record.stage("resolve"):
-        lock = await lock_package(workshop, release)
-    verifiers = f"verifiers {lock.verifiers}" if lock.verifiers else "without verifiers"
-    built = f"; built from source: {', '.join(workshop.sources.built)}" if workshop.sources.built else ""
-    record.add("resolve", True, f"{len(lock.wheels)} wheels, {verifiers}, Python {lock.python}{built}")
-    build.lock = lock
-    exchange = HubExchange(build.job.run, build.job.artifacts)
-    wheels = [(wheel, workshop.paths[wheel.sha256]) for wheel in lock.wheels]
-    uploading = asyncio.create_task(exchange.upload_missing(wheels))
-    try:
-        with record.stage("install"):
-            venv = await ensure_environment(lock, root=build.job.settings.folder("venvs"), fetch=workshop.fetch)
-        record.add("install", True, f"environment {venv.name[:12]}")
-        build.trial = await try_environment(build.job, payload, lock, venv, sandbox=build.sandbox, record=record)
-        with record.stage("upload"):
-            await uploading
-    finally:
-        uploading.cancel()
-        await asyncio.gather(uploading, return_exceptions=True)
-    record.add("upload", True, "the hub keeps every wheel of the lock")
-
-
-def _check_start_up_files(workshop: Workshop, record: Record) -> None:
-    """`.pth` files of the package run at every start of its interpreter: in boxes only, but people should know."""
-    places = workshop.package.places.values()
-    found = [path for scheme, path in places if scheme == "site" and "/" not in path and path.endswith(".pth")]
-    if found:
-        summary = f"{', '.join(found)} of the wheel runs at every start, in the box"
-        record.add("start-up files", False, summary)
+            workshop = await stack.enter_async_context(open_workshop(build.job, build.payload, build.sandbox))
+        check_start_up_files(workshop.package, record)
+        search = Search(build.job, workshop, build.sandbox, record)
+        chosen: Attempt | None = None
+        try:
+            chosen = await search.run()
+            build.lock, build.trial, build.record = chosen.lock, chosen.trial or Trial(), chosen.record
+        except BuildFailed:
+            build.record = search.attempts[0].record
+            raise
+        finally:
+            build.tried = tuple(attempt.told(chosen=attempt is chosen) for attempt in search.attempts)
 
 
 def _report(build: Build, failed: BuildFailed | None) -> BuildReport:
@@ -119,6 +91,7 @@ def _report(build: Build, failed: BuildFailed | None) -> BuildReport:
         lock=lock,
         describe=trial.described.model_dump(mode="json") if trial.described else None,
         checks=tuple(build.record.checks),
+        tried=build.tried,
         failure=failed.failure if failed else None,
         scripted_rollout=trial.rollout,
         seconds=build.record.seconds,

@@ -16,6 +16,14 @@ from typing import Any
 HOME = "/box"
 
 
+def inside(member: tarfile.TarInfo, path: str) -> "tarfile.TarInfo | None":
+    """Leaves out what would lead out of the source, as links of repositories do."""
+    try:
+        return tarfile.data_filter(member, path)
+    except tarfile.FilterError:
+        return None
+
+
 def unpack(archive: str) -> str:
     """The directory of the source; the box contains whatever the archive holds."""
     target = os.path.join(HOME, "source")
@@ -25,7 +33,7 @@ def unpack(archive: str) -> str:
             bundle.extractall(target)
     else:
         with tarfile.open(archive) as bundle:
-            bundle.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else bundle.extractall(target)
+            bundle.extractall(target, filter=inside) if hasattr(tarfile, "data_filter") else bundle.extractall(target)
     names = [name for name in os.listdir(target) if os.path.isdir(os.path.join(target, name))]
     return os.path.join(target, names[0]) if len(names) == 1 else target
 
@@ -43,8 +51,9 @@ def backend(settings: dict[str, Any]) -> Any:
 
 def main(archive: str, task: str, settings: str) -> None:
     """Call one hook and write its answer."""
-    os.chdir(unpack(archive))
-    hooks = backend(json.loads(settings))
+    told = json.loads(settings)
+    os.chdir(os.path.join(unpack(archive), told.get("subdirectory", "")))
+    hooks = backend(told)
     with contextlib.redirect_stdout(sys.stderr):
         if task == "requires":
             ask = getattr(hooks, "get_requires_for_build_wheel", None)

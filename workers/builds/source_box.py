@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workers.builds.errors import BuildFailed
-from workers.sandbox import BoxSpec, ExecResult, FileRefused, Limits, Sandbox, venv_binds
+from workers.sandbox import BoxKilled, BoxSpec, ExecResult, FileRefused, Limits, Sandbox, venv_binds
 from workers.venvs.interpreters import Interpreter
 
 SCRIPT = Path(__file__).with_name("source_backend.py")
@@ -29,6 +30,8 @@ class SourceBox:
     source: Path
     filename: str
     settings: dict[str, Any]
+    is_zip: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     async def requires(self) -> list[str]:
         """What the backend needs beside its declared requirements. Raises BuildFailed."""
@@ -46,13 +49,16 @@ class SourceBox:
     async def _run(self, task: str) -> tuple[dict[str, Any], bytes]:
         spec = BoxSpec(binds=venv_binds(self.environment), network="none", limits=LIMITS)
         python, script = str(self.environment / "bin/python"), "/box/source_backend.py"
-        archive = "/box/" + ("source.zip" if self.filename.endswith(".zip") else "source.tar.gz")
+        archive = "/box/" + ("source.zip" if self.is_zip else "source.tar.gz")
         env = {"SOURCE_DATE_EPOCH": "315532800", "PATH": f"{self.environment}/bin:/usr/local/bin:/usr/bin:/bin"}
+        env |= self.variables
         async with self.sandbox.create(spec) as box:
             await box.put(script, SCRIPT)
             await box.put(archive, self.source)
             argv = [box.path(python), box.path(script), box.path(archive), task, json.dumps(self.settings)]
             result = await box.exec(argv, env=env, timeout=SECONDS)
+            if result.killed_from_outside:
+                raise BoxKilled(f"the build of {self.filename} was killed", "it is tried again")
             if result.exit_code != 0:
                 raise self._explained(result)
             try:

@@ -17,7 +17,8 @@ from typing import Any
 from envhub.errors import ArchiveError
 from envhub.packaging.archives import read_members
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 
 from workers.builds.errors import BuildFailed
 from workers.builds.index_catalog import Catalog
@@ -33,6 +34,34 @@ from workers.venvs.wheel_checks import CheckedWheel, check_wheel
 
 LEGACY_REQUIRES = ["setuptools>=40.8.0", "wheel"]
 MAX_PYPROJECT = 1024 * 1024
+
+
+@dataclass
+class Material:
+    """One source archive to be built. `label` is for messages; `digest` is its part of the hub's key."""
+
+    archive: Path
+    label: str
+    name: str  # canonical, of the project
+    digest: str
+    version: Version | None = None  # None: whatever it turns out to be
+    subdirectory: str = ""
+    pyproject: str | None = None  # its text; None: in the archive
+    version_of_tags: str = ""  # for backends that would ask git
+    is_zip: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """Its [build-system] table, and where in the archive it is. Raises BuildFailed."""
+        text = read_pyproject(self.archive, self.label) if self.pyproject is None else self.pyproject
+        found = build_settings(text, self.label)
+        return {**found, **({"subdirectory": self.subdirectory} if self.subdirectory else {})}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What tells version tools the version that they would read from git's tags."""
+        version = self.version_of_tags
+        names = ("SETUPTOOLS_SCM_PRETEND_VERSION", "UV_DYNAMIC_VERSIONING_BYPASS", "POETRY_DYNAMIC_VERSIONING_BYPASS")
+        return dict.fromkeys(names, version) if version else {}
 
 
 @dataclass
@@ -68,36 +97,49 @@ class Sources:
 
     async def _made(self, source: IndexFile) -> tuple[LockedWheel, Path]:
         archive, _ = await self.files.fetch(self.catalog.operator, source)
-        settings = await asyncio.to_thread(build_settings, archive, source.filename)
+        name, version = parse_sdist_filename(source.filename)
+        is_zip = source.filename.endswith(".zip")
+        return await self.make(Material(archive, source.filename, name, source.sha256, version, is_zip=is_zip))
+
+    async def make(self, material: Material) -> tuple[LockedWheel, Path]:
+        """The wheel of a source: found at the hub, or built now. Raises BuildFailed, RunFailed."""
+        settings = await asyncio.to_thread(material.settings)
         requires = settings.get("requires", LEGACY_REQUIRES)
-        lock = await self._lock(source, requires)
-        box = await self._box(source, archive, settings, lock)
+        lock = await self._lock(material, requires)
+        box = await self._box(material, settings, lock)
         if more := await box.requires():
-            lock = await self._lock(source, [*requires, *more])
-            box = await self._box(source, archive, settings, lock)
-        key = source_key(source.sha256, lock)
+            lock = await self._lock(material, [*requires, *more])
+            box = await self._box(material, settings, lock)
+        key = source_key(material.digest, lock)
         found = await self.exchange.find(key)
         if found is not None:
             return found
-        self.log(f"building {source.filename} in a box without network")
+        self.log(f"building {material.label} in a box without network")
         filename, content = await box.wheel()
-        wheel, path = await asyncio.to_thread(self._checked, source, filename, content)
+        wheel, path = await asyncio.to_thread(self._checked, material, filename, content)
         return await self.exchange.share(key, wheel, path)
 
-    async def _box(
-        self, source: IndexFile, archive: Path, settings: dict[str, Any], lock: EnvironmentLock
-    ) -> SourceBox:
+    async def _box(self, material: Material, settings: dict[str, Any], lock: EnvironmentLock) -> SourceBox:
         environment = await ensure_environment(lock, root=self.venvs, fetch=self._fetch)
-        return SourceBox(self.sandbox, environment, self.catalog.interpreter, archive, source.filename, settings)
+        return SourceBox(
+            self.sandbox,
+            environment,
+            self.catalog.interpreter,
+            material.archive,
+            material.label,
+            settings,
+            is_zip=material.is_zip,
+            variables=material.variables,
+        )
 
-    async def _lock(self, source: IndexFile, requires: list[str]) -> EnvironmentLock:
+    async def _lock(self, material: Material, requires: list[str]) -> EnvironmentLock:
         """The build requirements, from the operator's index only."""
-        catalog = replace(self.catalog, owner=None, claimed=frozenset())
+        catalog = replace(self.catalog, owner=None, claimed=frozenset(), direct={})
 
         async def refuse(needed: IndexFile) -> str:
             raise BuildFailed(
                 "source_does_not_build",
-                f"{source.filename} does not build: it needs {needed.filename} to build, which has no wheel either",
+                f"{material.label} does not build: it needs {needed.filename} to build, which has no wheel either",
             )
 
         try:
@@ -105,7 +147,7 @@ class Sources:
         except BuildFailed as error:
             if error.code == "source_does_not_build":
                 raise
-            message = f"{source.filename} does not build: its build requirements cannot be had: {error}"
+            message = f"{material.label} does not build: its build requirements cannot be had: {error}"
             raise BuildFailed("source_does_not_build", message, detail=error.detail) from error
         wheels = []
         for one in chosen:
@@ -122,15 +164,15 @@ class Sources:
             raise BuildFailed("bad_wheel", f"{wheel.filename} has left the cache meanwhile; build again")
         return path
 
-    def _checked(self, source: IndexFile, filename: str, content: bytes) -> tuple[LockedWheel, Path]:
-        wanted = parse_sdist_filename(source.filename)
+    def _checked(self, material: Material, filename: str, content: bytes) -> tuple[LockedWheel, Path]:
         try:
             name, version, _, tags = parse_wheel_filename(filename)
         except InvalidWheelFilename as error:
-            message = f"{source.filename} does not build: its backend made {filename!r}, which is no wheel"
+            message = f"{material.label} does not build: its backend made {filename!r}, which is no wheel"
             raise BuildFailed("source_does_not_build", message) from error
-        if (name, version) != wanted or not tags & frozenset(self.catalog.interpreter.tags()):
-            message = f"{source.filename} does not build: its backend made {filename}, which is something else"
+        agrees = name == material.name and material.version in {None, version}
+        if not agrees or not tags & frozenset(self.catalog.interpreter.tags()):
+            message = f"{material.label} does not build: its backend made {filename}, which is something else"
             raise BuildFailed("source_does_not_build", message)
         path, sha256 = self.files.add(content)
         checked: CheckedWheel = check_wheel(path, filename)
@@ -169,20 +211,27 @@ def source_key(sha256: str, requirements: EnvironmentLock) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def build_settings(archive: Path, filename: str) -> dict[str, Any]:
-    """The [build-system] table of a source, {} when it has none. Read only, never run. Raises BuildFailed."""
-    name = canonicalize_name(filename.split("-")[0])
+def read_pyproject(archive: Path, label: str) -> str:
+    """The text of a source's pyproject.toml, "" when it has none. Raises BuildFailed."""
 
     def is_pyproject(path: str) -> bool:
         return path.count("/") == 1 and path.endswith("/pyproject.toml")
 
     try:
         found = read_members(archive, lambda member: is_pyproject(member.path), limit=MAX_PYPROJECT)
-        table = tomllib.loads(next(iter(found.values())).decode()).get("build-system", {}) if found else {}
-    except (ArchiveError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BuildFailed("source_does_not_build", f"{filename} cannot be read: {error}") from error
+        return next(iter(found.values())).decode() if found else ""
+    except (ArchiveError, UnicodeDecodeError) as error:
+        raise BuildFailed("source_does_not_build", f"{label} cannot be read: {error}") from error
+
+
+def build_settings(pyproject: str, label: str) -> dict[str, Any]:
+    """The [build-system] table of a pyproject.toml, without what we do not use. Read only. Raises BuildFailed."""
+    try:
+        table = tomllib.loads(pyproject).get("build-system", {})
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BuildFailed("source_does_not_build", f"{label} cannot be read: {error}") from error
     requires = table.get("requires", LEGACY_REQUIRES)
     if not isinstance(requires, list) or not all(isinstance(line, str) for line in requires):
-        raise BuildFailed("source_does_not_build", f"{filename}: [build-system] requires of {name} is no list of names")
+        raise BuildFailed("source_does_not_build", f"{label}: its [build-system] requires is no list of names")
     kept = {key: table[key] for key in ("build-backend", "backend-path") if key in table}
     return {**kept, "requires": requires}

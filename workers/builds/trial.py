@@ -2,185 +2,190 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 from envhub.protocol.base import JsonObject
 from envhub.protocol.builds import BuildPayload, EnvironmentLock
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import Outcome, RolloutRecord
-from envhub.protocol.runner import Described, Group, Hello, Load, Policy, SplitInfo
+from envhub.protocol.needs import Need
+from envhub.protocol.runner import Described, Hello, Load, SplitInfo
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.secrets import SECRET_NAME
 
-from workers.builds.errors import BuildFailed
+from workers.builds.needs import cleaned, judges, told
 from workers.builds.record import Record
-from workers.rollouts.boxes import PYTHON, environment_box, model_variables
+from workers.builds.scripted import CHECK, Scripted, run_scripted
+from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.errors import RunnerFatal, RunnerGone
+from workers.rollouts.failures import killed
 from workers.rollouts.interceptor.data import DataSource
-from workers.rollouts.interceptor.scripted import Scripted
+from workers.rollouts.interceptor.scripted import Scripted as ScriptedModel
 from workers.rollouts.interceptor.server import Interceptor
-from workers.rollouts.session import Runner, open_runner
+from workers.rollouts.session import Runner
+from workers.rollouts.target import open_target
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
 
-GROUP = "build"
-ROLLOUT_SECONDS = 120.0
-SECRETS = 20  # names of missing ones that are told
 ROWS_LIMIT = 200_000  # characters of sample rows kept in a description
 BOX_SECONDS = 1800.0
-NO_EXAMPLES = (
-    "without arguments it has no examples; choose its data in each run (--env-args, [eval.taskset]), or set "
-    "[tool.verifiers.eval] env_args in pyproject.toml, which builds load it with"
-)
+HOPELESS = {"load_timeout", "describe_timeout"}  # codes that another release would only repeat, at length
+LOG_HINT = "See the run's log for what the environment printed last."
+MEMORY_HINT = "Load less at once, or ask an operator to raise WORKER_BOX_MEMORY_MB."
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the environment showed. `described` is None when it needs a secret to load."""
+    """What the environment showed."""
 
-    hello: Hello | None
-    described: Described | None
-    rollout: JsonObject | None
+    hello: Hello | None = None
+    described: Described | None = None
+    rollout: JsonObject | None = None
+    stage: str = ""  # where it ended; "" when it described itself, and its rollout is no sign of another release
+    code: str = ""
+    message: str = ""
+    needs: tuple[Need, ...] = ()  # without which the stage cannot pass
+    settled: bool = True  # another release of verifiers would do no better
 
 
-async def try_environment(
-    job: Job, payload: BuildPayload, lock: EnvironmentLock, venv: Path, *, sandbox: Sandbox, record: Record
-) -> Trial:
-    """Raises BuildFailed (the runner's own codes) and RunFailed."""
-    async with _runner(job, lock, venv, sandbox) as (runner, interceptor):
-        with record.stage("load"):
-            hello = await _load(runner, payload, record)
-            if hello is None:
-                return Trial(None, None, None)
-            _check_generation(hello, payload, lock)
-        summary = f"{hello.env_class} of verifiers {hello.verifiers or '(none)'} on Python {hello.python}"
-        record.add("load", True, f"{summary}, in {hello.load_s:.1f} s")
-        with record.stage("describe"):
-            described = await _describe(runner)
-        sizes = ", ".join(f"{name}: {_size(split)}" for name, split in described.splits.items())
-        record.add("describe", True, sizes or "no split")
-        with record.stage("scripted-rollout"):
-            rollout = await _scripted(runner, described, interceptor)
-        _judge_rollout(rollout, record)
-        return Trial(hello, described, rollout.model_dump(mode="json") if rollout else None)
+class _Ended(Exception):
+    """A stage did not pass; `detail` is for its check."""
+
+    def __init__(self, trial: Trial, detail: str) -> None:
+        super().__init__(trial.message)
+        self.trial = trial
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tried, and with what."""
+
+    job: Job
+    payload: BuildPayload
+    sandbox: Sandbox
+    lock: EnvironmentLock
+    venv: Path
+
+
+async def try_environment(subject: Subject, record: Record) -> Trial:
+    """Its load, describe and scripted-rollout checks. Raises RunFailed for what is not the package's doing."""
+    trial = Trial()
+    try:
+        async with _interceptor(subject) as interceptor, AsyncExitStack() as stack:
+            with _stage("load", record, interceptor):
+                runner = await stack.enter_async_context(_installed(subject, interceptor).open(0))
+                trial = replace(trial, hello=(hello := await runner.load(_load(subject.payload))))
+            summary = f"{hello.env_class} of verifiers {hello.verifiers or '(none)'} on Python {hello.python}"
+            record.add("load", True, f"{summary}, in {hello.load_s:.1f} s")
+            with _stage("describe", record, interceptor):
+                described = _bounded(await runner.describe())
+            trial = replace(trial, described=described)
+            sizes = ", ".join(f"{name}: {_size(split)}" for name, split in described.splits.items())
+            record.add("describe", True, sizes or "no split")
+            done = await _rollout(runner, hello, described, interceptor, record)
+            trial = replace(trial, rollout=done.rollout)
+            if done.mismatch:
+                return replace(trial, stage=CHECK, code="rollout_mismatch", message=done.mismatch, settled=False)
+            return trial
+    except _Ended as ended:
+        end = replace(ended.trial, hello=trial.hello)
+        record.add(end.stage, False, end.message, ended.detail, end.needs)
+        return end
 
 
 @asynccontextmanager
-async def _runner(
-    job: Job, lock: EnvironmentLock, venv: Path, sandbox: Sandbox
-) -> AsyncIterator[tuple[Runner, Interceptor]]:
-    with tempfile.TemporaryDirectory(prefix="envhub-build-") as folder:
-        sockets = Path(folder)
-        sockets.chmod(0o755)
-        spec = environment_box(venv, sockets, job.settings, python=lock.python, lifetime_s=BOX_SECONDS)
-        async with aiohttp.ClientSession(trust_env=False) as http:
-            data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
-            interceptor = Interceptor(Scripted(), data=data)
-            async with interceptor.serve(sockets / "gateway.sock"), sandbox.create(spec) as box:
-                env = model_variables(box.gateway_url)
-                try:
-                    async with open_runner(box, sockets=sockets, python=PYTHON, log=job.lease.log, env=env) as runner:
-                        yield runner, interceptor
-                except RunnerGone as gone:
-                    raise _gone(gone) from gone
+async def _interceptor(subject: Subject) -> AsyncIterator[Interceptor]:
+    """A scripted model, the data sets of the hub, and the judges that the settings name."""
+    job = subject.job
+    async with aiohttp.ClientSession(trust_env=False) as http, AsyncExitStack() as stack:
+        data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
+        granted = {
+            name: await stack.enter_async_context(open_target(job, target, wants_tokens=False))
+            for name, target in subject.payload.judges.items()
+        }
+        yield Interceptor(ScriptedModel(), judges=granted, data=data)
 
 
-async def _load(runner: Runner, payload: BuildPayload, record: Record) -> Hello | None:
-    """None when it needs what only the starter of a run can grant."""
-    judge = "http://127.0.0.1:8000/judge/v1"
-    load = Load(env_id=payload.name, module=payload.module, env_args=payload.env_args, judge_base_url=judge)
-    try:
-        return await runner.load(load)
-    except RunnerFatal as fatal:
-        if fatal.failure.code == "missing_secret":
-            names = tuple(name for name in fatal.secrets[:SECRETS] if re.fullmatch(SECRET_NAME, name))
-            record.add("load", False, f"not tried: {fatal.failure.message}", fatal.failure.hint, names)
-            return None
-        raise _failed(fatal) from fatal
-
-
-def _check_generation(hello: Hello, payload: BuildPayload, lock: EnvironmentLock) -> None:
-    wanted: Generation | None = payload.evidence.generation
-    if wanted is not None and hello.generation is not wanted:
-        raise BuildFailed(
-            "generation_mismatch",
-            f"the source was read as the {wanted.value} generation, but with verifiers {lock.verifiers} it loads as "
-            f"{hello.generation.value}",
-            hint=f'Set [tool.envhub] generation = "{hello.generation.value}" in pyproject.toml if that is right.',
-            detail="\n".join(payload.evidence.reasons),
-        )
-
-
-async def _describe(runner: Runner) -> Described:
-    try:
-        return _bounded(await runner.describe())
-    except RunnerFatal as fatal:
-        raise _failed(fatal) from fatal
-
-
-async def _scripted(runner: Runner, described: Described, interceptor: Interceptor) -> RolloutRecord | None:
-    split = next((name for name in ("eval", "train") if described.splits.get(name, SplitInfo(size=0)).size != 0), None)
-    if split is None:
-        return None
-    recorders = [interceptor.open(f"{GROUP}.{suffix}") for suffix in ("0", "g")]
-    policy = Policy(base_url="http://127.0.0.1:8000/r/{rollout}/v1", model="hub/scripted")
-    group = Group(
-        id=GROUP,
-        example=0,
-        split="train" if split == "train" else "eval",
-        policy=policy,
-        seed=0,
-        deadline_s=ROLLOUT_SECONDS,
-        scripted=True,
+def _installed(subject: Subject, interceptor: Interceptor) -> InstalledEnvironment:
+    return InstalledEnvironment(
+        venv=subject.venv,
+        python=subject.lock.python,
+        sandbox=subject.sandbox,
+        settings=subject.job.settings,
+        interceptor=interceptor,
+        log=subject.job.lease.log,
+        allow=subject.payload.settings.allow_hosts,
+        secrets=subject.payload.secrets,
+        lifetime_s=BOX_SECONDS,
     )
-    try:
-        async for done in runner.run(group):
-            turns = tuple(turn for recorder in recorders for turn in recorder.turns)
-            return done.record.model_copy(update={"turns": turns})
-    except RunnerFatal as fatal:
-        raise _failed(fatal) from fatal
-    return None
 
 
-def _judge_rollout(rollout: RolloutRecord | None, record: Record) -> None:
-    """A scripted answer proves little: what it breaks is shown, but does not make the version invalid."""
-    if rollout is None:  # many packages are told by an argument which data to load
-        record.add("scripted-rollout", True, f"not tried: {NO_EXAMPLES}")
-    elif rollout.outcome is not Outcome.FAILED or rollout.failure is None:
-        calls = len(rollout.turns)
-        record.add(
-            "scripted-rollout", True, f"reward {_rounded(rollout.reward)} after {calls} model call{'s'[: calls != 1]}"
-        )
-    elif rollout.failure.kind is FailureKind.JUDGE:
-        record.add("scripted-rollout", True, "it asks a judge model, which a build has not")
-    else:
-        failure = rollout.failure
-        summary = f"{failure.kind.value} failure: {failure.type}: {failure.message}"
-        record.add("scripted-rollout", False, summary, failure.traceback)
+def _load(payload: BuildPayload) -> Load:
+    settings = payload.settings
+    return Load(
+        env_id=payload.name,
+        module=payload.module,
+        env_args=settings.env_args,
+        taskset=settings.taskset,
+        harness=settings.harness,
+        judge_base_url="http://127.0.0.1:8000/judge/v1",
+    )
 
 
-def _rounded(reward: float | None) -> str:
-    return "(none)" if reward is None else f"{reward:.4g}"
+@contextmanager
+def _stage(name: str, record: Record, interceptor: Interceptor) -> Iterator[None]:
+    """Measure a stage; turn what the runner says or does into its end."""
+    with record.stage(name):
+        try:
+            yield
+        except RunnerFatal as fatal:
+            raise _refused(name, fatal, judges(interceptor.judges_lacking)) from fatal
+        except RunnerGone as gone:
+            raise _gone(name, gone) from gone
 
 
-def _failed(fatal: RunnerFatal) -> Exception:
-    if fatal.failure.kind is FailureKind.INFRASTRUCTURE:
-        return RunFailed(fatal.failure)
-    return BuildFailed(fatal.failure.code, fatal.failure.message, hint=fatal.failure.hint, detail=fatal.traceback)
+def _refused(stage: str, fatal: RunnerFatal, asked: tuple[Need, ...]) -> Exception:
+    failure = fatal.failure
+    needs = cleaned([*fatal.needs, *asked])
+    if failure.kind is FailureKind.INFRASTRUCTURE and not needs:
+        return RunFailed(failure)
+    trial = Trial(
+        stage=stage,
+        code=failure.code,
+        message=f"needs {told(needs)}: {failure.message}" if needs else failure.message,
+        needs=needs,
+        settled=(bool(needs) and fatal.certain) or failure.code in HOPELESS,
+    )
+    return _Ended(trial, "\n\n".join(part for part in (failure.hint, fatal.traceback) if part))
 
 
-def _gone(gone: RunnerGone) -> BuildFailed:
-    hint = "See the run's log for what the environment printed last."
+def _gone(stage: str, gone: RunnerGone) -> Exception:
+    if gone.outside:
+        return killed(gone)
     if gone.oom:
-        return BuildFailed("out_of_memory", str(gone), hint="Load less at once, or raise WORKER_BOX_MEMORY_MB.")
-    return BuildFailed("runner_died", f"the environment ended its runner: {gone}", hint=hint)
+        return _Ended(Trial(stage=stage, code="out_of_memory", message=f"{gone}. {MEMORY_HINT}"), MEMORY_HINT)
+    message = f"the environment ended its runner: {gone}"
+    return _Ended(Trial(stage=stage, code="runner_died", message=message, settled=False), LOG_HINT)
+
+
+async def _rollout(
+    runner: Runner, hello: Hello, described: Described, interceptor: Interceptor, record: Record
+) -> Scripted:
+    with record.stage(CHECK):
+        try:
+            return await run_scripted(runner, hello, described, interceptor, record)
+        except RunnerFatal as fatal:
+            needs = cleaned(fatal.needs)
+            message = f"needs {told(needs)}: {fatal}" if needs else str(fatal)
+            record.add(CHECK, False, message, fatal.traceback, needs)
+        except RunnerGone as gone:
+            if gone.outside:
+                raise _gone(CHECK, gone) from gone
+            record.add(CHECK, False, f"{gone}. {MEMORY_HINT if gone.oom else LOG_HINT}")
+    return Scripted()
 
 
 def _bounded(described: Described) -> Described:

@@ -23,19 +23,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from envhub.errors import PackageError
+from envhub.packaging import references
 from envhub.packaging.archives import safe_members
 from envhub.packaging.metadata import (
     README_FILES,
     PackageMetadata,
     build_requirements,
     check_pair,
-    direct_references,
     read_wheel_metadata,
 )
 from envhub.packaging.project import Project, check_tree
 from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
+from envhub.packaging.wheel_record import check_record
 
 EPOCH = "1580601600"  # 2020-02-02, hatchling's own: the same source gives the same bytes
 
@@ -122,10 +123,8 @@ def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:
     if leaked:
         hint = "Name them in .gitignore, or exclude them under [tool.hatch.build]."
         raise PackageError(f"these look like secrets: {', '.join(leaked)}", code="secret_files", hint=hint)
-    direct = direct_references(metadata.requires_dist)
-    if direct:
-        hint = "Publish it to an index (your hub's own will do) and depend on its name."
-        raise PackageError(f"direct reference in the dependencies: {direct[0]}", code="direct_reference", hint=hint)
+    references.find(metadata.requires_dist)
+    check_record(wheel)
     refused = wheel_dangers(wheel).refused
     if refused:
         message = f"the wheel would change its installation: {refused[0]}"

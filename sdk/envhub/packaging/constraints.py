@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -18,6 +18,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envhub.protocol.packages import Generation, GenerationEvidence
+
+GENERATIONS = (Generation.LEGACY, Generation.HARNESS, Generation.CURRENT)  # tried in this order beside the guess
+OVERRIDDEN = 3  # releases that are tried against a package's own requirement
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,19 @@ class ConstraintSet:
     def allowed(self, wanted: SpecifierSet) -> list[str]:
         """The tested releases that a package's own requirement allows, best first."""
         return [release for release in self.releases if wanted.contains(release, prereleases=True)]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A release of verifiers that a build tries, and the set under which the package is resolved with it.
+
+    No set: the package does not use verifiers. No release: the newest that its own requirement allows, none of which we
+    know. `overridden`: its own requirement excludes the release.
+    """
+
+    entry: ConstraintSet | None
+    release: str = ""
+    overridden: bool = False
 
 
 @cache
@@ -104,64 +120,99 @@ def _overlapping(sets: Sequence[ConstraintSet], specifier: SpecifierSet) -> Cons
     """The set whose range holds a version that the package's own clauses name (`>=0.1.11,<0.1.12`)."""
     for entry in sets:
         for clause in specifier:
-            version = clause.version.removesuffix(".*")
-            try:
-                Version(version)
-            except InvalidVersion:
+            version = _version(clause.version)
+            if version is None:
                 continue
             if specifier.contains(version, prereleases=True) and entry.verifiers.contains(version, prereleases=True):
                 return entry
     return None
 
 
-def fallbacks(evidence: GenerationEvidence, dependencies: Sequence[str]) -> list[str]:
-    """Releases of verifiers to build with, in order: the next one when the package misses a verifiers name.
+def candidates(evidence: GenerationEvidence, dependencies: Sequence[str]) -> list[Candidate]:
+    """The releases of verifiers to build with, in the order in which they are tried: the static guess only orders them.
 
-    Empty when the package names no verifiers; one entry for an exact pin; [""] when only the range can be given.
+    First the newest of each generation inside the package's own requirement, the guessed one before the others, then
+    downwards. An exact pin is the only candidate. Last come releases outside the requirement, if it holds none of the
+    guessed generation (`verifiers>=0.4` with v0 classes).
     """
-    entry = load().get(evidence.constraint_set)
-    if entry is None:
-        return []
-    wanted = own_specifier("verifiers", dependencies)
+    guessed = load().get(evidence.constraint_set)
+    if guessed is None and next(requirements_on("verifiers", dependencies), None) is None:
+        return [Candidate(None)]
+    wanted, sets = own_specifier("verifiers", dependencies), _in_order(guessed)
     pin = exact_pin(wanted)
     if pin is not None:
-        return [pin]
-    return entry.allowed(wanted) or ([entry.default] if _unreachable(entry, wanted) else [""])
+        return [Candidate(_nearest(sets, [pin]), pin)]
+    inside = _releases(sets, wanted)
+    unknown = [Candidate(_nearest(sets, [clause.version for clause in wanted]))]
+    return [*(inside or unknown), *_outside(guessed, sets, wanted)]
 
 
-def lines_for(evidence: GenerationEvidence, dependencies: Sequence[str], verifiers: str | None = None) -> list[str]:
-    """The lines of uv's --constraint file. `verifiers`: one of `fallbacks(...)`; None means its first.
+def _in_order(guessed: ConstraintSet | None) -> list[ConstraintSet]:
+    """The guessed set, the others of its generation, those of the other generations."""
+    generations = GENERATIONS if guessed is None else (guessed.generation, *GENERATIONS)
+    return sorted(load().values(), key=lambda entry: (entry != guessed, generations.index(entry.generation)))
 
-    An exact pin outside the supported range leaves both lines contradicting each other: uv then reports the conflict.
-    """
-    entry = load().get(evidence.constraint_set)
-    if entry is None:
+
+def _releases(sets: Sequence[ConstraintSet], wanted: SpecifierSet) -> list[Candidate]:
+    """Every supported release that `wanted` allows, each once, under the first set that has it."""
+    found: dict[str, Candidate] = {}
+    first: dict[Generation, str] = {}
+    for entry in sets:
+        for release in entry.allowed(wanted):
+            found.setdefault(release, Candidate(entry, release))
+            first.setdefault(entry.generation, release)
+    heads = list(dict.fromkeys(first.values()))
+    below = sorted((release for release in found if release not in heads), key=Version, reverse=True)
+    return [found[release] for release in (*heads, *below)]
+
+
+def _outside(guessed: ConstraintSet | None, sets: Sequence[ConstraintSet], wanted: SpecifierSet) -> list[Candidate]:
+    """Releases that the package's own requirement excludes, when it leaves none of the guessed generation."""
+    alike = [entry for entry in sets if guessed is not None and entry.generation is guessed.generation]
+    if not alike or _overlapping(alike, wanted) or any(entry.allowed(wanted) for entry in alike):
         return []
-    chosen = verifiers if verifiers is not None else fallbacks(evidence, dependencies)[0]
-    supported = bool(chosen) and entry.verifiers.contains(chosen, prereleases=True)
-    first = f"verifiers=={chosen}" if supported else f"verifiers{entry.verifiers}"
-    return [first, *(pin for pin in entry.pins if not _contradicted(pin, dependencies))]
+    excluded = [one for one in _releases(alike, SpecifierSet()) if not wanted.contains(one.release, prereleases=True)]
+    return [replace(one, overridden=True) for one in excluded[:OVERRIDDEN]]
 
 
-def overrides_for(evidence: GenerationEvidence, dependencies: Sequence[str]) -> list[str]:
-    """The lines of uv's --override file: empty unless the package's range holds no release with the API that it uses.
+def _nearest(sets: Sequence[ConstraintSet], versions: Iterable[str]) -> ConstraintSet:
+    """The set whose range holds the first of the versions; else the one with the newest release before it."""
+    for version in filter(None, map(_version, versions)):
+        holding = (entry for entry in sets if entry.verifiers.contains(version, prereleases=True))
+        by_release = sorted(sets, key=lambda entry: Version(entry.default))
+        before = [entry for entry in by_release if Version(entry.default) <= version]
+        return next(holding, before[-1] if before else by_release[0])
+    return sets[0]
 
-    (`verifiers>=0.1.15` with the classes of 0.1.15.dev11; `verifiers>=0.4` with v0 classes.) Never for an exact pin.
-    """
-    entry = load().get(evidence.constraint_set)
-    wanted = own_specifier("verifiers", dependencies)
-    if entry is None or not _unreachable(entry, wanted):
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text.removesuffix(".*"))
+    except InvalidVersion:
+        return None
+
+
+def implied_by(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
+    """What a package that imports verifiers without requiring it is installed with besides."""
+    named = next(requirements_on("verifiers", dependencies), None)
+    return ["verifiers"] if candidate.entry is not None and named is None else []
+
+
+def lines_for(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
+    """The lines of uv's --constraint file."""
+    if candidate.entry is None:
+        return []
+    first = [f"verifiers=={candidate.release}"] if candidate.release else []
+    return [*first, *(pin for pin in candidate.entry.pins if not _contradicted(pin, dependencies))]
+
+
+def overrides_for(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
+    """The lines of uv's --override file: what stands in the place of the package's own requirement."""
+    if not candidate.overridden:
         return []
     extras = {extra for found in requirements_on("verifiers", dependencies) for extra in found.extras}
     suffix = f"[{','.join(sorted(extras))}]" if extras else ""
-    return [f"verifiers{suffix}=={entry.default}"]
-
-
-def _unreachable(entry: ConstraintSet, wanted: SpecifierSet) -> bool:
-    """Whether a range without exact pin excludes all that the set supports."""
-    if exact_pin(wanted) is not None or entry.allowed(wanted):
-        return False
-    return _overlapping([entry], wanted) is None
+    return [f"verifiers{suffix}=={candidate.release}"]
 
 
 def _contradicted(pin: str, dependencies: Sequence[str]) -> bool:

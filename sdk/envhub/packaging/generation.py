@@ -83,14 +83,12 @@ def classify(
         constraint_set=chosen.name,
         reasons=(*verdict.reasons, f"pyproject.toml: {declared or 'no requirement on verifiers'}"),
     )
-    return evidence.model_copy(update={"reasons": (*evidence.reasons, _resolution(evidence, chosen, dependencies))})
+    return evidence.model_copy(update={"reasons": (*evidence.reasons, _first_try(evidence, dependencies))})
 
 
-def _resolution(evidence: GenerationEvidence, chosen: constraints.ConstraintSet, dependencies: Sequence[str]) -> str:
-    if constraints.overrides_for(evidence, dependencies):
-        return f"no release in {evidence.specifier} has this API: overridden to verifiers {chosen.default}"
-    release = constraints.fallbacks(evidence, dependencies)[0]
-    return f"constraint set {chosen.name}: verifiers {release or chosen.verifiers}"
+def _first_try(evidence: GenerationEvidence, dependencies: Sequence[str]) -> str:
+    first = constraints.candidates(evidence, dependencies)[0]
+    return f"constraint set {evidence.constraint_set}: verifiers {first.release or evidence.specifier} is tried first"
 
 
 def _overridden(overrides: Mapping[str, object]) -> _Verdict | None:

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from envhub.errors import PackageError, UsageError
 from envhub.packaging.metadata import README_FILES, parse_pyproject
+from envhub.packaging.secret_files import secret_files
 
 SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "outputs", ".mypy_cache"}
 MAX_TREE_BYTES = 1024 * 1024 * 1024
@@ -60,10 +61,14 @@ def read_project(directory: Path) -> Project:
 
 
 def check_tree(directory: Path) -> None:
-    """Refuses symbolic links (a build would follow them) and trees over 1 GiB. Raises PackageError."""
+    """Refuses symbolic links to anything but a file of the package (a build follows them) and trees over 1 GiB.
+
+    Raises PackageError.
+    """
+    inside = directory.resolve()
     total = 0
     for path in _walk(directory):
-        if path.is_symlink():
+        if path.is_symlink() and not _is_harmless(path, inside):
             raise PackageError(
                 f"{path.relative_to(directory)} is a symbolic link",
                 code="symlink",
@@ -74,6 +79,15 @@ def check_tree(directory: Path) -> None:
             raise PackageError(
                 f"{directory} holds more than 1 GiB", code="too_large", hint="Move data files elsewhere."
             )
+
+
+def _is_harmless(link: Path, inside: Path) -> bool:
+    """Whether it leads to a file of the package itself, which could be published under its own name as well."""
+    target = link.resolve()
+    if not target.is_file() or not target.is_relative_to(inside):
+        return False
+    path = target.relative_to(inside)
+    return not SKIPPED.intersection(path.parts) and not secret_files([path.as_posix()])
 
 
 def bump_version(project: Project, part: str) -> Project:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from envhub.protocol.base import BlobRef, JsonObject, Request, Response, Sha256, Slug
-from envhub.protocol.packages import Check, Generation, GenerationEvidence
+from envhub.protocol.base import BlobRef, BoxObject, Number, Request, Response, Sha256, Size, Slug
+from envhub.protocol.models import EndpointTarget
+from envhub.protocol.needs import CheckSettings
+from envhub.protocol.packages import Check, Generation, GenerationEvidence, TriedRelease
 from envhub.protocol.runs import Failure
 
 
@@ -16,10 +18,11 @@ class LockedWheel(Response):
     version: str
     filename: str
     sha256: Sha256
-    size: int
+    size: Size
     built_from_source: bool = False
     owned: bool = False  # from the owner's own index, or the environment itself: never shared with other owners
     url: str | None = None  # presigned, only inside payloads
+    source: str = ""  # a direct reference's: "git+https://host/repository@commit", "https://host/x.whl#sha256=..."
     tool: str = ""  # "" in the environment itself; else the `uvx` requirement whose own environment has this wheel
 
 
@@ -30,6 +33,7 @@ class EnvironmentLock(Response):
     platform: str  # a wheel platform tag, e.g. "linux_x86_64"
     verifiers: str  # the release that was chosen, "" when the package does not use it
     wheels: tuple[LockedWheel, ...]
+    references: dict[str, str] = Field(default_factory=dict)  # direct references as written -> as they were pinned
 
 
 class BuildPayload(Response):
@@ -49,19 +53,26 @@ class BuildPayload(Response):
     owner_index_url: str  # <hub>/index/<owner>/simple/ with credentials of the run token
     stored_index_url: str = ""  # an index of the wheels that earlier locks used; same credentials
     has_readme: bool
-    env_args: JsonObject = Field(default_factory=dict)  # [tool.verifiers.eval] / [tool.envhub] defaults, if any
+    settings: CheckSettings = CheckSettings()  # its defaults of pyproject.toml, and what people gave since
+    secrets: dict[str, str] = Field(default_factory=dict)  # of `settings.secrets`: injected into the box
+    judges: dict[str, EndpointTarget] = Field(default_factory=dict)  # of `settings.judges`
+    git_hosts: tuple[str, ...] = ()  # where direct references may lead
+    git_mirrors: dict[str, str] = Field(default_factory=dict)  # beginning of an address -> what is fetched instead
+    only_checks: bool = False  # install `previous` as it is, and check again: a need was met
     tool_programs: tuple[str, ...] = ()  # requirements that `uvx`-started tools name, resolved at build time
     previous: EnvironmentLock | None = None  # of an earlier build, presigned: used when the index lost a release since
 
 
 class BuildReport(Request):
-    """The worker's result. The version becomes `ready` when `failure` is None, else `invalid`."""
+    """The worker's result. The version becomes `ready` when `failure` is None (whatever its checks found), else
+    `invalid`."""
 
     generation: Generation | None = None
     verifiers: str = ""
     lock: EnvironmentLock | None = None
-    describe: JsonObject | None = None
+    describe: BoxObject | None = None
     checks: tuple[Check, ...] = ()
+    tried: tuple[TriedRelease, ...] = ()
     failure: Failure | None = None
-    scripted_rollout: JsonObject | None = None  # a RolloutRecord
-    seconds: dict[str, float] = Field(default_factory=dict)  # stage -> wall seconds
+    scripted_rollout: BoxObject | None = None  # a RolloutRecord
+    seconds: dict[str, Number] = Field(default_factory=dict)  # stage -> wall seconds

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envhub.protocol.base import Request, Response, Sha256
+from envhub.protocol.base import Request, Response, Sha256, Size
 
 DataKind = Literal["dataset", "model"]
 
@@ -17,7 +17,7 @@ class DataFile(Request):
 
     path: str = Field(min_length=1, max_length=500)
     sha256: Sha256
-    size: int = Field(ge=0)
+    size: Size
 
 
 class DataRequest(Request):

@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from envhub.protocol.base import JsonObject, Request, Response, Sha256, Slug, Upload
+from envhub.protocol.base import Number, Request, Response, Sha256, Size, Slug, StoredObject, Upload
+from envhub.protocol.needs import CheckSettings, Need
 from envhub.protocol.runs import Failure
-from envhub.protocol.secrets import SecretName
 
 
 class Visibility(StrEnum):
@@ -28,7 +28,7 @@ class Generation(StrEnum):
 
 
 class VersionState(StrEnum):
-    """`building` until the build run reports; only `ready` versions can be evaluated or trained on."""
+    """Resolving and installing decide: `invalid` can never be installed, `ready` can; its checks say what it needs."""
 
     BUILDING = "building"
     READY = "ready"
@@ -55,16 +55,16 @@ class GitState(Request):
 class PushFile(Request):
     """One distribution file of a push."""
 
-    filename: str
+    filename: str = Field(max_length=255)
     sha256: Sha256
-    size: int
+    size: Size
 
 
 class PushRequest(Request):
     """Begin a push. The hub reads name, version and everything else from the archives themselves, never from here."""
 
     name: Slug
-    version: str
+    version: str = Field(max_length=64)
     visibility: Visibility | None = None  # None: keep; public for a new environment
     wheel: PushFile
     sdist: PushFile
@@ -97,6 +97,7 @@ class EnvironmentView(Response):
     visibility: Visibility
     latest_version: str | None
     latest_state: VersionState | None
+    latest_needs: int = 0  # how many things its checks lack
     tags: tuple[str, ...] = ()
     evaluations: int = 0
     created_at: datetime
@@ -104,18 +105,31 @@ class EnvironmentView(Response):
 
 
 class Check(Response):
-    """One automatic test of a version, shown on its trust card."""
+    """One automatic test of a version, shown on its trust card: it passed, failed, or needs what the outside has."""
 
     name: str  # "install", "load", "describe", "scripted-rollout", "readme", ...
     passed: bool
     summary: str
     detail: str = ""
-    secrets: tuple[SecretName, ...] = ()  # without these it was not tried: only the starter of a run can grant them
+    needs: tuple[Need, ...] = ()  # without these nobody can say whether it passes
 
     @property
     def failed(self) -> bool:
-        """Whether something is wrong; a check that was not tried says nothing."""
-        return not self.passed and not self.secrets
+        """Whether something is wrong with the package; a check that needs something says nothing of it."""
+        return not self.passed and not self.needs
+
+
+class TriedRelease(Response):
+    """One release of verifiers that a build tried, in order. `stage` is where it ended: "" for the one that was taken
+    because it loaded, described itself and did not fail its trial rollout inside the library."""
+
+    verifiers: str  # "" when the package does not use it
+    python: str = ""
+    stage: str  # "resolve", "install", "load", "describe", "scripted-rollout" or ""
+    code: str = ""
+    message: str = ""
+    chosen: bool = False  # its lock is the version's
+    seconds: Number = 0.0
 
 
 class VersionView(Response):
@@ -140,10 +154,15 @@ class VersionView(Response):
     size: int
     build_run_id: str | None = None
     checks: tuple[Check, ...] = ()
-    describe: JsonObject | None = None  # a `Description` of envhub.protocol.runner once built
+    needs: tuple[Need, ...] = ()  # of all checks; an evaluation is refused while one is unmet
+    tried: tuple[TriedRelease, ...] = ()
+    granted: tuple[Need, ...] = ()  # met by `check_settings`: each run must bring these too
+    check_settings: CheckSettings = CheckSettings()
+    check_run_id: str | None = None  # of the newest time that its checks were run again
+    describe: StoredObject | None = None  # a `Description` of envhub.protocol.runner once built
     lock_sha256: Sha256 | None = None
     failure: Failure | None = None  # why it is invalid
-    eval_defaults: JsonObject = Field(default_factory=dict)  # [tool.verifiers.eval]
+    eval_defaults: StoredObject = Field(default_factory=dict)  # [tool.verifiers.eval]
     created_at: datetime
     created_by: str
 

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from envhub.protocol.base import Json, JsonObject, Request, Response, Split
+from envhub.protocol.base import Count, Json, JsonObject, Number, Request, Response, Split, StoredObject, Whole
+from envhub.protocol.needs import Need
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure
@@ -18,10 +19,17 @@ MAX_FRAME = 16 * 1024 * 1024
 
 
 class Policy(Request):
-    """How a group reaches its model. `base_url` contains "{rollout}", replaced by "<group id>.<rollout index>"
-    (by "<group id>.g" where the library drives a whole group through one client)."""
+    """How a group reaches its model. `base_url` contains "{rollout}", replaced by the rollout's key.
+
+    Keys are random and end with the group: a program that knows its own rollout's URL (a model wrote it, say), or a
+    box beside this one, cannot guess another's and forge its turns. They are no secret from the environment's own code,
+    which shares a process with all rollouts of its box, and reports their scores anyway; nor from a program that reads
+    its siblings' environments in the box's /proc, since all programs of a box have one user.
+    """
 
     base_url: str  # "http://127.0.0.1:8000/r/{rollout}/v1"
+    keys: tuple[str, ...] = ()  # one for each of the group's indices; none where the URL has no "{rollout}"
+    group_key: str = ""  # where the library drives the whole group through one client
     model: str
     api_key: str = "box"
     client_type: str = "openai_chat_completions"
@@ -43,7 +51,7 @@ class Describe(Request):
     """Answered by `described`."""
 
     type: Literal["describe"] = "describe"
-    rows: int = 3
+    rows: Count = 3
 
 
 class Group(Request):
@@ -51,16 +59,16 @@ class Group(Request):
 
     type: Literal["group"] = "group"
     id: str
-    example: int
+    example: Count
     split: Split = "eval"
-    first_index: int = 0
-    n: int = 1
+    first_index: Count = 0
+    n: Count = 1
     policy: Policy
     sampling: JsonObject = Field(default_factory=dict)
-    seed: int | None = None
-    deadline_s: float | None = None  # wall seconds for each rollout
+    seed: Whole | None = None
+    deadline_s: Number | None = None  # wall seconds for each rollout
     state_columns: tuple[str, ...] = ()
-    max_retries: int = 0
+    max_retries: Count = 0
     example_hash: str | None = None  # when resuming: must match, else `fatal` dataset_changed
     scripted: bool = False  # build check: no policy call is expected to succeed, a canned answer is served
 
@@ -99,7 +107,7 @@ class SplitInfo(Response):
     """Size of one split (None when it cannot be known without reading it all) and its first rows."""
 
     size: int | None
-    rows: tuple[JsonObject, ...] = ()
+    rows: tuple[StoredObject, ...] = ()
     rows_of: str = ""  # the split that these are the rows of, when the environment has none of this name
 
 
@@ -110,7 +118,7 @@ class Described(Response):
     env_class: str
     splits: dict[str, SplitInfo]
     system_prompt: str | None = None
-    tools: tuple[JsonObject, ...] = ()
+    tools: tuple[StoredObject, ...] = ()
     rewards: dict[str, float] = Field(default_factory=dict)  # reward function -> weight (0 for metrics)
     message_type: str = "chat"
     max_turns: int | None = None
@@ -144,6 +152,7 @@ class RolloutDone(Response):
     record: RolloutRecord  # without turns: the interceptor has those
     response_ids: tuple[str, ...] = ()
     steps: tuple[StepCredit, ...] = ()  # empty: only the outcome is rewarded
+    needs: tuple[Need, ...] = ()  # what a failed one asked for and has not
 
 
 class RolloutSpilled(Response):
@@ -174,7 +183,8 @@ class Fatal(Response):
     type: Literal["fatal"] = "fatal"
     failure: Failure
     traceback: str = ""
-    secrets: tuple[str, ...] = ()  # that it asked for and has not
+    needs: tuple[Need, ...] = ()  # what it asked for and has not: no fault of the package
+    certain: bool = True  # False: with another release of verifiers it may not ask for it
 
 
 Event = Annotated[

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from envhub.protocol.base import Request, Response, Sha256
+from envhub.protocol.base import Request, Response, Sha256, Size
 from envhub.protocol.builds import LockedWheel
 
 
@@ -39,4 +39,4 @@ class WheelPut(Request):
     version: str = Field(max_length=64)
     filename: str = Field(max_length=255)
     sha256: Sha256
-    size: int = Field(ge=1)
+    size: Size = Field(ge=1)

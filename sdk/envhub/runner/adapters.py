@@ -26,20 +26,21 @@ class Row:
 class Policy:
     """How one group reaches its model."""
 
-    base_url: str  # with "{rollout}"
+    base_url: str  # with "{rollout}", unless there are no keys
     model: str
     api_key: str
     client_type: str
-    group_id: str
+    keys: dict[int, str]  # by rollout index
+    group_key: str
 
     def url(self, index: int) -> str:
         """The base URL of one rollout."""
-        return self.base_url.replace("{rollout}", f"{self.group_id}.{index}")
+        return self.base_url.replace("{rollout}", self.keys.get(index, ""))
 
     @property
     def group_url(self) -> str:
         """The base URL of calls that the library makes for a whole group."""
-        return self.base_url.replace("{rollout}", f"{self.group_id}.g")
+        return self.base_url.replace("{rollout}", self.group_key)
 
 
 class Adapter(Protocol):

@@ -45,15 +45,29 @@ def signature_problem(function: Any, values: Mapping[str, Any]) -> str | None:
         return "taskset/harness: load_environment has no parameter `config`, so these tables cannot reach the package"
     if unknown:
         return f"{unknown[0]}: load_environment has no such argument (it has: {', '.join(parameters) or 'none'})"
-    missing = [
+    missing = required(function, values)
+    return f"{missing[0]}: load_environment requires this argument" if missing else None
+
+
+def required(function: Any, values: Mapping[str, Any]) -> list[str]:
+    """The parameters without a default that `values` lacks."""
+    return [
         name
-        for name, parameter in parameters.items()
+        for name, parameter in inspect.signature(function).parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
         and name not in values
         and name != "config"  # the library makes typed configs by itself
     ]
-    return f"{missing[0]}: load_environment requires this argument" if missing else None
+
+
+def fields_required(error: BaseException) -> list[str]:
+    """The fields that a config class says are missing, as paths."""
+    for link in chain(error):
+        if type(link).__name__ == "ValidationError" and callable(getattr(link, "errors", None)):
+            missing = [item for item in _errors(link) if item.get("type") == "missing"]
+            return [".".join(str(part) for part in item.get("loc", ())) for item in missing]
+    return []
 
 
 def validation_problem(error: BaseException, command: Mapping[str, Any]) -> str | None:

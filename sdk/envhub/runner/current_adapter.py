@@ -128,7 +128,7 @@ def task_row(task: Any) -> dict[str, Any]:
     """A task's data without the framework's own fields where these say nothing."""
     base = importlib.import_module("verifiers.v1").TaskData
     data: dict[str, Any] = to_json(task.data.model_dump(mode="json", exclude_none=True))
-    silent = to_json(base().model_dump(mode="json", exclude_none=True))
+    silent = to_json(base.model_construct().model_dump(mode="json", exclude_none=True, warnings=False))
     return {key: value for key, value in data.items() if key not in silent or silent[key] != value}
 
 

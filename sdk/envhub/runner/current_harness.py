@@ -1,4 +1,4 @@
-"""Our in-process harness for verifiers 0.3.1-0.4.x: the chat and tool loop of its `null` harness without a program.
+"""Our in-process harness for verifiers 0.2-0.4: the chat and tool loop of its `null` harness without a program.
 
 The stock harness starts a Python program for every rollout (1.3 CPU s); this makes the same calls from the runner's
 own event loop (about 11 ms). All model calls still go through the library's interception, so its hooks, limits and
@@ -11,7 +11,6 @@ import json
 from typing import Any, ClassVar
 
 import aiohttp
-from verifiers.v1.configs.harness import HarnessConfig
 from verifiers.v1.dialects.chat import message_to_wire
 from verifiers.v1.errors import HarnessError
 from verifiers.v1.harness import Harness
@@ -19,10 +18,16 @@ from verifiers.v1.runtimes import ProgramResult
 
 from .mcp_http import McpTools
 
+try:
+    from verifiers.v1.configs.harness import HarnessConfig
+except ModuleNotFoundError:  # 0.2.x
+    from verifiers.v1.harness import HarnessConfig
+
 __all__ = ["InProcessChatHarness"]
 
 CONTEXT_MARKS = ("context length", "maximum context", "context window", "prompt is too long", "maximum model length")
 MAX_TOOL_TEXT = 200_000
+TOOL_SECONDS = 600.0
 _sessions: dict[int, aiohttp.ClientSession] = {}
 
 
@@ -36,6 +41,8 @@ class InProcessChatHarness(Harness[InProcessChatConfig]):  # type: ignore[misc]
     APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
+    SUPPORTS_USER_SIM: ClassVar[bool] = True  # of 0.2.x, as the next one
+    SUPPORTS_MESSAGE_PROMPT: ClassVar[bool] = True
     SUPPORTS_TOOL_INTERCEPTION: ClassVar[bool] = True
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
@@ -48,19 +55,20 @@ class InProcessChatHarness(Harness[InProcessChatConfig]):  # type: ignore[misc]
         endpoint: str,
         secret: str,
         mcp_urls: dict[str, str],
-        data: Any,
+        data: Any = None,
         tool_interception_url: str | None = None,
     ) -> Any:
         """Run one segment of the conversation."""
         http = shared_session()
         call = _Calls(http, endpoint, secret, ctx.model, tool_interception_url)
-        system, prompt = self.resolve_prompt(data)
+        system, prompt = self.resolve_prompt(trace.task.data if data is None else data)
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         if isinstance(prompt, str):
             messages.append({"role": "user", "content": prompt})
         else:
             messages.extend(message_to_wire(message) for message in prompt or ())
-        tools = McpTools(http, mcp_urls, self.config.tool_timeout, self.config.disabled_tools or ())
+        timeout = getattr(self.config, "tool_timeout", TOOL_SECONDS)
+        tools = McpTools(http, mcp_urls, timeout, self.config.disabled_tools or ())
         await tools.discover()
         await _converse(call, messages, tools, trace)
         return ProgramResult(exit_code=0, stdout="", stderr="")

@@ -20,6 +20,7 @@ from .failures import (
 )
 from .jsonable import to_json
 from .legacy_results import messages
+from .needs import lacking_in_text
 
 RETRYABLE = {408, 409, 425, 429}
 SCORING_TIMED_OUT = ("TaskError", "scoring timed out")  # how 0.3.1 says it; 0.4.0 has a stop condition for it
@@ -128,7 +129,8 @@ def failure(attempt: Attempt, episode: Any) -> Failure | None:
     error, trace = errors[0]
     if (error.type, error.message) == SCORING_TIMED_OUT:
         return too_late
-    return Failure(_kind(error, trace, attempt), error.type, error.message[:8000], (error.traceback or "")[-8000:])
+    said = error.type, error.message[:8000], (error.traceback or "")[-8000:]
+    return Failure(_kind(error, trace, attempt), *said, lacking_in_text(*said))
 
 
 def _kind(error: Any, trace: Any, attempt: Attempt) -> str:

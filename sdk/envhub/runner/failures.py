@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .needs import Need, lacking
+
 POLICY, ENVIRONMENT, VERIFIER, JUDGE = "policy", "environment", "verifier", "judge"
 INFRASTRUCTURE, LIMIT, CANCELLED = "infrastructure", "limit", "cancelled"
 HUB_ERRORS = {"hub_infrastructure": INFRASTRUCTURE, "hub_judge": JUDGE, "hub_limit": LIMIT}
@@ -25,6 +27,7 @@ class Failure:
     type: str
     message: str
     traceback: str = ""
+    needs: tuple[Need, ...] = ()  # what it asked for and has not: told beside the failure
 
     def to_json(self) -> dict[str, str]:
         """The wire's shape."""
@@ -55,7 +58,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 def classify(error: BaseException, default: str) -> Failure:
     """Describe an exception; `default` is whose fault it is when nothing in its chain says otherwise."""
-    return Failure(_kind(error, default), *_texts(error))
+    return Failure(_kind(error, default), *_texts(error), lacking(error))
 
 
 def _texts(error: BaseException) -> tuple[str, str, str]:

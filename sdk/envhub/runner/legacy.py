@@ -55,6 +55,19 @@ class LegacyAdapter:
         """The class whose `is_completed` takes messages and state, as verifiers before 0.1.8 called it; "" if none."""
         return next((type(leaf).__name__ for leaf in self.leaves if _takes_messages(leaf)), "")
 
+    @property
+    def mixed(self) -> str:
+        """The parts of a group that mixes Environment classes with tasksets, by name; "" when it does not.
+
+        The library makes such a group without a word, but leaves out one kind's rows where the other has its own.
+        """
+        kinds = {hasattr(leaf, "taskset"): leaf for leaf in self.leaves}
+        if len(kinds) < 2:
+            return ""
+        names = {id(member): name for name, member in getattr(self.env, "env_map", {}).items()}
+        told = (f"{names.get(id(leaf), 'a member')} ({type(leaf).__name__})" for _, leaf in sorted(kinds.items()))
+        return " and ".join(told)
+
     def prepare(self, supervise: Supervise) -> None:
         """Wrap the loaded environment; called once, before the first rollout."""
         remember_signatures()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 from . import steps
 from .attempts import Attempt, Result
 from .failures import ENVIRONMENT, LIMIT, POLICY, VERIFIER, BadReward, Failure, Stalled, chain, classify
 from .jsonable import to_json
+from .needs import lacking_in_text
 
 FIELDS = {"reward", "metrics", "prompt", "completion", "error", "timing", "is_truncated", "stop_condition"}
 
@@ -87,12 +89,13 @@ def failure_of(attempt: Attempt, output: dict[str, Any] | None = None) -> Failur
     if attempt.reward_errors:
         first = attempt.reward_errors[0]
         failure = classify(first.error, VERIFIER)
-        return Failure(failure.kind, failure.type, f"{first.name}: {failure.message}", failure.traceback)
+        return replace(failure, message=f"{first.name}: {failure.message}")
     recorded = error or (output or {}).get("error")
     if isinstance(recorded, dict):
         kind = POLICY if "Model" in str(recorded.get("error")) else ENVIRONMENT
         text = str(recorded.get("error_chain_str") or recorded.get("error"))
-        return Failure(kind, str(recorded.get("error")), text, str(recorded.get("error_chain_repr") or ""))
+        said = str(recorded.get("error")), text, str(recorded.get("error_chain_repr") or "")
+        return Failure(kind, *said, lacking_in_text(*said))
     return None if not recorded else Failure(ENVIRONMENT, "Error", str(recorded))
 
 

@@ -12,38 +12,18 @@ import os
 import re
 import sys
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from . import arguments, current, legacy
+from . import arguments, current, early_adapter, legacy
 from .adapters import Adapter
-from .failures import ENVIRONMENT, INFRASTRUCTURE, chain
+from .failures import chain
 from .judge_calls import lead_judge_calls
+from .load_error import LoadError, needed, trace_of
+from .needs import Need
 
+ARGUMENTS = "See the arguments on the version's page."
 _MISSING_NAME = re.compile(r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers")
-_DATASETS = (re.compile(r"(?:datasets/|[\"'`])([\w.-]+/[\w.-]+)[\"'`/ ]"), re.compile(r"[\"'`]([\w.-]+)[\"'`]"))
-_CORPUS = re.compile(r"Resource\s+(?:\x1b\[[\d;]*m)?'?([\w./-]+).{0,20}not found\..*NLTK", re.DOTALL)
-_NETWORK_ERRORS = {
-    "OfflineModeIsEnabled", "LocalEntryNotFoundError", "RepositoryNotFoundError", "GatedRepoError", "HfHubHTTPError",
-    "DatasetNotFoundError", "EntryNotFoundError", "RevisionNotFoundError", "CouldNotReachHub",
-}  # fmt: skip
-
-
-@dataclass
-class LoadError(Exception):
-    """Why the environment cannot be used: a `fatal` frame."""
-
-    code: str
-    message: str
-    hint: str = ""
-    kind: str = ENVIRONMENT
-    trace: str = ""
-    secrets: tuple[str, ...] = ()  # that it asked for and has not
-
-    def to_frame(self) -> dict[str, Any]:
-        """The wire's shape."""
-        failure = {"kind": self.kind, "code": self.code, "message": self.message, "hint": self.hint}
-        return {"type": "fatal", "failure": failure, "traceback": self.trace, "secrets": list(self.secrets)}
 
 
 def set_defaults(judge_base_url: str | None) -> None:
@@ -69,14 +49,18 @@ def load(command: dict[str, Any]) -> Adapter:
     set_defaults(command.get("judge_base_url"))
     version = verifiers_version()
     module = import_module(command["module"])
+    both = hasattr(module, "load_environment")
     try:
-        if hasattr(module, "load_environment"):
-            return _load_legacy(module, command, version)
+        if both and _drives_loader():
+            both = False
+            return _load_legacy(module, command)
         return _load_current(module, command, version)
     except LoadError:
         raise
     except (Exception, SystemExit) as error:
-        raise explain(error, command) from error
+        failure = explain(error, command)
+        failure.certain &= not both  # what a taskset lacks, the load_environment beside it may not
+        raise failure from error
 
 
 def verifiers_version() -> str:
@@ -94,33 +78,43 @@ def import_module(name: str) -> Any:
     except (Exception, SystemExit) as error:
         raise (
             _missing_name(error)
-            or dataset_error(error)
-            or _missing_key(error)
+            or needed(error)
             or LoadError(
                 "import_error",
-                f"importing {name} failed: {type(error).__name__}: {error}",
+                f"importing {name} failed: {_with_cause(error)}",
                 "Run `python -c 'import " + name + "'` in a fresh environment with only the package installed.",
                 trace=trace_of(error),
             )
         ) from error
 
 
-def _load_legacy(module: Any, command: dict[str, Any], version: str) -> Adapter:
-    verifiers = importlib.import_module("verifiers")
-    try:
-        verifiers.Environment  # noqa: B018 - 0.4 and later have none
-    except AttributeError:
-        raise LoadError(
-            "verifiers_generation_mismatch",
-            f"the package defines load_environment, which verifiers {version} no longer supports",
-            'Require "verifiers<0.4", or set [tool.envhub] generation = "legacy".',
-        ) from None
+def _with_cause(error: BaseException) -> str:
+    """What it says, and what it came of: libraries explain an import that failed inside them, at times wrongly."""
+    root = list(chain(error))[-1]
+    came_of = "" if root is error else f" (from {type(root).__name__}: {root})"
+    return f"{type(error).__name__}: {error}{came_of}"
+
+
+def _drives_loader() -> bool:
+    """Whether this release of verifiers drives a module's load_environment: 0.4 and later have no Environment, and
+    drive the taskset that stands beside it."""
+    return hasattr(importlib.import_module("verifiers"), "Environment")
+
+
+def _load_legacy(module: Any, command: dict[str, Any]) -> Adapter:
     function = module.load_environment
     values = arguments.for_function(function, command)
     problem = arguments.signature_problem(function, values)
     if problem is not None:
-        raise LoadError("bad_arguments", problem, "See the arguments on the version's page.")
+        asked = _asked_for(arguments.required(function, values), problem)
+        raise LoadError("bad_arguments", problem, ARGUMENTS, needs=asked)
     adapter = legacy.load(module, command["module"], values)
+    if adapter.mixed:
+        raise LoadError(
+            "mixed_generations",
+            f"its group mixes environment classes and tasksets: {adapter.mixed}",
+            "Write all members of an EnvGroup in one way, or push them as environments of their own.",
+        )
     if adapter.outdated:
         raise LoadError(
             "outdated_environment",
@@ -133,26 +127,28 @@ def _load_legacy(module: Any, command: dict[str, Any], version: str) -> Adapter:
 
 
 def _load_current(module: Any, command: dict[str, Any], version: str) -> Adapter:
-    if not current.is_available():
-        exported = getattr(module, "__all__", None)
-        if exported is None or not any("askset" in str(name) for name in exported):
-            raise _nothing_to_load(
-                module,
-                f"{command['module']} has no function load_environment and exports no taskset",
-                "Define load_environment(), or export a Taskset subclass in __all__.",
-            )
+    """The taskset that the module exports, where this release of verifiers has today's tasksets."""
+    for generation in (current, early_adapter):
+        if generation.is_available() and generation.exports_taskset(module):
+            found: Adapter = generation.load(module, command)
+            return found
+    if hasattr(module, "load_environment"):
         raise LoadError(
             "verifiers_generation_mismatch",
-            f"the package exports a taskset of the current generation, but verifiers {version} is installed",
-            'Require "verifiers>=0.3.1".',
+            f"the package defines load_environment, which verifiers {version} no longer supports",
+            'Require "verifiers<0.4", or set [tool.envhub] generation = "legacy".',
         )
-    if not current.exports_taskset(module):
-        raise _nothing_to_load(
-            module,
-            f"{command['module']} has no function load_environment and exports no Taskset subclass in __all__",
-            "Define load_environment() (verifiers<0.4), or export exactly one Taskset subclass in __all__.",
+    if not (current.is_available() or early_adapter.is_available()) and getattr(module, "__all__", None):
+        raise LoadError(
+            "verifiers_generation_mismatch",
+            f"the package has no load_environment, and verifiers {version} has no loader for what it exports",
+            'Require "verifiers>=0.2".',
         )
-    return current.load(module, command)
+    raise _nothing_to_load(
+        module,
+        f"{command['module']} has no function load_environment and exports no Taskset subclass in __all__",
+        "Define load_environment() (verifiers<0.4), or export exactly one Taskset subclass in __all__.",
+    )
 
 
 def _nothing_to_load(module: Any, problem: str, hint: str) -> LoadError:
@@ -165,13 +161,13 @@ def _nothing_to_load(module: Any, problem: str, hint: str) -> LoadError:
 
 def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
     """Name what an exception of load_environment (or of a taskset's constructor) means."""
-    for meaning in (_missing_name, dataset_error, _corpus_error, _missing_key, _missing_column):
-        found = meaning(error)
-        if found is not None:
-            return found
+    found = _missing_name(error) or needed(error) or _missing_column(error)
+    if found is not None:
+        return found
     problem = arguments.validation_problem(error, command)
     if problem is not None:
-        return LoadError("bad_arguments", problem, "See the arguments on the version's page.", trace=trace_of(error))
+        asked = _asked_for(arguments.fields_required(error), problem)
+        return LoadError("bad_arguments", problem, ARGUMENTS, trace=trace_of(error), needs=asked, certain=False)
     root = list(chain(error))[-1]
     return LoadError(
         "load_failed",
@@ -181,9 +177,8 @@ def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
     )
 
 
-def trace_of(error: BaseException) -> str:
-    """The whole traceback, bounded."""
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-20_000:]
+def _asked_for(names: Iterable[str], problem: str) -> tuple[Need, ...]:
+    return tuple(Need("argument", name, problem) for name in names)
 
 
 def _missing_name(error: BaseException) -> LoadError | None:
@@ -206,32 +201,6 @@ def _missing_name(error: BaseException) -> LoadError | None:
     return None
 
 
-def _missing_key(error: BaseException) -> LoadError | None:
-    for link in chain(error):
-        keys = _keys_asked_for(link)
-        if keys is not None:
-            stored = " and ".join(f"`hub secret set {key}`" for key in keys) or "`hub secret set`"
-            granted = " ".join(f"--secret {key}" for key in keys) or "--secret"
-            return LoadError(
-                "missing_secret",
-                f"the environment needs {', '.join(keys) or link}",
-                f"Store it with {stored}, and grant it to the run with {granted}.",
-                trace=trace_of(error),
-                secrets=keys,
-            )
-    return None
-
-
-def _keys_asked_for(error: BaseException) -> tuple[str, ...] | None:
-    """The names that verifiers' `ensure_keys`, or `os.environ[...]`, did not find; None for another error."""
-    if type(error).__name__ == "MissingKeyError":
-        return tuple(str(key) for key in getattr(error, "keys", ()) or ())
-    if not isinstance(error, KeyError) or error.__traceback__ is None:
-        return None
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return (str(error.args[0]),) if frame.f_locals.get("self") is os.environ else None
-
-
 def _missing_column(error: BaseException) -> LoadError | None:
     """The library's own KeyError names `question` only, and not where it was looked for."""
     for link in chain(error):
@@ -241,44 +210,6 @@ def _missing_column(error: BaseException) -> LoadError | None:
                 "no_prompt_column",
                 f"the data set has no column prompt, and no column {link.args[0]} to make it from",
                 'Rename the one that holds the question: dataset.rename_column("text", "question").',
-                trace=trace_of(error),
-            )
-    return None
-
-
-def dataset_error(error: BaseException) -> LoadError | None:
-    """A data set that could not be reached from the box, which has no network."""
-    links = list(chain(error))
-    for link in links:
-        module = type(link).__module__.split(".")[0]
-        names = {base.__name__ for base in type(link).__mro__}
-        hub = module in {"datasets", "huggingface_hub"} and names & _NETWORK_ERRORS
-        text = str(link)
-        unreachable = isinstance(link, ConnectionError | OSError) and ("Hub" in text or "huggingface" in text)
-        if not hub and not unreachable:
-            continue
-        found = (match for pattern in _DATASETS if (match := pattern.search(text)))
-        name = next((match.group(1) for match in found), "")
-        return LoadError(
-            "dataset_needs_network",
-            f"the data set {name or 'of this environment'} cannot be reached from the sandbox: {text[:500]}",
-            f"An administrator can run `hub data add {name if '/' in name else 'OWNER/NAME'} DIRECTORY`, "
-            "or let the hub fetch it.",
-            kind=INFRASTRUCTURE if "timed out" in text else ENVIRONMENT,
-            trace=trace_of(error),
-        )
-    return None
-
-
-def _corpus_error(error: BaseException) -> LoadError | None:
-    """A corpus that NLTK would download, as TextArena's word games do."""
-    for link in chain(error):
-        found = _CORPUS.search(str(link)) if isinstance(link, LookupError) else None
-        if found is not None:
-            return LoadError(
-                "corpus_needs_network",
-                f"the NLTK corpus {found.group(1)} is not in the package, and the sandbox has no network to fetch it",
-                "Put its nltk_data folder into the package, and that folder first into nltk.data.path.",
                 trace=trace_of(error),
             )
     return None

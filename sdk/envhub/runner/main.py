@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from . import loading
+from . import load_error, loading
 from .adapters import Adapter
 from .forks import end_a_child, new_event_loop
 from .frames import Channel
@@ -32,7 +32,7 @@ def main(path: str) -> int:
     gc.disable()  # imports make no garbage to speak of, and looking for it costs a tenth of their time
     try:
         adapter = loading.load(command)
-    except loading.LoadError as error:
+    except load_error.LoadError as error:
         end_a_child(error.__cause__)
         sys.stderr.write(error.trace)
         channel.send_blocking(error.to_frame())
@@ -84,7 +84,7 @@ def _serve(service: Service) -> int:
             end_a_child(left)
     error = task.exception()
     if error is not None:
-        sys.stderr.write(loading.trace_of(error))
+        sys.stderr.write(load_error.trace_of(error))
     return 0 if error is None else 1
 
 
@@ -96,7 +96,7 @@ def _end_atexit() -> None:
     try:
         atexit._run_exitfuncs()
     except BaseException as error:  # noqa: BLE001 - user code at exit may raise anything
-        sys.stderr.write(loading.trace_of(error))
+        sys.stderr.write(load_error.trace_of(error))
 
 
 def _leave(code: int) -> None:

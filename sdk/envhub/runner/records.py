@@ -44,4 +44,6 @@ def frame(group_id: str, record: dict[str, Any], result: Result) -> dict[str, An
     """The `rollout` frame."""
     steps = [] if result.failure is not None else [step.to_json() for step in result.steps]
     ids = list(result.response_ids)
-    return {"type": "rollout", "id": group_id, "record": record, "response_ids": ids, "steps": steps}
+    needs = [] if result.failure is None else [need.to_json() for need in result.failure.needs]
+    told = {"response_ids": ids, "steps": steps, "needs": needs}
+    return {"type": "rollout", "id": group_id, "record": record, **told}

@@ -14,7 +14,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
-from . import loading, records
+from . import load_error, loading, records
 from .adapters import Adapter, NoSuchExample, Policy, Row
 from .attempts import Attempt, Result
 from .failures import (
@@ -92,7 +92,7 @@ class Service:
         await self._channel.send({"type": "described", **body})
 
     async def _fatal(self, error: BaseException) -> None:
-        failure = error if isinstance(error, loading.LoadError) else loading.explain(error, {})
+        failure = error if isinstance(error, load_error.LoadError) else loading.explain(error, {})
         sys.stderr.write(failure.trace)
         await self._channel.send(failure.to_frame())
 
@@ -104,7 +104,7 @@ class Service:
         try:
             await asyncio.wait_for(self._adapter.teardown(), TEARDOWN_S)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - environment code may raise anything; it is reported
-            sys.stderr.write(f"teardown failed: {loading.trace_of(error)}")
+            sys.stderr.write(f"teardown failed: {load_error.trace_of(error)}")
 
     # groups
 
@@ -132,7 +132,7 @@ class Service:
         digest = canonical_hash(row.data)
         expected = command.get("example_hash")
         if expected is not None and expected != digest:
-            raise loading.LoadError(
+            raise load_error.LoadError(
                 "dataset_changed",
                 f"example {command['example']} is another row than when this evaluation began",
                 "The environment makes its data anew each time: give it a fixed seed, and start a new evaluation.",
@@ -222,16 +222,17 @@ class _GroupJob:
         self._command = command
         self._row = row
         self._digest = digest
+        first = int(command.get("first_index", 0))
+        self._indices = list(range(first, first + int(command.get("n", 1))))
         policy = command["policy"]
         self._policy = Policy(
             base_url=policy["base_url"],
             model=policy["model"],
             api_key=policy.get("api_key", "box"),
             client_type=policy.get("client_type", "openai_chat_completions"),
-            group_id=command["id"],
+            keys=dict(zip(self._indices, policy.get("keys") or (), strict=False)),
+            group_key=policy.get("group_key", ""),
         )
-        first = int(command.get("first_index", 0))
-        self._indices = list(range(first, first + int(command.get("n", 1))))
         self._reported: set[int] = set()
 
     async def run(self) -> None:

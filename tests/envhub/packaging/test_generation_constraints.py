@@ -1,40 +1,88 @@
-"""What uv is told: the release a package of each generation resolves to, its fallbacks and its extra pins."""
+"""Which releases a build tries, in which order, and what uv is told for each."""
 
 from __future__ import annotations
 
 import pytest
 from envhub.packaging import constraints
+from envhub.packaging.constraints import Candidate
 from envhub.protocol.packages import Generation, GenerationEvidence
 
+LEGACY, HARNESS, CURRENT = Generation.LEGACY, Generation.HARNESS, Generation.CURRENT
 
-def evidence(generation: Generation, *dependencies: str) -> GenerationEvidence:
+
+def candidates(generation: Generation | None, *dependencies: str) -> list[Candidate]:
     wanted = constraints.own_specifier("verifiers", dependencies)
-    chosen = constraints.choose(generation, wanted)
-    return GenerationEvidence(generation=generation, specifier=str(wanted), constraint_set=chosen.name)
+    chosen = constraints.choose(generation, wanted).name if generation else ""
+    evidence = GenerationEvidence(generation=generation, specifier=str(wanted), constraint_set=chosen)
+    return constraints.candidates(evidence, dependencies)
 
 
-def first_line(generation: Generation, *dependencies: str) -> str:
-    return constraints.lines_for(evidence(generation, *dependencies), dependencies)[0]
+def releases(generation: Generation | None, *dependencies: str) -> list[str]:
+    return [one.release for one in candidates(generation, *dependencies) if not one.overridden]
 
 
 @pytest.mark.parametrize(
-    ("generation", "requirement", "line"),
+    ("generation", "requirement", "first"),
     [
-        (Generation.LEGACY, "verifiers>=0.1.8", "verifiers==0.1.14"),
-        (Generation.LEGACY, "verifiers>=0.1.8,<0.1.13", "verifiers==0.1.12"),
-        (Generation.LEGACY, "verifiers==0.1.11", "verifiers==0.1.11"),
-        (Generation.LEGACY, "verifiers==0.1.15.dev443", "verifiers==0.1.15.dev443"),
-        (Generation.LEGACY, "verifiers>=0.1.15.dev4", "verifiers==0.1.15.dev11"),
-        (Generation.LEGACY, "verifiers>=0.1.11,<0.1.12", "verifiers<0.1.15.dev0,>=0.1.10"),
-        (Generation.LEGACY, "verifiers[rl]>=0.2", "verifiers==0.2.1"),
-        (Generation.HARNESS, "verifiers", "verifiers==0.1.15.dev11"),
-        (Generation.HARNESS, "verifiers==0.1.15.dev11", "verifiers==0.1.15.dev11"),
-        (Generation.CURRENT, "verifiers", "verifiers==0.4.0"),
-        (Generation.CURRENT, "verifiers==0.3.1", "verifiers==0.3.1"),
+        (LEGACY, "verifiers>=0.1.8", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1", "0.1.12", "0.1.11"]),
+        (LEGACY, "verifiers>=0.1.8,<0.1.13", ["0.1.12", "0.1.11", "0.1.10"]),
+        (LEGACY, "verifiers>=0.1.14", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1"]),
+        (LEGACY, "verifiers[rl]>=0.2", ["0.2.1", "0.4.0", "0.3.1"]),
+        (HARNESS, "verifiers", ["0.1.15.dev11", "0.1.14", "0.4.0", "0.3.1", "0.2.1", "0.1.12"]),
+        (HARNESS, "verifiers>=0.1.15.dev2", ["0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1"]),
+        (CURRENT, "verifiers", ["0.4.0", "0.1.14", "0.1.15.dev11", "0.3.1", "0.2.1", "0.1.12"]),
+        (CURRENT, "verifiers>=0.3", ["0.4.0", "0.3.1"]),
+        (None, "verifiers>=0.1.14", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1"]),
     ],
 )
-def test_the_first_line_fixes_the_release(generation: Generation, requirement: str, line: str) -> None:
-    assert first_line(generation, requirement) == line
+def test_the_newest_of_each_generation_comes_first_in_the_order_of_the_guess_then_downwards(
+    generation: Generation | None, requirement: str, first: list[str]
+) -> None:
+    assert releases(generation, requirement)[: len(first)] == first
+
+
+@pytest.mark.parametrize(
+    ("generation", "pin", "name"),
+    [
+        (LEGACY, "0.1.11", "v0"),
+        (LEGACY, "0.1.15.dev9", "v0-dev"),
+        (HARNESS, "0.1.15.dev443", "harness"),
+        (CURRENT, "0.3.1", "current"),
+        (LEGACY, "0.9", "current"),
+    ],
+)
+def test_an_exact_pin_is_the_only_candidate_under_the_set_nearest_to_it(
+    generation: Generation, pin: str, name: str
+) -> None:
+    (only,) = candidates(generation, f"verifiers=={pin}")
+    assert (only.release, only.entry and only.entry.name) == (pin, name)
+    assert constraints.lines_for(only, [f"verifiers=={pin}"])[0] == f"verifiers=={pin}"
+
+
+def test_a_range_without_a_release_that_we_know_leaves_the_release_to_uv() -> None:
+    dependencies = ["verifiers>=0.1.13,<0.1.14"]
+    first = candidates(LEGACY, *dependencies)[0]
+    assert (first.release, first.entry and first.entry.name) == ("", "v0")
+    assert not any(line.startswith("verifiers") for line in constraints.lines_for(first, dependencies))
+
+
+@pytest.mark.parametrize(("generation", "last"), [(LEGACY, "0.1.14"), (HARNESS, "0.1.15.dev11")])
+def test_releases_outside_the_packages_range_come_last_when_it_holds_none_of_the_generation(
+    generation: Generation, last: str
+) -> None:
+    dependencies = ["verifiers[rl]>=0.4"]
+    found = candidates(generation, *dependencies)
+    assert [one.release for one in found if not one.overridden] == ["0.4.0"]
+    first = next(one for one in found if one.overridden)
+    assert constraints.overrides_for(first, dependencies) == [f"verifiers[rl]=={last}"]
+    assert constraints.lines_for(first, dependencies)[0] == f"verifiers=={last}"
+
+
+def test_nothing_is_overridden_where_the_range_holds_the_generation_or_is_a_pin() -> None:
+    for requirement in ("verifiers>=0.1.8", "verifiers==0.4.0"):
+        assert not any(one.overridden for one in candidates(LEGACY, requirement))
+    inside = candidates(LEGACY, "verifiers")[0]
+    assert constraints.overrides_for(inside, ["verifiers"]) == []
 
 
 def test_every_release_of_every_set_is_inside_its_range() -> None:
@@ -42,41 +90,9 @@ def test_every_release_of_every_set_is_inside_its_range() -> None:
         assert all(entry.verifiers.contains(release, prereleases=True) for release in entry.releases), entry.name
 
 
-def test_fallbacks_go_down_the_releases_that_the_package_allows() -> None:
-    assert constraints.fallbacks(evidence(Generation.LEGACY, "verifiers"), ["verifiers"]) == [
-        "0.1.14",
-        "0.1.12",
-        "0.1.10",
-    ]
-    bounded = ["verifiers>=0.1.11"]
-    assert constraints.fallbacks(evidence(Generation.LEGACY, *bounded), bounded) == ["0.1.14", "0.1.12"]
-
-
-def test_an_exact_pin_has_no_fallback() -> None:
-    pinned = ["verifiers==0.1.15.dev11"]
-    assert constraints.fallbacks(evidence(Generation.HARNESS, *pinned), pinned) == ["0.1.15.dev11"]
-
-
-def test_a_fallback_is_what_the_lines_then_say() -> None:
-    found = evidence(Generation.LEGACY, "verifiers")
-    assert constraints.lines_for(found, ["verifiers"], "0.1.10")[0] == "verifiers==0.1.10"
-
-
-def test_an_exact_pin_outside_the_supported_range_is_left_to_conflict() -> None:
-    dependencies = ["verifiers==0.1.5"]
-    assert first_line(Generation.LEGACY, *dependencies) == "verifiers<0.1.15.dev0,>=0.1.10"
-    assert constraints.overrides_for(evidence(Generation.LEGACY, *dependencies), dependencies) == []
-
-
-def test_a_range_without_any_release_of_the_api_is_overridden() -> None:
-    dependencies = ["verifiers[rl]>=0.1.15"]
-    found = evidence(Generation.HARNESS, *dependencies)
-    assert constraints.overrides_for(found, dependencies) == ["verifiers[rl]==0.1.15.dev11"]
-    assert constraints.lines_for(found, dependencies)[0] == "verifiers==0.1.15.dev11"
-
-
 def test_a_pin_gives_way_to_what_the_package_itself_asks_for() -> None:
-    lines = constraints.lines_for(evidence(Generation.LEGACY), ["prime-sandboxes>=0.5", "datasets>=5"])
+    own = ["prime-sandboxes>=0.5", "datasets>=5"]
+    lines = constraints.lines_for(candidates(LEGACY, "verifiers")[0], own)
     assert not any(line.startswith(("prime-sandboxes", "datasets")) for line in lines)
 
 
@@ -86,7 +102,17 @@ def test_requirements_for_other_systems_are_not_ours() -> None:
     )
 
 
-def test_no_generation_means_no_lines() -> None:
-    nothing = GenerationEvidence(generation=None, specifier="", constraint_set="")
-    assert constraints.lines_for(nothing, ["numpy"]) == []
-    assert constraints.fallbacks(nothing, ["numpy"]) == []
+def test_a_package_without_verifiers_has_one_candidate_and_no_lines() -> None:
+    (only,) = candidates(None, "numpy")
+    assert (only.entry, constraints.lines_for(only, ["numpy"])) == (None, [])
+
+
+def test_a_package_that_imports_verifiers_by_way_of_another_has_all_candidates() -> None:
+    assert releases(LEGACY, "numpy")[0] == "0.1.14"
+
+
+def test_a_package_that_imports_verifiers_without_requiring_it_gets_it_all_the_same() -> None:
+    first = candidates(LEGACY, "numpy")[0]
+    assert constraints.implied_by(first, ["numpy"]) == ["verifiers"]
+    assert constraints.implied_by(first, ["verifiers>=0.1.8"]) == []
+    assert constraints.implied_by(candidates(None, "numpy")[0], ["numpy"]) == []

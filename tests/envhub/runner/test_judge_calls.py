@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from envhub.runner import judge_calls
 from envhub.runner.attempts import CURRENT, Attempt
 from envhub.runner.judge_calls import HEADER, lead_judge_calls
 
@@ -19,6 +20,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
         monkeypatch.setenv(name, getattr(request, "param", ""))
     for client in (httpx.Client, httpx.AsyncClient):
         monkeypatch.setattr(client, "send", client.send)
+    monkeypatch.setattr(judge_calls, "LIBRARIES", ("httpx",))  # what it leads is put back for these alone
     lead_judge_calls(JUDGE)
     token = CURRENT.set(Attempt(index=1, sampling={}, base_url="http://127.0.0.1:8000/r/g7.1/v1"))
     yield []

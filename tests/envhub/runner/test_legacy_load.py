@@ -71,3 +71,13 @@ def test_the_library_makes_config_objects(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(load_environment=library))
     legacy.load(module_of(lambda config=None: environment()), "words", {})
     assert asked == [("words", {})]
+
+
+def test_a_group_that_mixes_classes_and_tasksets_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = environment(), environment(taskset=SimpleNamespace())
+    group = environment(envs=[old, new], env_map={"sums": old, "tales": new})
+    monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=object))
+    monkeypatch.setitem(sys.modules, "words", module_of(lambda: group))
+    with pytest.raises(loading.LoadError, match=r"sums \(SimpleNamespace\) and tales") as refused:
+        loading.load({"module": "words", "env_id": "words"})
+    assert refused.value.code == "mixed_generations"

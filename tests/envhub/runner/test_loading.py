@@ -30,6 +30,15 @@ def test_an_import_error_carries_its_traceback(tmp_path: Path, monkeypatch: pyte
     assert "not_there_at_all" in caught.value.trace
 
 
+def test_an_import_error_that_a_library_explains_names_its_cause_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "try: import not_there_at_all\nexcept ImportError as error: raise ImportError('an extra') from error\n"
+    with pytest.raises(loading.LoadError, match="an extra") as caught:
+        loading.import_module(package(tmp_path, monkeypatch, source, "explains"))
+    assert "No module named 'not_there_at_all'" in caught.value.message
+
+
 def test_a_package_that_exits_is_an_import_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = package(tmp_path, monkeypatch, "raise SystemExit(1)\n", "exits_at_once")
     with pytest.raises(loading.LoadError, match="SystemExit"):
@@ -79,7 +88,7 @@ def test_the_data_set_is_named_by_the_error_that_knows_it_not_by_what_wraps_it()
 def test_a_corpus_out_of_reach_is_named(name: str) -> None:
     text = f"\n****\n  Resource {name} not found.\n  Please use the NLTK Downloader to obtain the resource:\n"
     failure = loading.explain(LookupError(text), {})
-    assert (failure.code, "corpus words " in failure.message) == ("corpus_needs_network", True)
+    assert (failure.code, "corpus nltk:words " in failure.message) == ("corpus_needs_network", True)
     assert "nltk.data.path" in failure.hint
     assert code_of(LookupError("Resource gone")) == "load_failed"
 
@@ -88,7 +97,7 @@ def test_a_missing_key_asks_for_a_secret() -> None:
     kind = type("MissingKeyError", (ValueError,), {"keys": ["API_TOKEN"]})
     failure = loading.explain(kind("missing"), {})
     assert (failure.code, failure.message) == ("missing_secret", "the environment needs API_TOKEN")
-    assert failure.secrets == ("API_TOKEN",)
+    assert [(need.kind, need.name) for need in failure.needs] == [("secret", "API_TOKEN")]
     assert "--secret API_TOKEN" in failure.hint
 
 
@@ -106,7 +115,7 @@ def test_a_module_that_asks_for_a_variable_at_import_asks_for_a_secret(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(loading.LoadError) as refused:
         loading.import_module("asks_at_import")
-    assert refused.value.secrets == ("NOBODY_SET_THIS",)
+    assert [need.name for need in refused.value.needs] == ["NOBODY_SET_THIS"]
 
 
 def test_a_data_set_without_a_prompt_is_told_which_columns_it_needs() -> None:

@@ -135,7 +135,8 @@ async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
     app.router.add_post("/r/{rollout}/v1/chat/completions", answer)
     async with TestServer(app) as server, RunnerProcess(python_of(release)) as runner:
         assert isinstance(await runner.load(module, **load), Hello)
-        policy = Policy(base_url=str(server.make_url("/r/")) + "{rollout}/v1", model="stub")
+        url = str(server.make_url("/r/")) + "{rollout}/v1"
+        policy = Policy(base_url=url, keys=tuple("abcdefgh"), group_key="g", model="stub")
         records = await runner.rollouts(Group(id="g", example=0, n=2, first_index=3, policy=policy))
     assert [record.outcome.value for record in records] == ["ok", "ok"]
     return sorted(seen)

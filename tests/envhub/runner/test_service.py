@@ -70,7 +70,7 @@ class Worker:
         self._writer.write(encode(command))
 
     async def group(self, ident: str = "g", **fields: Any) -> None:
-        policy = {"base_url": "http://x/r/{rollout}/v1", "model": "m"}
+        policy = {"base_url": "http://x/r/{rollout}/v1", "keys": ["secret-a", "secret-b"], "model": "m"}
         await self.send(type="group", id=ident, **{"example": 0, "policy": policy, **fields})
 
     async def event(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ async def test_each_rollout_has_its_own_base_url_and_seed(start: Start) -> None:
     await worker.group(n=2, first_index=4, seed=7)
     records = await worker.until_group()
     assert [record["rollout"] for record in records] == [4, 5]
-    assert {attempt.base_url for attempt in adapter.tried} == {"http://x/r/g.4/v1", "http://x/r/g.5/v1"}
+    assert {attempt.base_url for attempt in adapter.tried} == {"http://x/r/secret-a/v1", "http://x/r/secret-b/v1"}
     assert {attempt.sampling["seed"] for attempt in adapter.tried} == {rollout_seed(7, 0, 4), rollout_seed(7, 0, 5)}
 
 

@@ -1,5 +1,6 @@
 """Speaks the frames of envhub.protocol.runner; `env_args` of `load` choose what goes wrong. Standard library only."""
 
+import ctypes
 import hashlib
 import json
 import os
@@ -34,11 +35,14 @@ def load(command):
     ARGS.update(command["env_args"])
     print("loading", command["env_id"], os.environ.get("OPENAI_BASE_URL"), os.environ.get("API_SECRET"), flush=True)
     mode = ARGS.get("load")
+    time.sleep(ARGS.get("load_s", 0))
     if mode == "fatal":
         failure = {"kind": "environment", "code": "no_load_environment", "message": "nothing to load", "hint": "x"}
         send({"type": "fatal", "failure": failure, "traceback": "Traceback: here"})
     elif mode == "exit":
         os._exit(3)
+    elif mode == "crash":
+        ctypes.string_at(0)
     elif mode == "nonsense":
         CONNECTION.sendall(struct.pack(">I", 2**31))
     else:
@@ -47,13 +51,17 @@ def load(command):
 
 
 def describe():
+    print("describing", flush=True)
+    time.sleep(ARGS.get("describe_s", 0))
     split = {"size": ARGS.get("size", 4), "rows": []}
     send({"type": "described", "env_class": "Fake", "splits": {"eval": split}})
 
 
 def call(group, index):
     """One model call; the answer's id and how it went."""
-    url = group["policy"]["base_url"].replace("{rollout}", f"{group['id']}.{index}") + "/chat/completions"
+    policy = group["policy"]
+    key = policy["keys"][index - group["first_index"]]
+    url = policy["base_url"].replace("{rollout}", key) + "/chat/completions"
     body = {"model": "m", "messages": [{"role": "user", "content": f"example {group['example']}"}]}
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
@@ -77,6 +85,7 @@ def rollout(group, index):
         os._exit(9)
     if ARGS.get("hang_on") == example:
         time.sleep(3600)
+    print("rollout", example, flush=True)
     time.sleep(ARGS.get("slow_s", 0))
     identity, error = call(group, index)
     record = {"example": example, "rollout": index, "example_hash": hashlib.sha256(b"%d" % example).hexdigest()}

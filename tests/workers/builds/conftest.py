@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -44,6 +45,14 @@ async def kept_index() -> AsyncIterator[PackageIndex]:
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     async with connect() as client:
         yield client
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

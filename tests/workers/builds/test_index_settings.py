@@ -40,3 +40,10 @@ def test_named_extra_indexes_lose_their_name(tmp_path: Path) -> None:
 def test_without_any_configuration_it_is_pypi(tmp_path: Path) -> None:
     (tmp_path / "pip.conf").write_text("[global]\nindex-url =\n")
     assert urls(tmp_path)[0] == PYPI
+
+
+def test_find_links_of_pip_and_uv_are_read(tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text("[global]\nfind-links =\n    /wheels\n    https://host/links.html\n")
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "UV_FIND_LINKS": "/more"}
+    assert set(operator_indexes("", environ).find_links) >= {"/more", "/wheels", "https://host/links.html"}
+    assert operator_indexes("https://own/simple", environ).find_links == ()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from envhub.packaging import generation
 from envhub.protocol.builds import BuildReport
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.packages import Check, GenerationEvidence
 from envhub.protocol.runs import FailureKind, FinishRequest, RunState
 
 from tests.workers.builds.fake_hub import FakeHub
@@ -18,7 +18,6 @@ from tests.workers.builds.sdists import make_sdist
 from tests.workers.package_index import PackageIndex
 from tests.workers.wheels import make_wheel
 from workers.builds.run import run_build
-from workers.rollouts import session
 from workers.runs.execution import execute
 from workers.runs.hub import HubClient
 from workers.settings import WorkerEnvironment
@@ -59,14 +58,22 @@ def code_of(finish: FinishRequest, hub: FakeHub) -> str:
     return finish.failure.code
 
 
-async def test_an_exception_at_import_is_reported_with_its_traceback(
+def failed_load(finish: FinishRequest, hub: FakeHub) -> Check:
+    """The failed check of a version that is ready all the same."""
+    assert (finish.state, hub.reports[-1].failure) == (RunState.SUCCEEDED, None)
+    assert hub.reports[-1].lock is not None
+    check = next(check for check in hub.reports[-1].checks if check.name == "load")
+    assert check.failed
+    return check
+
+
+async def test_an_exception_at_import_is_a_failed_check_with_its_traceback(
     build: Build, hub: FakeHub, tmp_path: Path
 ) -> None:
     wheel = make_wheel(tmp_path, "broken", files={"broken.py": "def inner():\n    raise KeyError('deep')\ninner()\n"})
-    assert code_of(await build(wheel), hub) == "import_error"
-    check = next(check for check in hub.reports[-1].checks if check.name == "load")
-    assert not check.passed
+    check = failed_load(await build(wheel), hub)
     assert "line 2, in inner" in check.detail
+    assert [(one.stage, one.code, one.chosen) for one in hub.reports[-1].tried] == [("load", "import_error", True)]
 
 
 @pytest.mark.parametrize(("name", "names"), [("JUDGE_KEY", ("JUDGE_KEY",)), ("x; curl evil", ())])
@@ -76,40 +83,16 @@ async def test_a_package_that_needs_a_secret_to_load_is_not_tried_and_names_it(
     finish = await build(make_wheel(tmp_path, "keyed", files={"keyed.py": f"import os\nos.environ[{name!r}]\n"}))
     assert finish.state is RunState.SUCCEEDED
     check = next(check for check in hub.reports[-1].checks if check.name == "load")
-    assert (check.passed, check.secrets) == (False, names)  # a command with the name is offered for copying
+    assert (check.passed, tuple(need.name for need in check.needs)) == (
+        False,
+        names,
+    )  # a command with the name is offered for copying
     assert name in check.summary
 
 
 async def test_a_package_without_load_environment_is_told_so(build: Build, hub: FakeHub, tmp_path: Path) -> None:
     finish = await build(make_wheel(tmp_path, "empty", files={"empty.py": "x = 1\n"}))
-    assert code_of(finish, hub) == "no_load_environment"
-    assert "load_environment" in (finish.failure.hint if finish.failure else "")
-
-
-async def test_older_releases_are_tried_when_a_verifiers_name_is_missing(
-    build: Build, hub: FakeHub, index: PackageIndex, tmp_path: Path
-) -> None:
-    for version, text in (("0.1.14", ""), ("0.1.12", "def old(): pass\n"), ("0.1.10", "def old(): pass\n")):
-        index.add(make_wheel(tmp_path, "verifiers", version, {"verifiers/__init__.py": text}))
-    source = (
-        "from verifiers import old\nimport verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv()\n"
-    )
-    wheel = make_wheel(tmp_path, "early", files={"early.py": source}, requires=["verifiers>=0.1.8"])
-    evidence = generation.classify({"early.py": source}, ["verifiers>=0.1.8"], {})
-    await build(wheel, evidence)
-    assert hub.reports[-1].verifiers == "0.1.12"
-    assert "trying verifiers 0.1.12" in hub.log
-
-
-async def test_an_unbounded_verifiers_gets_its_generations_release(
-    build: Build, hub: FakeHub, index: PackageIndex, tmp_path: Path
-) -> None:
-    for version in ("0.1.14", "0.4.0"):
-        index.add(make_wheel(tmp_path, "verifiers", version, {"verifiers/__init__.py": ""}))
-    source = "import verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv()\n"
-    wheel = make_wheel(tmp_path, "early", files={"early.py": source}, requires=["verifiers>=0.1.8"])
-    await build(wheel, generation.classify({"early.py": source}, ["verifiers>=0.1.8"], {}))
-    assert hub.reports[-1].verifiers == "0.1.14"
+    assert "load_environment" in failed_load(finish, hub).summary
 
 
 async def test_conflicting_requirements_are_explained(
@@ -181,16 +164,26 @@ async def test_start_up_code_of_a_package_runs_in_the_box_only(build: Build, hub
 async def test_a_package_that_never_returns_is_ended(
     build: Build, hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "LOAD_S", 3.0)
+    monkeypatch.setenv("WORKER_LOAD_LIMIT_S", "3")
     finish = await build(make_wheel(tmp_path, "sleepy", files={"sleepy.py": "import time; time.sleep(3600)\n"}))
-    assert code_of(finish, hub) == "load_timeout"
+    assert "longer than 3 s (WORKER_LOAD_LIMIT_S)" in failed_load(finish, hub).summary
 
 
 async def test_a_package_that_kills_its_process_is_named(build: Build, hub: FakeHub, tmp_path: Path) -> None:
     source = "import os; print('last words', flush=True); os._exit(9)\n"
     finish = await build(make_wheel(tmp_path, "suicidal", files={"suicidal.py": source}))
-    assert code_of(finish, hub) == "runner_died"
+    assert "ended its runner" in failed_load(finish, hub).summary
     assert "last words" in hub.log
+
+
+async def test_one_that_was_killed_from_outside_is_given_back_to_the_queue(
+    build: Build, hub: FakeHub, tmp_path: Path
+) -> None:
+    source = "import os; os.kill(os.getpid(), 9)\n"  # to the worker it looks like an operator's kill
+    finish = await build(make_wheel(tmp_path, "killed", files={"killed.py": source}))
+    assert finish.failure is not None
+    assert (finish.failure.kind, finish.failure.code) == (FailureKind.INFRASTRUCTURE, "box_killed")
+    assert hub.reports == []
 
 
 async def test_an_index_that_is_away_gives_the_run_back(
@@ -234,8 +227,6 @@ async def test_a_new_version_can_pin_a_release_that_left_the_index(
     assert "kept by the hub" in hub.log
 
 
-@pytest.mark.verifiers
-@pytest.mark.matrix  # the end-to-end tests build real packages on every run
 async def build_from_the_real_index(hub: FakeHub, data: Path, folder: Path, name: str, rows: str) -> BuildReport:
     """Builds a package on the operator's real index, which this machine's configuration names; it must succeed."""
     source = f"""
@@ -257,6 +248,8 @@ def load_environment():
     return hub.reports[-1]
 
 
+@pytest.mark.verifiers
+@pytest.mark.matrix  # the end-to-end tests build real packages on every run
 async def test_a_real_package_becomes_ready(hub: FakeHub, data: Path, tmp_path: Path) -> None:
     rows = '{"question": ["say hi"], "answer": ["hi"]}'
     report = await build_from_the_real_index(hub, data, tmp_path, "greeting", rows)
@@ -268,6 +261,8 @@ async def test_a_real_package_becomes_ready(hub: FakeHub, data: Path, tmp_path: 
     assert report.scripted_rollout["reward"] == 1.0
 
 
+@pytest.mark.verifiers
+@pytest.mark.matrix  # the end-to-end tests build real packages on every run
 async def test_a_package_without_examples_of_its_own_passes_and_says_how_to_choose_them(
     hub: FakeHub, data: Path, tmp_path: Path
 ) -> None:

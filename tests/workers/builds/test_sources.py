@@ -16,7 +16,7 @@ from workers.builds.index_catalog import Catalog
 from workers.builds.resolve import Chosen, Question, resolve
 from workers.builds.sources import Sources
 from workers.builds.wheel_files import WheelFiles
-from workers.sandbox import backend
+from workers.sandbox import BoxKilled, backend
 
 pytestmark = pytest.mark.sandbox
 
@@ -138,6 +138,14 @@ async def test_a_backend_that_fails_is_named_with_its_output(
     index.add(make_sdist(tmp_path, "oldlib", before="print('compiling'); raise RuntimeError('no luck')"))
     failure = await fails(lock(sources(), "oldlib"), r"oldlib-1\.0\.tar\.gz does not build: .*no luck")
     assert "compiling" in failure.detail
+
+
+async def test_a_build_that_was_killed_from_outside_is_no_fault_of_the_source(
+    index: PackageIndex, sources: Workbench, tmp_path: Path
+) -> None:
+    index.add(make_sdist(tmp_path, "oldlib", before="import os; os.kill(os.getpid(), 9)"))
+    with pytest.raises(BoxKilled, match=r"oldlib-1\.0\.tar\.gz was killed"):
+        await lock(sources(), "oldlib")
 
 
 async def test_a_missing_compiler_is_named(index: PackageIndex, sources: Workbench, tmp_path: Path) -> None:

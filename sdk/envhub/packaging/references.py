@@ -1,0 +1,105 @@
+"""Direct references of requirements (PEP 508 `name @ url`): git repositories and files that lie on no package index.
+
+Read at push by the hub and the CLI, which refuse what no build could use, and by builds, which fetch them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from envhub.errors import PackageError
+
+ARCHIVES = (".whl", ".tar.gz", ".zip")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REF = re.compile(r"[A-Za-z0-9][\w./+-]{0,200}")
+HINT = "write `name @ git+https://HOST/OWNER/REPOSITORY@COMMIT`, or depend on a release of the package index"
+
+
+@dataclass(frozen=True)
+class DirectReference:
+    """What a requirement points at. `url` has neither the ref nor the fragment."""
+
+    line: str  # the requirement as written
+    name: str  # canonical
+    kind: Literal["git", "file"]
+    url: str
+    ref: str = ""  # of a repository: commit, tag or branch; "" is its default branch
+    subdirectory: str = ""
+    sha256: str = ""  # of a file, where the requirement says it
+
+    @property
+    def host(self) -> str:
+        """As HUB_GIT_HOSTS names it: the host alone for https, with scheme and port otherwise."""
+        parts = urlsplit(self.url)
+        return str(parts.hostname) if parts.scheme == "https" and not parts.port else f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it names its content, so that it can never mean another."""
+        return bool(_COMMIT.fullmatch(self.ref)) if self.kind == "git" else bool(self.sha256)
+
+    def pinned(self, to: str) -> str:
+        """The reference as a lock records it, once its commit (or its file's SHA-256) is known."""
+        fragment = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
+        return f"git+{self.url}@{to}{fragment}" if self.kind == "git" else f"{self.url}#sha256={to}"
+
+
+def find(requirements: Iterable[str]) -> list[DirectReference]:
+    """The direct references among requirement lines. Raises PackageError (`direct_reference`) for an unusable one."""
+    return [found for line in requirements if (found := read(line)) is not None]
+
+
+def read(line: str) -> DirectReference | None:
+    """One requirement; None when it names no address. Raises PackageError."""
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement as error:
+        raise PackageError(f"bad requirement {line!r}: {error}", code="bad_requirement") from error
+    if requirement.url is None:
+        return None
+    scheme, parts = _parts(line, requirement.url)
+    options = {key: values[0] for key, values in parse_qs(parts.fragment).items()}
+    subdirectory = unquote(options.get("subdirectory", "")).strip("/")
+    if ".." in subdirectory.split("/") or subdirectory.startswith("/"):
+        raise _unusable(line, "its subdirectory leads out of the source")
+    name = str(canonicalize_name(requirement.name))
+    if not scheme.startswith("git+"):
+        sha256 = options.get("sha256", "")
+        return DirectReference(line, name, "file", _plain(parts.scheme, parts.netloc, parts.path), sha256=sha256)
+    path, _, ref = parts.path.partition("@")
+    if ref and not _REF.fullmatch(ref):
+        raise _unusable(line, f"{ref[:80]!r} is no commit, tag or branch")
+    return DirectReference(line, name, "git", _plain(parts.scheme, parts.netloc, path), ref, subdirectory)
+
+
+def _parts(line: str, url: str) -> tuple[str, SplitResult]:
+    scheme = url.partition(":")[0].lower()
+    try:
+        parts = urlsplit(url.removeprefix("git+"))
+        parts.port  # noqa: B018 - raises for a bad one
+    except ValueError as error:
+        raise _unusable(line, str(error)) from error
+    if scheme not in {"git+https", "git+http", "https", "http"} or not parts.hostname or parts.query:
+        raise _unusable(line, "it is neither a git repository nor a file that is reached by https")
+    if parts.username or parts.password:
+        raise _unusable(line, "it holds credentials, which everybody who sees the package could read")
+    if not scheme.startswith("git+") and not parts.path.endswith(ARCHIVES):
+        raise _unusable(line, f"it is no wheel and no source archive ({', '.join(ARCHIVES)})")
+    return scheme, parts
+
+
+def _plain(scheme: str, netloc: str, path: str) -> str:
+    return f"{scheme}://{netloc}{path}"
+
+
+def _unusable(line: str, why: str) -> PackageError:
+    return PackageError(
+        f"the direct reference {line[:300]!r} cannot be used: {why}", code="direct_reference", hint=HINT
+    )

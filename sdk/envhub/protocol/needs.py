@@ -1,0 +1,189 @@
+"""What a version lacks that only the outside can give, found by its checks: a data set, a secret, a host, ...
+
+A need is no fault of the package: the version is published and installable, and says how each need is met. Names come
+out of hostile boxes and end in commands that people paste into a shell: they are one printable line, must look like
+what they name, and are quoted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from shlex import quote
+
+from pydantic import Field, field_validator
+
+from envhub.protocol.base import JsonObject, Request, Response
+from envhub.protocol.secrets import SECRET_NAME, SecretName
+
+
+class NeedKind(StrEnum):
+    """Who can meet a need decides its kind: an administrator, whoever starts a run, or the worker's operator."""
+
+    DATA_SET = "data_set"  # "openai/gsm8k": a Hugging Face repository of kind dataset
+    MODEL = "model"  # "Qwen/Qwen3-0.6B": a Hugging Face repository of kind model (a tokenizer, an embedding)
+    CORPUS = "corpus"  # "nltk:words"
+    FILE = "file"  # "https://host/path": a plain file that is fetched at load
+    SECRET = "secret"  # "SEARCH_API_KEY"
+    ARGUMENT = "argument"  # "path": an argument of load_environment without a default
+    HOST = "host"  # "api.example.com:443"
+    JUDGE = "judge"  # the name by which it asks for a judge model, or "*"
+    SANDBOX = "sandbox"  # a machine of its own for model-written code; the name is an image, or "*"
+    GPU = "gpu"  # "*"
+    GIT_HOST = "git_host"  # "github.com": a direct reference that the operator does not let through
+    PROGRAM = "program"  # "java": a program that the box has not
+
+
+class Need(Response):
+    """One thing that is lacking. Two needs are the same when kind and name agree."""
+
+    kind: NeedKind
+    name: str = Field(min_length=1, max_length=500)
+    detail: str = Field(default="", max_length=1000)  # what was said when it was missing
+
+    @field_validator("name")
+    @classmethod
+    def _one_printable_line(cls, name: str) -> str:
+        """A terminal obeys control characters, also inside quotes."""
+        return "".join(character if character.isprintable() else "?" for character in name)
+
+    @property
+    def key(self) -> tuple[NeedKind, str]:
+        """What makes it this need."""
+        return self.kind, self.name
+
+    @property
+    def words(self) -> str:
+        """For people: "data set openai/gsm8k", "judge"."""
+        kind = "GPU" if self.kind is NeedKind.GPU else self.kind.value.replace("_", " ")
+        return kind if self.name == ANY else f"{kind} {self.name}"
+
+
+class CheckSettings(Request):
+    """What the checks of a version are run with, kept with it: `[tool.envhub] build_args`, then `hub env check`."""
+
+    env_args: JsonObject = Field(default_factory=dict)
+    taskset: JsonObject | None = None
+    harness: JsonObject | None = None
+    secrets: tuple[SecretName, ...] = ()  # names of the owner's stored secrets
+    judges: dict[str, str] = Field(default_factory=dict)  # model name that it asks for -> registered model
+    allow_hosts: tuple[str, ...] = ()  # host:port
+
+    def over(self, earlier: CheckSettings) -> CheckSettings:
+        """These on top of `earlier`: keys and grants are added, a taskset or harness replaces the earlier one."""
+        return CheckSettings(
+            env_args={**earlier.env_args, **self.env_args},
+            taskset=earlier.taskset if self.taskset is None else self.taskset,
+            harness=earlier.harness if self.harness is None else self.harness,
+            secrets=tuple(dict.fromkeys((*earlier.secrets, *self.secrets))),
+            judges={**earlier.judges, **self.judges},
+            allow_hosts=tuple(dict.fromkeys((*earlier.allow_hosts, *self.allow_hosts))),
+        )
+
+    @property
+    def loads_otherwise(self) -> bool:
+        """Whether something here may change how the environment loads."""
+        return bool(self.env_args or self.taskset or self.harness or self.secrets)
+
+    def meets(self, need: Need) -> bool:
+        """Whether what is granted and given here is what is lacking."""
+        match need.kind:
+            case NeedKind.SECRET:
+                return need.name in self.secrets
+            case NeedKind.HOST:
+                return need.name in self.allow_hosts
+            case NeedKind.JUDGE:
+                return bool(self.judges) if need.name == ANY else not self.judges.keys().isdisjoint({need.name, ANY})
+            case NeedKind.ARGUMENT:
+                return any(_has(given, need.name) for given in (self.env_args, self.taskset, self.harness))
+            case _:
+                return False
+
+
+ANY = "*"  # a name that says no more than the kind
+_REPOSITORY = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
+_HOST_NAME = r"[A-Za-z0-9][A-Za-z0-9.-]*"
+_NAMES = {  # what a name must look like to stand in a command: nothing that is read as an option
+    NeedKind.DATA_SET: _REPOSITORY,
+    NeedKind.MODEL: _REPOSITORY,
+    NeedKind.CORPUS: r"[A-Za-z0-9][\w.:/-]*",
+    NeedKind.FILE: r"https?://\S+",
+    NeedKind.SECRET: SECRET_NAME.strip("^$"),
+    NeedKind.HOST: _HOST_NAME + r":[0-9]{1,5}",
+}
+_COMMANDS = {
+    NeedKind.DATA_SET: "hub data add {name} DIRECTORY",
+    NeedKind.MODEL: "hub data add {name} DIRECTORY --kind model",
+    NeedKind.CORPUS: "hub data add {name} FILE --kind nltk",
+    NeedKind.FILE: "hub data add {name} FILE --kind file",
+    NeedKind.SECRET: "hub secret set {name} && hub env check {environment} --secret {name}",
+    NeedKind.ARGUMENT: "hub env check {environment} --env-args {argument}",
+    NeedKind.HOST: "hub env check {environment} --allow-host {name}",
+    NeedKind.JUDGE: "hub env check {environment} --judge {name}=OWNER/MODEL",
+}
+_HINTS = {
+    NeedKind.SANDBOX: "this hub has no sandbox service yet",
+    NeedKind.GPU: "it needs a worker whose boxes have a GPU",
+    NeedKind.GIT_HOST: "an operator lets {name} through with HUB_GIT_HOSTS, then: `hub env rebuild {environment}`",
+    NeedKind.PROGRAM: "install {name} on the worker's host, then: `hub env rebuild {environment}`",
+}
+_FLAGS = {  # of `hub eval run`
+    NeedKind.SECRET: "--secret {name}",
+    NeedKind.ARGUMENT: "--env-args {argument}",
+    NeedKind.HOST: "--allow-host {name}",
+    NeedKind.JUDGE: "--judge {name}=OWNER/MODEL",
+}
+
+
+def command_for(need: Need, environment: str) -> str:
+    """The command that meets a need of `environment` ("owner/name[@version]"), "" when none does."""
+    return _filled(_COMMANDS, need, quote(environment))
+
+
+def hint_for(need: Need, environment: str) -> str:
+    """How a need is met, in words: its command, or whose decision it is."""
+    command = command_for(need, environment)
+    if command:
+        return f"`{command}`"
+    template = _HINTS.get(need.kind, "no command names that: look at how the package loads")
+    return template.format(name=need.name.replace("`", "'"), environment=quote(environment))
+
+
+def flag_for(need: Need) -> str:
+    """The option of `hub eval run` that meets a need for that run alone, "" when none does."""
+    return _filled(_FLAGS, need, "")
+
+
+def toml_for(need: Need) -> str:
+    """The value that meets a need in a TOML of runs (of `secrets`, `args`, `allow_hosts`, `judges`), "" when none."""
+    name = json.dumps(need.name, ensure_ascii=False)
+    tables = {NeedKind.ARGUMENT: f"{{ {name} = ... }}", NeedKind.JUDGE: f'{{ {name} = "OWNER/MODEL" }}'}
+    return tables.get(need.kind) or (f"[{name}]" if flag_for(need) else "")
+
+
+def distinct(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Each need once, the first told wins."""
+    found: dict[tuple[NeedKind, str], Need] = {}
+    for need in needs:
+        found.setdefault(need.key, need)
+    return tuple(found.values())
+
+
+def _filled(templates: Mapping[NeedKind, str], need: Need, environment: str) -> str:
+    template, pattern = templates.get(need.kind, ""), _NAMES.get(need.kind)
+    if pattern is not None and not re.fullmatch(pattern, need.name):
+        return ""
+    argument = quote(json.dumps({need.name: "..."}, ensure_ascii=False))
+    return template.format(name=quote(need.name), argument=argument, environment=environment)
+
+
+def _has(given: Mapping[str, object] | None, name: str) -> bool:
+    """Whether a dotted name, as "taskset.path" or "path", leads to something in a table."""
+    here: object = given
+    for part in name.removeprefix("taskset.").removeprefix("harness.").split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return False
+        here = here[part]
+    return True

@@ -1,0 +1,93 @@
+"""Why an environment cannot be used: the `fatal` frame, and the words for what it lacks."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from .failures import ENVIRONMENT, INFRASTRUCTURE
+from .needs import Need, lacking
+
+MAX_TRACE = 20_000
+_WORDS = {  # kind -> code, what it says, what to do
+    "data_set": (
+        "dataset_needs_network",
+        "the data set {name} cannot be reached from the sandbox",
+        "An administrator can run `hub data add {name} DIRECTORY`, or let the hub fetch it.",
+    ),
+    "model": (
+        "model_needs_network",
+        "the model {name} cannot be reached from the sandbox",
+        "An administrator can run `hub data add {name} DIRECTORY --kind model`, or let the hub fetch it.",
+    ),
+    "corpus": (
+        "corpus_needs_network",
+        "the corpus {name} is not in the package, and the sandbox has no network to fetch it",
+        "An administrator can run `hub data add {name} FILE --kind nltk`, or put it into the package (NLTK: its "
+        "nltk_data folder, first in nltk.data.path).",
+    ),
+    "file": (
+        "file_needs_network",
+        "{name} cannot be reached from the sandbox",
+        "An administrator can run `hub data add {name} FILE --kind file`.",
+    ),
+    "host": (
+        "host_needed",
+        "{name} cannot be reached from the sandbox",
+        "Grant the host with --allow-host {name} (an operator permits hosts with HUB_BOX_ALLOW_HOSTS).",
+    ),
+    "secret": (
+        "missing_secret",
+        "the environment needs {name}",
+        "Store it with `hub secret set {name}`, and grant it to the run with --secret {name}.",
+    ),
+    "argument": ("bad_arguments", "{name}: this argument is required", "See the arguments on the version's page."),
+    "sandbox": ("sandbox_needed", "it asks for a sandbox of its own", "This hub has no sandbox service yet."),
+    "gpu": ("gpu_needed", "it asks for a GPU", "It needs a worker whose boxes have a GPU."),
+    "program": ("program_needed", "the box has no program {name}", "Install {name} on the worker's host."),
+}
+
+
+@dataclass
+class LoadError(Exception):
+    """Why the environment cannot be used: a `fatal` frame."""
+
+    code: str
+    message: str
+    hint: str = ""
+    kind: str = ENVIRONMENT
+    trace: str = ""
+    needs: tuple[Need, ...] = ()  # what it asked for and has not
+    certain: bool = True  # False: with another release of verifiers it may not ask for it
+
+    def to_frame(self) -> dict[str, Any]:
+        """The wire's shape."""
+        failure = {"kind": self.kind, "code": self.code, "message": self.message, "hint": self.hint}
+        told = {"needs": [need.to_json() for need in self.needs], "certain": self.certain}
+        return {"type": "fatal", "failure": failure, "traceback": self.trace, **told}
+
+
+def needed(error: BaseException) -> LoadError | None:
+    """What the exception shows to be lacking from outside; None when it is something else."""
+    needs = lacking(error)
+    if not needs:
+        return None
+    first = needs[0]
+    code, says, hint = _WORDS[first.kind]
+    names = ", ".join(need.name for need in needs)
+    says = says.format(name=names)
+    slow = first.kind == "data_set" and "timed out" in first.detail
+    return LoadError(
+        code,
+        says if first.kind == "secret" else f"{says}: {first.detail[:500]}",
+        " ".join(hint.format(name=need.name) for need in needs[:3]),
+        kind=INFRASTRUCTURE if slow else ENVIRONMENT,
+        trace=trace_of(error),
+        needs=needs,
+    )
+
+
+def trace_of(error: BaseException) -> str:
+    """The whole traceback, bounded."""
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-MAX_TRACE:]

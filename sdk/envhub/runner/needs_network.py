@@ -1,0 +1,104 @@
+"""What an environment looked for on the network, which its box has not: a plain file by its whole URL, else a host."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from .needs import Link
+
+FILE, HOST = "file", "host"
+# how the C library, Python's clients and the box's own proxy say it
+_SIGNS = re.compile(
+    r"Temporary failure in name resolution|Name or service not known|No address associated with hostname|"
+    r"nodename nor servname|Network is unreachable|getaddrinfo failed|Failed to resolve|NameResolutionError|"
+    r"is not on this run's list|Cannot connect to host|All connection attempts failed|Couldn't reach https?://|"
+    r"Unable to find '?https?://"
+)
+_UNREACHED = {"gaierror", "ConnectError", "ConnectTimeout", "ConnectionError", "ClientConnectorError", "ProxyError"}
+_URL = re.compile(r"https?://[^\s'\"<>()\\]+")
+_POOL = re.compile(r"HTTPS?ConnectionPool\(host='([\w.-]+)', port=(\d+)\).*?with url: (\S+)", re.DOTALL)
+_AIOHTTP = re.compile(r"Cannot connect to host ([\w.-]+):(\d+)")
+_LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
+_FRAMES = 60
+
+
+def files_and_hosts(link: Link) -> Iterator[tuple[str, str]]:
+    """The URL or host that could not be reached; nothing for what the box itself serves."""
+    if not link.names & _UNREACHED and not _SIGNS.search(link.text):
+        return
+    found = _asked(link) or _of_request(link) or _told(link) or _resolved(link)
+    if found is None:
+        return
+    method, url = found
+    parts = urlsplit(url)
+    if not parts.hostname or parts.hostname in _LOCAL:
+        return
+    if is_file(method, url):
+        yield FILE, url.partition("#")[0]
+    else:
+        yield HOST, f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
+
+
+def is_file(method: str, url: str) -> bool:
+    """Whether a request reads a plain file: what has a query, a body or no name asks a service."""
+    parts = urlsplit(url)
+    last = parts.path.rpartition("/")[2]
+    plain = not parts.query and parts.username is None
+    return method in {"GET", "HEAD"} and plain and "." in last.strip(".")
+
+
+def _asked(link: Link) -> tuple[str, str] | None:
+    """The request that the client's error carries (requests, httpx)."""
+    try:
+        request: Any = getattr(link.error, "request", None)
+    except RuntimeError:  # httpx, where it was not set
+        return None
+    url = getattr(request, "url", None)
+    return None if url is None else (str(getattr(request, "method", "GET")).upper(), str(url))
+
+
+def _told(link: Link) -> tuple[str, str] | None:
+    """From the message."""
+    if pool := _POOL.search(link.text):
+        host, port, path = pool.groups()
+        return "GET", f"http{'' if port == '80' else 's'}://{_with_port(host, port)}{path}"
+    if url := _URL.search(link.text):
+        return "GET", url.group().rstrip(".,;:")
+    if aiohttp := _AIOHTTP.search(link.text):
+        return "POST", f"https://{aiohttp.group(1)}:{aiohttp.group(2)}"
+    return None
+
+
+def _with_port(host: str, port: str) -> str:
+    return host if port in {"80", "443"} else f"{host}:{port}"
+
+
+def _of_request(link: Link) -> tuple[str, str] | None:
+    """From the frames below: urllib's or aiohttp's request."""
+    for code, values in _frames(link):
+        if code.co_name == "do_open" and code.co_filename.endswith("urllib/request.py"):
+            return values["req"].get_method(), values["req"].full_url
+        if code.co_name == "_request" and code.co_filename.endswith("aiohttp/client.py"):
+            return str(values.get("method", "GET")).upper(), str(values.get("str_or_url", ""))
+    return None
+
+
+def _resolved(link: Link) -> tuple[str, str] | None:
+    """From the frame below that resolves a name."""
+    for code, values in _frames(link):
+        if code.co_name == "getaddrinfo" and isinstance(values.get("host"), str):
+            port = values.get("port")
+            return "POST", f"https://{values['host']}:{port if isinstance(port, int) and port else 443}"
+    return None
+
+
+def _frames(link: Link) -> list[tuple[CodeType, dict[str, Any]]]:
+    """Code and variables of the frames that the exception came through, the deepest first."""
+    frames = [] if link.error is None else list(traceback.walk_tb(link.error.__traceback__))
+    return [(frame.f_code, frame.f_locals) for frame, _ in reversed(frames[-_FRAMES:])]

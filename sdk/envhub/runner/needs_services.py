@@ -1,0 +1,111 @@
+"""What an environment asks of whoever runs it: keys, a machine for model-written code, a GPU, a program."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .needs import Link
+
+SECRET, SANDBOX, GPU, PROGRAM = "secret", "sandbox", "gpu", "program"
+_KEY = re.compile(r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PAT|CREDENTIALS))\b")
+_ASKED = re.compile(
+    r"\b(?:not set|n't set|unset|must be set|be set|set (?:the|your|it)|setting|required?|requires|missing|provided?|"
+    r"not found|not defined|not configured|no .{0,20}key|undefined|expected|please|specify|export|need)\b",
+    re.IGNORECASE,
+)
+# clients that ask for a key without naming the variable it is read from
+_CLIENTS = {
+    "google": ("GOOGLE_API_KEY", re.compile(r"api[_ ]?key|credentials", re.IGNORECASE)),
+    "together": ("TOGETHER_API_KEY", re.compile(r"api[_ ]?key", re.IGNORECASE)),
+    "cohere": ("CO_API_KEY", re.compile(r"api[_ ]?key", re.IGNORECASE)),
+    "wandb": ("WANDB_API_KEY", re.compile(r"api[_ ]?key|login", re.IGNORECASE)),
+}
+_SANDBOX_PACKAGES = {
+    "prime_sandboxes", "prime_tunnel", "docker", "podman", "modal", "e2b", "e2b_code_interpreter", "daytona",
+    "daytona_sdk", "runloop_api_client", "swerex",
+}  # fmt: skip
+_SANDBOX_ERRORS = re.compile(r"Sandbox|Tunnel|Container|RuntimeCreation|Provision")
+_SANDBOX_TEXT = re.compile(
+    r"sandbox(?:es)? (?:creation|could not|failed|is not running)|(?:create|creating|start|starting|provision)\w* "
+    r"(?:a |the )?(?:sandbox|container)|prime login|Cannot connect to the Docker daemon|docker\.sock|"
+    r"requires a container|container runtime",
+    re.IGNORECASE,
+)
+_CONTAINER_PROGRAMS = {"docker", "podman", "apptainer", "singularity", "prime", "modal"}
+_GPU = re.compile(
+    r"Found no NVIDIA driver|No CUDA GPUs are available|not compiled with CUDA enabled|CUDA (?:is )?(?:unavailable|not "
+    r"available)|libcuda\.so|no CUDA-capable device|CUDA driver (?:version|initialization)|requires? (?:a )?"
+    r"(?:CUDA|GPU)"
+)
+_NOT_ON_PATH = re.compile(
+    r"['\"`]?([a-z][\w.+-]*)['\"`]?(?: command)?(?: was| is)? not (?:found|installed)? ?(?:in|on) (?:your |the )?"
+    r"\$?PATH|['\"`]([a-z][\w.+-]*)['\"`] (?:executable|binary|program|command) (?:was |is )?not found|"
+    r"/bin/sh: (?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found"
+)
+
+
+def secrets(link: Link) -> Iterator[tuple[str, str]]:
+    """Names of variables that were looked for: verifiers' ensure_keys, os.environ[...], and what messages say."""
+    if "MissingKeyError" in link.names:
+        for key in getattr(link.error, "keys", ()) or _KEY.findall(link.text):
+            yield SECRET, str(key)
+    elif "KeyError" in link.names:
+        yield from _of_environ(link)
+    elif _ASKED.search(link.text):
+        for name in dict.fromkeys(_KEY.findall(link.text)[:5]):
+            yield SECRET, name
+            return  # "set A_KEY or B_KEY": the first will do
+    if link.package in _CLIENTS:
+        name, said = _CLIENTS[link.package]
+        if said.search(link.text):
+            yield SECRET, name
+
+
+def _of_environ(link: Link) -> Iterator[tuple[str, str]]:
+    if link.error is None or link.error.__traceback__ is None:
+        return
+    *_, (frame, _) = traceback.walk_tb(link.error.__traceback__)
+    if frame.f_locals.get("self") is os.environ and link.error.args:
+        yield SECRET, str(link.error.args[0])
+
+
+def sandboxes(link: Link) -> Iterator[tuple[str, str]]:
+    """A service that starts machines, or a container engine, was asked for and is not there."""
+    of_library = link.package == "verifiers" and any(_SANDBOX_ERRORS.search(name) for name in link.names)
+    if (
+        link.package in _SANDBOX_PACKAGES
+        or of_library
+        or _SANDBOX_TEXT.search(link.text)
+        or _program(link) in _CONTAINER_PROGRAMS
+    ):
+        yield SANDBOX, "*"
+
+
+def gpus(link: Link) -> Iterator[tuple[str, str]]:
+    """CUDA was asked for."""
+    if _GPU.search(link.text):
+        yield GPU, "*"
+
+
+def programs(link: Link) -> Iterator[tuple[str, str]]:
+    """A program that the box has not."""
+    name = _program(link)
+    if name:
+        yield PROGRAM, name
+
+
+def _program(link: Link) -> str:
+    """The program whose start failed."""
+    missing = link.error
+    if isinstance(missing, FileNotFoundError) and missing.__traceback__ is not None:
+        *_, (frame, _) = traceback.walk_tb(missing.__traceback__)
+        started = frame.f_code.co_filename.endswith("subprocess.py") or "uvloop" in frame.f_code.co_filename
+        name = os.path.basename(str(missing.filename or ""))
+        return name if started and not name.endswith((".py", ".sh")) else ""
+    found = _NOT_ON_PATH.search(link.text)
+    return "" if found is None else next(name for name in found.groups() if name)

@@ -1,0 +1,41 @@
+"""A rollout that the library refuses asks for another release; one that the package breaks does not."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.protocol.rollouts import RolloutFailure
+from envhub.protocol.runs import FailureKind
+
+from workers.builds.mismatch import is_mismatch
+
+LIBRARY = '  File "/opt/venv/lib/python3.11/site-packages/verifiers/types.py", line 459, in normalize\n    raise\n'
+PACKAGE = '  File "/opt/venv/lib/python3.11/site-packages/mine.py", line 3, in reward\n    1 / 0\n'
+CAUSED = (
+    "\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+)
+
+
+def failure(message: str, trace: str, kind: FailureKind = FailureKind.ENVIRONMENT) -> RolloutFailure:
+    return RolloutFailure(
+        kind=kind, type="ValueError", message=message, traceback=f"Traceback:\n{trace}ValueError: x\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "trace", "expected"),
+    [
+        ("Serialized task payloads must be JSON objects", PACKAGE + LIBRARY, True),
+        ("division by zero", LIBRARY + PACKAGE, False),
+        ("a tool failed", PACKAGE + "ZeroDivisionError: x\n" + CAUSED + LIBRARY, False),
+        ("Rubric.score() got an unexpected keyword argument 'parser'", LIBRARY + PACKAGE, True),
+        ("module 'verifiers' has no attribute 'MaybeThinkParser'", PACKAGE, True),
+        ("no traceback", "", False),
+    ],
+)
+def test_the_root_cause_decides(message: str, trace: str, expected: bool) -> None:
+    assert is_mismatch(failure(message, trace)) is expected
+
+
+def test_what_the_model_or_the_outside_did_is_no_mismatch() -> None:
+    for kind in (FailureKind.POLICY, FailureKind.INFRASTRUCTURE, FailureKind.LIMIT):
+        assert not is_mismatch(failure("x", LIBRARY, kind))

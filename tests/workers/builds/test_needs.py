@@ -1,0 +1,69 @@
+"""What a box says that it lacks is kept only where its name is what its kind promises: commands are made of it."""
+
+from __future__ import annotations
+
+import pytest
+from envhub.protocol.needs import Need, NeedKind
+
+from workers.builds.needs import LIMIT, cleaned, judges, told
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("data_set", "openai/gsm8k"),
+        ("data_set", "gsm8k"),
+        ("model", "Qwen/Qwen3-0.6B"),
+        ("corpus", "nltk:punkt_tab"),
+        ("file", "https://host.example:8443/a/b%20c.txt"),
+        ("secret", "SEARCH_API_KEY"),
+        ("argument", "taskset.path"),
+        ("host", "api.example.com:443"),
+        ("judge", "openai/gpt-4.1-mini"),
+        ("sandbox", "*"),
+        ("sandbox", "docker.io/library/python:3.11"),
+        ("program", "java"),
+    ],
+)
+def test_a_plain_name_is_kept(kind: str, name: str) -> None:
+    assert [need.name for need in cleaned([Need(kind=NeedKind(kind), name=name)])] == [name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("data_set", "a/b; rm -rf ~"),
+        ("data_set", "--help"),
+        ("data_set", "a/../../etc"),
+        ("model", "a\nb"),
+        ("corpus", "nltk:$(id)"),
+        ("file", "https://user:password@host/x.txt"),
+        ("file", "file:///etc/passwd"),
+        ("file", "https://host/x?token=1"),
+        ("secret", "lower_case"),
+        ("secret", "A_KEY\n"),
+        ("argument", "a b"),
+        ("argument", "a']; import os"),
+        ("host", "host:443 --admin"),
+        ("host", "host"),
+        ("judge", "`id`"),
+        ("sandbox", "-v /:/host"),
+        ("gpu", "8"),
+        ("program", "/bin/sh -c id"),
+    ],
+)
+def test_anything_else_is_dropped(kind: str, name: str) -> None:
+    assert cleaned([Need(kind=NeedKind(kind), name=name)]) == ()
+
+
+def test_needs_are_bounded_distinct_and_printable() -> None:
+    many = [Need(kind=NeedKind.SECRET, name=f"KEY_{number}", detail="a\x1b[1m\nb" * 120) for number in range(50)]
+    kept = cleaned([*many, *many])
+    assert len(kept) == LIMIT
+    assert all(need.detail.isprintable() and len(need.detail) <= 500 for need in kept)
+
+
+def test_needs_are_told_in_words() -> None:
+    found = [Need(kind=NeedKind.DATA_SET, name="a/b"), Need(kind=NeedKind.SANDBOX, name="*")]
+    assert told(found) == "data set a/b, sandbox"
+    assert told(judges(["gpt-4.1-mini"])) == "judge gpt-4.1-mini"

@@ -1,0 +1,179 @@
+"""Releases of verifiers are tried in the box, in order, until one loads: seen with small stand-ins for the library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from envhub.packaging import generation
+from envhub.protocol.builds import BuildReport, EnvironmentLock
+from envhub.protocol.needs import CheckSettings
+from envhub.protocol.packages import Generation
+from envhub.protocol.runs import RunState
+
+from tests.workers.builds.fake_hub import FakeHub
+from tests.workers.package_index import PackageIndex
+from tests.workers.wheels import make_wheel
+from workers.builds.run import run_build
+from workers.runs.execution import execute
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment
+
+pytestmark = pytest.mark.sandbox
+LIBRARY = """
+class Rubric:
+    pass
+class Environment:
+    env_id, env_args, rubric, sampling_args = "", {}, Rubric(), None
+    def __init__(self):
+        self.rows = []
+    def build_dataset(self):
+        return self.rows
+    async def rollout(self, *args):
+        pass
+SingleTurnEnv = Environment
+"""
+SOURCE = "import verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv()\n"
+Build = Callable[..., Awaitable[BuildReport]]
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeHub]:
+    made = FakeHub()
+    async with made.serve():
+        yield made
+
+
+@pytest.fixture
+def build(hub: FakeHub, index: PackageIndex, data: Path, tmp_path: Path) -> Build:
+    """Builds a package of one module with stand-ins for releases of verifiers: release -> source of the library."""
+
+    async def run(source: str, library: dict[str, str], *requires: str, guess: str = "", **more: object) -> BuildReport:
+        for version, text in library.items():
+            index.add(make_wheel(tmp_path, "verifiers", version, {"verifiers/__init__.py": text}))
+        wanted = requires or ("verifiers",)
+        wheel = make_wheel(tmp_path, "early", files={"early.py": source}, requires=wanted)
+        evidence = generation.classify({"early.py": source}, wanted, {"generation": guess} if guess else {})
+        settings = WorkerEnvironment(hub_url=hub.url, data=data, package_index_url=index.url)  # type: ignore[arg-type]
+        async with HubClient(hub.url, "token", patience_s=2.0) as client:
+            finish = await execute(client, hub.claim(wheel, evidence, **more), run_build, settings, asyncio.Event())
+        assert finish is not None
+        assert finish.state is (RunState.SUCCEEDED if hub.reports[-1].failure is None else RunState.FAILED)
+        return hub.reports[-1]
+
+    return run
+
+
+def with_urls(report: BuildReport) -> EnvironmentLock:
+    """The lock as the hub hands it out again."""
+    assert report.lock is not None
+    wheels = (wheel.model_copy(update={"url": f"/blobs/{wheel.sha256}"}) for wheel in report.lock.wheels)
+    return report.lock.model_copy(update={"wheels": tuple(wheels)})
+
+
+def tried(report: BuildReport) -> list[tuple[str, str, bool]]:
+    return [(one.verifiers, one.stage, one.chosen) for one in report.tried]
+
+
+async def test_a_release_without_a_name_that_the_package_uses_is_left_for_the_next(build: Build) -> None:
+    other = "class Environment: ...\n"
+    report = await build(SOURCE, {"0.1.14": other, "0.1.12": LIBRARY, "0.1.10": LIBRARY})
+    assert [one for one in tried(report) if one[1] != "resolve"] == [("0.1.14", "load", False), ("0.1.12", "", True)]
+    assert report.verifiers == "0.1.12"
+    assert report.generation is Generation.LEGACY
+
+
+async def test_a_release_that_conflicts_with_the_package_is_left_for_the_next(
+    build: Build, index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "lib", "1.0"))
+    index.add(make_wheel(tmp_path, "verifiers", "0.1.14", {"verifiers/__init__.py": LIBRARY}, requires=["lib>=2"]))
+    report = await build(SOURCE, {"0.1.12": LIBRARY}, "verifiers>=0.1.12,<0.1.15.dev0", "lib<2")
+    assert tried(report) == [("0.1.14", "resolve", False), ("0.1.12", "", True)]
+    assert "lib" in report.tried[0].message
+
+
+async def test_a_loader_that_the_newest_release_has_lost_rules_out_its_likes(build: Build) -> None:
+    report = await build(SOURCE, {"0.4.0": "", "0.3.1": LIBRARY}, "verifiers>=0.3", guess="current")
+    assert tried(report) == [("0.4.0", "load", False), ("0.3.1", "", True)]
+    assert report.generation is Generation.LEGACY
+
+
+async def test_a_need_ends_the_search(build: Build) -> None:
+    source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    return")
+    report = await build(source, {"0.1.14": LIBRARY, "0.1.12": LIBRARY})
+    assert tried(report) == [("0.1.14", "load", True)]
+    check = next(check for check in report.checks if check.name == "load")
+    assert [(need.kind.value, need.name) for need in check.needs] == [("secret", "SEARCH_KEY")]
+
+
+async def test_a_required_argument_is_a_need_that_the_settings_meet(build: Build) -> None:
+    source = SOURCE.replace("load_environment()", "load_environment(path)")
+    report = await build(source, {"0.1.14": LIBRARY})
+    check = next(check for check in report.checks if check.name == "load")
+    assert [(need.kind.value, need.name) for need in check.needs] == [("argument", "path")]
+    settings = CheckSettings(env_args={"path": "x"})
+    again = await build(source, {}, only_checks=True, previous=with_urls(report), settings=settings)
+    assert all(check.passed for check in again.checks)
+    assert again.lock is not None
+    assert again.lock.verifiers == "0.1.14"
+
+
+CONFIG = """
+class ValidationError(ValueError):
+    def errors(self, **kw):
+        return [{"type": "missing", "loc": ("taskset", "path"), "msg": "Field required"}]
+"""
+
+
+async def test_a_config_that_one_release_cannot_make_is_made_by_another(build: Build) -> None:
+    broken = LIBRARY.replace("        self.rows", "        raise ValidationError()\n        self.rows")
+    report = await build(SOURCE, {"0.1.14": CONFIG + broken, "0.1.12": LIBRARY}, "verifiers<0.1.15.dev0")
+    assert tried(report) == [("0.1.14", "load", False), ("0.1.12", "", True)]
+
+
+async def test_a_config_that_no_release_can_make_needs_an_argument(build: Build) -> None:
+    broken = CONFIG + LIBRARY.replace("        self.rows", "        raise ValidationError()\n        self.rows")
+    report = await build(SOURCE, {"0.1.14": broken, "0.1.12": "raise ImportError"}, "verifiers<0.1.15.dev0")
+    assert [one for one in tried(report) if one[2]] == [("0.1.14", "load", True)]
+    check = next(check for check in report.checks if check.name == "load")
+    assert [need.name for need in check.needs] == ["taskset.path"]
+
+
+async def test_when_none_loads_the_version_is_ready_and_its_check_says_what_each_release_said(build: Build) -> None:
+    library = {"0.1.14": "raise RuntimeError('first')", "0.1.12": "raise RuntimeError('second')"}
+    report = await build(SOURCE, library, "verifiers>=0.1.12,<0.1.15.dev0")
+    assert (report.failure, report.verifiers) == (None, "0.1.14")
+    check = next(check for check in report.checks if check.name == "load")
+    assert check.failed
+    assert "first" in check.summary
+    assert "second" in check.detail
+
+
+async def test_when_nothing_can_be_resolved_the_first_conflict_is_told_with_the_others(build: Build) -> None:
+    report = await build(SOURCE, {"0.1.9": LIBRARY}, "verifiers>=0.1.11,<0.1.13")
+    assert report.failure is not None
+    assert report.failure.code == "dependency_conflict"
+    assert "verifiers 0.1.11" in report.failure.message
+
+
+async def test_no_more_releases_are_tried_than_the_worker_may(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
+    report = await build(SOURCE, {"0.1.14": "", "0.1.12": LIBRARY})
+    assert len(report.tried) == 1
+
+
+async def test_a_range_without_a_release_that_loads_is_overridden_and_says_so(build: Build) -> None:
+    report = await build(SOURCE, {"0.4.0": "", "0.1.14": LIBRARY}, "verifiers>=0.4")
+    assert tried(report) == [("0.4.0", "load", False), ("0.1.14", "", True)]
+    resolve = next(check for check in report.checks if check.name == "resolve")
+    assert "verifiers>=0.4, is overridden" in resolve.summary
+
+
+async def test_a_secret_reaches_the_box_and_no_check_tells_it(build: Build) -> None:
+    source = SOURCE.replace("    return", "    import os; raise RuntimeError(os.environ['SEARCH_KEY'])\n    return")
+    report = await build(source, {"0.1.14": LIBRARY}, "verifiers==0.1.14", secrets={"SEARCH_KEY": "hush-hush"})
+    assert "RuntimeError: ***" in next(check.summary for check in report.checks if check.name == "load")
+    assert "hush-hush" not in report.model_dump_json()

@@ -1,0 +1,27 @@
+"""Whether a rollout failed because the package was written for another release of verifiers, by its traceback."""
+
+from __future__ import annotations
+
+import re
+
+from envhub.protocol.rollouts import RolloutFailure
+from envhub.protocol.runs import FailureKind
+
+_CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
+_FRAME = re.compile(r'^\s*File "([^"]+)", line \d+', re.MULTILINE)
+_LIBRARY = "/site-packages/verifiers/"
+# a call that does not fit what is called, wherever it stands; a name that the library has not
+_MISFIT = re.compile(
+    r"got an unexpected keyword argument|missing \d+ required (?:positional|keyword-only) argument|"
+    r"takes (?:from )?\d+ .{0,20}positional arguments? but|"
+    r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers"
+)
+
+
+def is_mismatch(failure: RolloutFailure) -> bool:
+    """The root cause was raised inside the library, or is a call that does not fit."""
+    if failure.kind not in {FailureKind.ENVIRONMENT, FailureKind.VERIFIER}:
+        return False
+    root = _CHAINED.split(failure.traceback, maxsplit=1)[0]
+    frames = _FRAME.findall(root)
+    return bool(frames and _LIBRARY in frames[-1]) or _MISFIT.search(failure.message) is not None

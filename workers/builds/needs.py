@@ -1,0 +1,52 @@
+"""Needs as a box reports them, and what may be kept of them: people copy commands that are made of their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from envhub.protocol.needs import Need, NeedKind, distinct
+from envhub.protocol.secrets import SECRET_NAME
+
+LIMIT = 20
+DETAIL = 500
+_NAMES = {
+    NeedKind.DATA_SET: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
+    NeedKind.MODEL: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
+    NeedKind.CORPUS: r"[a-z]{1,20}:\w[\w./-]{0,199}",
+    NeedKind.FILE: r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:\d{1,5})?/[\w./~%+@=,:-]{1,400}",  # no user, no query
+    NeedKind.SECRET: SECRET_NAME,
+    NeedKind.ARGUMENT: r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,5}",
+    NeedKind.HOST: r"(?=.{1,260}\Z)[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?:\d{1,5}",
+    NeedKind.JUDGE: r"\*|\w[\w./:@-]{0,199}",
+    NeedKind.SANDBOX: r"\*|\w[\w./:@-]{0,299}",
+    NeedKind.GPU: r"\*",
+    NeedKind.GIT_HOST: r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?",
+    NeedKind.PROGRAM: r"\w[\w.+-]{0,99}",
+}
+
+
+def cleaned(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Each need once, a bounded number, only those whose names are what their kind promises."""
+    kept = distinct(need for need in needs if _is_plain(need))[:LIMIT]
+    return tuple(need.model_copy(update={"detail": _printable(need.detail)[:DETAIL]}) for need in kept)
+
+
+def judges(models: Iterable[str]) -> tuple[Need, ...]:
+    """What a run that asked these models as judges needs."""
+    return tuple(Need(kind=NeedKind.JUDGE, name=name or "*") for name in models)
+
+
+def told(needs: Iterable[Need]) -> str:
+    """ "data set openai/gsm8k, secret SEARCH_KEY"."""
+    return ", ".join(
+        need.kind.value.replace("_", " ") + ("" if need.name == "*" else f" {need.name}") for need in needs
+    )
+
+
+def _is_plain(need: Need) -> bool:
+    return re.fullmatch(_NAMES[need.kind], need.name, re.ASCII) is not None
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -1,0 +1,89 @@
+"""The trial rollout of a build: one example answered by a script, to see what scoring and tools ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.needs import Need
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
+
+from workers.builds.mismatch import is_mismatch
+from workers.builds.needs import cleaned, judges, told
+from workers.builds.record import Record
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.session import Runner
+
+GROUP = "build"
+CHECK = "scripted-rollout"
+SECONDS = 120.0
+NO_EXAMPLES = (
+    "without arguments it has no examples; choose its data in each run (--env-args, [eval.taskset]), or set "
+    "[tool.envhub] build_args in pyproject.toml, which builds load it with"
+)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """The rollout, None when there was none. `mismatch`: what says that another release of verifiers may do better."""
+
+    rollout: JsonObject | None = None
+    mismatch: str = ""
+
+
+async def run_scripted(
+    runner: Runner, hello: Hello, described: Described, interceptor: Interceptor, record: Record
+) -> Scripted:
+    """Run it and write its check down: two where rollouts are compared, of which the first is shown.
+
+    Raises RunnerFatal, RunnerGone.
+    """
+    split = next((name for name in ("eval", "train") if described.splits.get(name, SplitInfo(size=0)).size != 0), None)
+    if split is None:  # many packages are told by an argument which data to load
+        record.add(CHECK, True, f"not tried: {NO_EXAMPLES}")
+        return Scripted()
+    n = 2 if hello.requires_group else 1
+    recorders = [interceptor.open(f"{GROUP}.{suffix}") for suffix in (*map(str, range(n)), "g")]
+    *own, shared = (recorder.key for recorder in recorders)
+    url = "http://127.0.0.1:8000/r/{rollout}/v1"
+    policy = Policy(base_url=url, keys=tuple(own), group_key=shared, model="hub/scripted")
+    async for done in runner.run(_group(split, policy, n)):
+        turns = tuple(turn for recorder in recorders for turn in recorder.turns)
+        rollout = done.record.model_copy(update={"turns": turns})
+        needs = cleaned([*done.needs, *judges(interceptor.judges_lacking)])
+        _judge(rollout, needs, record)
+        misfit = not needs and rollout.failure is not None and is_mismatch(rollout.failure)
+        mismatch = rollout.failure.message if misfit and rollout.failure else ""
+        return Scripted(rollout.model_dump(mode="json"), mismatch)
+    record.add(CHECK, False, "the runner reported no rollout")
+    return Scripted()
+
+
+def _group(split: str, policy: Policy, n: int) -> Group:
+    return Group(
+        id=GROUP,
+        example=0,
+        n=n,
+        split="train" if split == "train" else "eval",
+        policy=policy,
+        seed=0,
+        deadline_s=SECONDS,
+        scripted=True,
+    )
+
+
+def _judge(rollout: RolloutRecord, needs: tuple[Need, ...], record: Record) -> None:
+    """A scripted answer proves little: what it breaks is shown, no more."""
+    failure = rollout.failure
+    failed = rollout.outcome is Outcome.FAILED and failure is not None
+    trace = failure.traceback if failure else ""
+    if needs:
+        said = f": {failure.message}" if failed and failure else ""
+        record.add(CHECK, False, f"needs {told(needs)}{said}", trace, needs)
+    elif failed and failure:
+        record.add(CHECK, False, f"{failure.kind.value} failure: {failure.type}: {failure.message}", trace)
+    else:
+        calls = len(rollout.turns)
+        reward = "(none)" if rollout.reward is None else f"{rollout.reward:.4g}"
+        record.add(CHECK, True, f"reward {reward} after {calls} model call{'s'[: calls != 1]}")

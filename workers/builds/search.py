@@ -1,0 +1,202 @@
+"""Which release of verifiers a package is built with: candidates are tried in a box until one loads and describes
+itself.
+
+A need ends the search: it is no mismatch. When none loads, the one that came furthest is the version's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envhub.packaging import constraints
+from envhub.packaging.constraints import Candidate
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.packages import TriedRelease
+from packaging.version import Version
+
+from workers.builds.errors import BuildFailed
+from workers.builds.locking import Workshop, lock_package
+from workers.builds.record import Record
+from workers.builds.trial import Subject, Trial, try_environment
+from workers.builds.wheel_exchange import HubExchange
+from workers.runs.execution import Job
+from workers.sandbox import Sandbox
+from workers.venvs.environment import ensure_environment
+
+FURTHER = {"resolve": 0, "install": 1, "load": 2, "describe": 4, "scripted-rollout": 5, "": 6}
+NEEDS_SOMETHING = 3  # it was really entered, though another release may not ask for that
+TOLD = 300  # characters of what others said, in the message of a conflict
+NOTHING = "no_load_environment"  # the runner's codes
+WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
+FIRST_TASKSETS = Version("0.2.dev0")  # from here on a package may export a taskset
+LAST_LOADER = Version("0.4.dev0")  # from here on load_environment is no more
+
+
+@dataclass
+class Attempt:
+    """One candidate and where it ended."""
+
+    candidate: Candidate
+    record: Record
+    stage: str = "resolve"
+    failure: BuildFailed | None = None  # of resolve or install
+    lock: EnvironmentLock | None = None
+    trial: Trial | None = None
+    seconds: float = 0.0
+
+    @property
+    def rank(self) -> int:
+        """Higher is further."""
+        return NEEDS_SOMETHING if self.stage == "load" and self.trial and self.trial.needs else FURTHER[self.stage]
+
+    @property
+    def code(self) -> str:
+        """Why it ended."""
+        return self.failure.code if self.failure else self.trial.code if self.trial else ""
+
+    @property
+    def message(self) -> str:
+        """Why it ended, in words."""
+        return str(self.failure) if self.failure else self.trial.message if self.trial else ""
+
+    def told(self, *, chosen: bool) -> TriedRelease:
+        """For the version's page."""
+        note = "the package's own requirement is overridden" if self.candidate.overridden else ""
+        said = self.record.lease.masked(self.message)[:2000]
+        return TriedRelease(
+            verifiers=self.lock.verifiers if self.lock else self.candidate.release,
+            python=self.lock.python if self.lock else "",
+            stage=self.stage,
+            code=self.code,
+            message="; ".join(part for part in (note, said) if part),
+            chosen=chosen,
+            seconds=round(self.seconds, 3),
+        )
+
+
+@dataclass
+class Search:
+    """Tries candidates one after the other; `attempts` tells of all of them."""
+
+    job: Job
+    workshop: Workshop
+    sandbox: Sandbox
+    record: Record
+    attempts: list[Attempt] = field(default_factory=list)
+
+    async def run(self) -> Attempt:
+        """The attempt that is taken. Raises BuildFailed when no candidate could be installed, and RunFailed."""
+        payload, settings = self.workshop.payload, self.job.settings
+        left = constraints.candidates(payload.evidence, self.workshop.requirements)
+        until = time.monotonic() + settings.build_tries_s
+        while left and len(self.attempts) < settings.build_tries and (not self.attempts or time.monotonic() < until):
+            attempt = await self._try(left[0])
+            if attempt.trial is not None and attempt.trial.settled:
+                return attempt
+            left = _still_open(left[1:], attempt)
+            if left:
+                release = left[0].release or "of the package's own requirement"
+                self.job.lease.log(f"{attempt.message[:500]}; trying verifiers {release}")
+        best = max(self.attempts, key=lambda attempt: attempt.rank)
+        if best.trial is None:
+            raise _conflict(self.attempts)
+        await self._upload(best)
+        if not best.trial.needs:
+            _tell_all(best, self.attempts)
+        return best
+
+    async def _try(self, candidate: Candidate) -> Attempt:
+        attempt = Attempt(candidate, self.record.fork())
+        self.attempts.append(attempt)
+        started = time.monotonic()
+        try:
+            await self._follow(attempt)
+        except BuildFailed as failed:
+            attempt.failure = failed
+        finally:
+            attempt.seconds = time.monotonic() - started
+        return attempt
+
+    async def _follow(self, attempt: Attempt) -> None:
+        """Lock, install and try; the wheels go to the hub meanwhile."""
+        record, workshop = attempt.record, self.workshop
+        with record.stage("resolve"):
+            lock = attempt.lock = await lock_package(workshop, attempt.candidate)
+        record.add("resolve", True, _resolved(lock, attempt.candidate, workshop))
+        attempt.stage = "install"
+        uploading = asyncio.create_task(self._upload(attempt))
+        try:
+            with record.stage("install"):
+                root = self.job.settings.folder("venvs")
+                limit = workshop.max_bytes
+                venv = await ensure_environment(lock, root=root, fetch=workshop.fetch, max_bytes=limit)
+            record.add("install", True, f"environment {venv.name[:12]}")
+            subject = Subject(self.job, workshop.payload, self.sandbox, lock, venv)
+            attempt.trial = await try_environment(subject, record)
+            attempt.stage = attempt.trial.stage
+            if attempt.trial.settled:
+                await uploading
+        finally:
+            uploading.cancel()
+            await asyncio.gather(uploading, return_exceptions=True)
+
+    async def _upload(self, attempt: Attempt) -> None:
+        """Said again it sends what is still missing."""
+        if attempt.lock is None:
+            return
+        exchange = HubExchange(self.job.run, self.job.artifacts)
+        with attempt.record.stage("upload"):
+            await exchange.upload_missing([(wheel, self.workshop.paths[wheel.sha256]) for wheel in attempt.lock.wheels])
+        attempt.record.add("upload", True, "the hub keeps every wheel of the lock")
+
+
+def _still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
+    """The candidates that may do better, after what this one showed."""
+    lock = attempt.lock
+    if lock is not None and not lock.verifiers:
+        return []  # it installs none: all others would be the same environment
+    if lock is None or attempt.code not in WRONG_LOADER:
+        return list(left)
+    release = Version(lock.verifiers)
+    if release < FIRST_TASKSETS:  # it has no load_environment
+        return [one for one in left if not one.release or Version(one.release) >= FIRST_TASKSETS]
+    if attempt.code == NOTHING:  # nor a taskset
+        return []
+    return [one for one in left if not one.release or Version(one.release) < LAST_LOADER]
+
+
+def _resolved(lock: EnvironmentLock, candidate: Candidate, workshop: Workshop) -> str:
+    verifiers = f"verifiers {lock.verifiers}" if lock.verifiers else "without verifiers"
+    built = f"; built from source: {', '.join(workshop.sources.built)}" if workshop.sources.built else ""
+    own = constraints.own_specifier("verifiers", workshop.requirements)
+    note = f"; the package's own requirement, verifiers{own}, is overridden" if candidate.overridden else ""
+    if constraints.implied_by(candidate, workshop.requirements):
+        note = "; the package imports verifiers without requiring it"
+    return f"{len(lock.wheels)} wheels, {verifiers}, Python {lock.python}{note}{built}"
+
+
+def _tell_all(best: Attempt, attempts: Sequence[Attempt]) -> None:
+    """The failed check says what every release said."""
+    if len(attempts) == 1:
+        return
+    said = "\n".join(f"verifiers {_name(one)}, {one.stage}: {one.message[:TOLD]}" for one in attempts)
+    check = next(check for check in best.record.checks if check.name == best.stage)
+    summary = f"with verifiers {_name(best)}: {best.message}; {len(attempts) - 1} other releases failed too"
+    best.record.add(check.name, False, summary, f"{check.detail}\n\n{said}".strip())
+
+
+def _conflict(attempts: Sequence[Attempt]) -> BuildFailed:
+    """What the first candidate said, and shortly the others."""
+    first, *others = [attempt for attempt in attempts if attempt.failure is not None]
+    failure = first.failure
+    assert failure is not None
+    said = "".join(f"\nverifiers {_name(one)}: {one.message[:TOLD]}" for one in others)
+    message = f"{failure}\nOther releases of verifiers failed too:{said}" if others else str(failure)
+    return BuildFailed(failure.code, message, hint=failure.failure.hint, detail=failure.detail)
+
+
+def _name(attempt: Attempt) -> str:
+    return attempt.lock.verifiers if attempt.lock else attempt.candidate.release or "as the package asks"
