@@ -1,12 +1,14 @@
 """App configuration."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
 class CatalogConfig(AppConfig):
-    """Registers the app under its short label, and its encrypted fields for key rotation."""
+    """Registers the app under its short label, its encrypted fields for key rotation, and its models as judges."""
 
     name = "hub.catalog"
     label = "catalog"
@@ -16,3 +18,4 @@ class CatalogConfig(AppConfig):
         variant = self.get_model("Variant")
         register_encrypted_field(variant, "encrypted_key")
         register_encrypted_field(variant, "encrypted_headers")
+        import_module("hub.catalog.judges")

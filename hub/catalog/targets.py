@@ -28,5 +28,5 @@ def outbound_policy() -> OutboundPolicy:
     """The operator's rules for user-given URLs."""
     hub = settings.HUB
     return OutboundPolicy(
-        allow=tuple(hub.outbound_allow), allow_loopback=hub.outbound_allow_loopback, own_urls=(str(hub.base_url),)
+        allow=tuple(hub.outbound_allow), allow_loopback=hub.outbound_allow_loopback, own_urls=hub.own_urls()
     )

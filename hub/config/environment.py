@@ -6,13 +6,16 @@ import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from envhub.packaging.private_file import write_private
+from envhub.protocol.runs import RunKind
 from pydantic import Field, HttpUrl, NonNegativeInt, PositiveInt, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 PREFIX = "HUB_"
+DEFAULT_PORTS = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6379}
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -40,10 +43,14 @@ class HubEnvironment(BaseSettings):
     worker_poll_seconds: Seconds = 2.0
     max_attempts: PositiveInt = 3
     retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
+    owner_queued: NonNegativeInt = 1000  # runs that one owner may have waiting; 0: no limit
+    owner_running: dict[RunKind, PositiveInt] = Field(default_factory=dict)  # by kind; a kind that is absent: no limit
     outbound_allow: list[str] = Field(default_factory=list)  # host, host:port or CIDR that model endpoints may use
     outbound_allow_loopback: bool = True  # embedded default; production compose sets it to false
     box_allow_hosts: list[str] = Field(default_factory=list)  # host:port patterns that starters may open to a box
     package_index_url: str = ""  # the operator's index for builds; empty: uv's and pip's own configuration
+    git_hosts: list[str] = Field(default_factory=list)  # where direct references of packages may lead: ["github.com"]
+    git_mirrors: dict[str, str] = Field(default_factory=dict)  # {"https://github.com/": "https://git.example.org/"}
     huggingface_url: str = ""  # the operator's Hugging Face endpoint; empty: no read-through
     huggingface_token: str = ""  # sent to that endpoint only; never to a box
     huggingface_repositories: list[str] = Field(default_factory=lambda: ["*"])  # allow-list of repository patterns
@@ -76,9 +83,24 @@ class HubEnvironment(BaseSettings):
         """The database URL; SQLite under data by default."""
         return self.database_url or f"sqlite:///{(self.data / 'hub.sqlite3').absolute()}"
 
+    def own_urls(self) -> tuple[str, ...]:
+        """What the hub is made of, as http:// URLs of its hosts and ports: users' URLs never lead there."""
+        parts = [str(self.base_url), self.database_url, self.broker_url, self.s3_endpoint_url]
+        found = (own_url(part) for part in parts if part)
+        return tuple(dict.fromkeys(url for url in found if url))
+
     def resolved_broker_url(self) -> str:
         """The Celery broker; the filesystem transport by default."""
         return self.broker_url or "filesystem://localhost"
+
+
+def own_url(url: str) -> str:
+    """A server's URL as an http:// one; empty for what is reached by no network (SQLite, a directory, a socket)."""
+    parts = urlsplit(url)
+    port = parts.port or DEFAULT_PORTS.get(parts.scheme.partition("+")[0])
+    if not parts.hostname or port is None:
+        return ""
+    return f"http://{f'[{parts.hostname}]' if ':' in parts.hostname else parts.hostname}:{port}"
 
 
 def load() -> HubEnvironment:

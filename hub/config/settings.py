@@ -132,7 +132,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],  # every view checks visibility itself
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["hub.core.json_body.StrictJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "hub.api.schema.HubSchema",
     "EXCEPTION_HANDLER": "hub.api.errors.handle",
     "URL_FORMAT_OVERRIDE": None,  # `?format=` is a parameter of our own

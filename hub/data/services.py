@@ -14,6 +14,7 @@ from envhub.protocol.data import DataRequest
 from hub.core.errors import Invalid, NotFound
 from hub.data import upstream
 from hub.data.arrivals import Arrival, find_or_fetch
+from hub.data.holdings import announce_snapshot
 from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import file_of, find, pinned
 from hub.storage.models import Blob
@@ -86,6 +87,7 @@ def _keep(*, kind: str, listing: upstream.Listing, pin: bool) -> Snapshot:
                     SnapshotFile(snapshot=snapshot, path=file.path, size=file.size, oid=file.oid)
                     for file in listing.files
                 )
+                announce_snapshot(snapshot)
             return _pin(snapshot) if pin else snapshot
     except IntegrityError:  # another request was faster
         found = find(kind, repository, commit)
@@ -132,6 +134,7 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
                 )
                 for file in request.files
             )
+        announce_snapshot(found)
         return _pin(found)
 
 

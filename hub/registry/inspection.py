@@ -13,12 +13,15 @@ from typing import Any
 
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging import metadata as package_metadata
+from envhub.packaging import references
 from envhub.packaging.archives import Member, read_member, read_members, safe_members
 from envhub.packaging.contents import content_digest
 from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
+from envhub.packaging.wheel_record import check_record
+from envhub.protocol.json_values import checked_settings
 from envhub.protocol.packages import GenerationEvidence
 from packaging.version import Version as Pep440
 
@@ -28,7 +31,7 @@ from hub.registry.tool_programs import tool_programs
 SOURCES_LIMIT = 4 * 1024 * 1024  # characters of Python that classification looks at
 SOURCE_LIMIT = 512 * 1024  # of one file
 README_LIMIT = 512 * 1024
-TABLE_LIMIT = 64 * 1024  # a [tool.*] table as JSON
+LONGEST_VERSION = 64  # characters
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,15 @@ def _inspect(archives: Archives) -> Package:
     sdist_members = safe_members(archives.sdist)
     _refuse_secrets([*wheel_members, *sdist_members])
     _refuse_dangers(archives.wheel)
+    check_record(archives.wheel)
     found = package_metadata.read_wheel_metadata(archives.wheel, archives.wheel_filename)
     package_metadata.check_pair(found, archives.sdist, archives.sdist_filename)
     pyproject = package_metadata.read_sdist_pyproject(archives.sdist)
-    _refuse_direct_references(found, pyproject)
+    _check_direct_references(found, pyproject)
     hub_config = _table(pyproject, "tool", "envhub")
     sources = _read_sources(archives.wheel)
+    if len(found.version) > LONGEST_VERSION:
+        raise Invalid(f"a version has at most {LONGEST_VERSION} characters", code="bad_metadata")
     root = package_metadata.sdist_root(archives.sdist)
     if f"{root}.tar.gz" != archives.sdist_filename:
         raise Invalid(f"{archives.sdist_filename} must hold one folder of its own name", code="bad_sdist")
@@ -116,16 +122,16 @@ def _refuse_dangers(wheel: Path) -> None:
         raise Invalid(message, code="dangerous_wheel", hint=DANGER_HINT)
 
 
-def _refuse_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:
-    """Resolving `name @ url` makes the resolver fetch that URL, or run git."""
-    declared = [*found.requires_dist, *package_metadata.build_requirements(dict(pyproject)), *_declared(pyproject)]
-    references = sorted(set(package_metadata.direct_references(declared)))
-    if references:
+def _check_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:
+    """A build fetches those of the dependencies by itself; what makes the wheel comes from the package index alone."""
+    references.find([*found.requires_dist, *_declared(pyproject)])
+    needed = sorted(set(package_metadata.direct_references(package_metadata.build_requirements(dict(pyproject)))))
+    if needed:
         raise Invalid(
-            f"direct references are not allowed: {', '.join(references[:5])}",
+            f"direct references are not allowed in [build-system] requires: {', '.join(needed[:5])}",
             code="direct_reference",
-            hint="depend on a released version, or push that package to the hub too",
-            fields=dict.fromkeys(references[:20], "direct reference"),
+            hint="build with a released version",
+            fields=dict.fromkeys(needed[:20], "direct reference"),
         )
 
 
@@ -198,14 +204,20 @@ def _clean_tags(words: list[str]) -> tuple[str, ...]:
 
 
 def _table(source: Mapping[str, Any], *path: str) -> dict[str, Any]:
-    """A nested TOML table as JSON (dates become text), {} when absent or no table. Raises Invalid when too large."""
+    """A nested TOML table as JSON (dates become text), {} when absent or no table.
+
+    Raises Invalid for one of [tool.*], which is stored, that is too large or too deep.
+    """
     found: Any = source
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     if not isinstance(found, Mapping):
         return {}
     text = json.dumps(found, default=str, allow_nan=False)
-    if path[0] == "tool" and len(text) > TABLE_LIMIT:
-        raise Invalid(f"[{'.'.join(path)}] is larger than {TABLE_LIMIT} bytes", code="table_too_large")
     table: dict[str, Any] = json.loads(text)
+    if path[0] == "tool":
+        try:
+            checked_settings(table)
+        except ValueError as error:
+            raise Invalid(f"[{'.'.join(path)}] {error}", code="table_refused") from error
     return table

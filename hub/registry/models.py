@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from envhub.protocol.needs import NeedKind
 from envhub.protocol.packages import VersionState, Visibility
 
 from hub.accounts.models import Owner, slug_validator
@@ -13,7 +14,10 @@ from hub.runs.models import Run
 from hub.storage.models import Blob
 
 # Read only where a page shows them: a list of versions must not drag READMEs and locks out of the database.
-HEAVY_VERSION_FIELDS = ("readme", "files", "lock", "describe", "scripted_rollout", "eval_config", "hub_config")
+HEAVY_VERSION_FIELDS = (
+    *("readme", "files", "lock", "describe", "scripted_rollout", "eval_config", "hub_config"),
+    *("tried", "check_settings"),
+)
 
 
 class Environment(models.Model):
@@ -49,6 +53,14 @@ class Environment(models.Model):
     def is_public(self) -> bool:
         """Whether everybody may see it."""
         return self.visibility == Visibility.PUBLIC.value
+
+
+class Again(models.TextChoices):
+    """Why the checks of a version, which are running, must run once more when they have ended."""
+
+    NO = "no"
+    MET = "met"  # something that they may lack has come: unless all passed
+    ASKED = "asked"  # by a person, perhaps with other settings
 
 
 class Version(models.Model):
@@ -93,9 +105,16 @@ class Version(models.Model):
     lock_sha256 = models.CharField(max_length=64, blank=True)
     describe = models.JSONField(null=True, blank=True)  # envhub.protocol.runner.Description
     checks = models.JSONField(default=list)  # [envhub.protocol.packages.Check, ...]
+    tried = models.JSONField(default=list)  # [envhub.protocol.packages.TriedRelease, ...]
     scripted_rollout = models.JSONField(null=True, blank=True)
     build_seconds = models.JSONField(default=dict)
     failure = models.JSONField(null=True, blank=True)  # envhub.protocol.runs.Failure: why it is invalid
+
+    # what its checks are run with, and the newest time that they alone were run again
+    check_settings = models.JSONField(null=True, blank=True)  # CheckSettings; None: those of its pyproject.toml
+    granted = models.JSONField(default=list)  # [envhub.protocol.needs.Need, ...] that these settings met
+    check_run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    check_again = models.CharField(max_length=5, choices=Again, default=Again.NO)
 
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -111,6 +130,21 @@ class Version(models.Model):
     def yanked(self) -> bool:
         """Whether resolution skips it."""
         return self.yanked_at is not None
+
+
+class VersionNeed(models.Model):
+    """What the checks of a version lack, kept with its report: the index from what has come to who waits for it."""
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="needs")
+    kind = models.CharField(max_length=16, choices=[(item.value, item.value) for item in NeedKind])
+    name = models.CharField(max_length=500)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "kind", "name"], name="version_need_once")]
+        indexes = [models.Index(fields=["kind", "name"], name="version_need_by_name")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class Push(models.Model):

@@ -11,7 +11,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.needs import CheckSettings, command_for, flag_for, hint_for
 from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
@@ -29,7 +31,7 @@ from hub.registry.queries import (
     get_version_of,
     search_environments,
 )
-from hub.registry.services import rebuild_version
+from hub.registry.services import check_version, rebuild_version
 from hub.registry.wire import version_view
 
 PAGE = 50
@@ -63,20 +65,29 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         shown = get_version_of(environment, LATEST)
     view = version_view(shown) if shown else None
     lock = _lock(shown)
-    secrets = [name for check in view.checks for name in check.secrets] if view else []
     return {
         "section": "environments",
         "tab": tab,
         "environment": environment,
         "shown": shown,
         "view": view,
-        "secrets": secrets,
-        "grants": "".join(f" --secret {name}" for name in secrets),
+        **_needs(view, is_latest=shown is not None and shown.pk == environment.latest_id),
         "lock": lock,
         "wanted": _wanted(view, lock) if view else "",
         "hub_url": str(settings.HUB.base_url).rstrip("/"),
         "is_latest": shown is not None and shown.pk == environment.latest_id,
     }
+
+
+def _needs(view: VersionView | None, *, is_latest: bool) -> dict[str, Any]:
+    """What the version lacks, each with what meets it, and the options by which a run brings what it has to."""
+    if view is None:
+        return {"needs": [], "grants": ""}
+    reference = f"{view.owner}/{view.name}" + ("" if is_latest else f"@{view.version}")
+    rows = [{"need": need, "command": command_for(need, reference), "hint": hint_for(need, reference)}
+            for need in view.needs]  # fmt: skip
+    flags = filter(None, map(flag_for, (*view.needs, *view.granted)))
+    return {"needs": rows, "grants": "".join(f" {flag}" for flag in flags)}
 
 
 def _lock(version: Version | None) -> EnvironmentLock | None:
@@ -125,8 +136,15 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
             "description": describe_for_page(shown.describe),
             "stages": _stages(shown.build_seconds),
             "can_rebuild": member and shown.state != VersionState.BUILDING.value,
+            "can_check": member and shown.state == VersionState.READY.value and not _is_checked(shown),
+            "is_checked": _is_checked(shown),
         },
     )
+
+
+def _is_checked(version: Version) -> bool:
+    """Whether its checks alone wait to be run again, or are being run."""
+    return version.check_run is not None and not RunState(version.check_run.state).is_final
 
 
 def _stages(seconds: dict[str, float]) -> list[tuple[str, float, float, float]]:
@@ -163,3 +181,16 @@ def version_rebuild(request: HttpRequest, owner: str, name: str, version: str) -
     run = rebuild_version(version=get_version_of(environment, version), user=user)
     messages.info(request, "Queued: the version is built again.")
     return redirect("run", run.pk)
+
+
+@page
+@login_required
+@require_POST
+def version_check(request: HttpRequest, owner: str, name: str, version: str) -> HttpResponse:
+    """Check a version again with the settings that it has."""
+    user = cast("User", request.user)
+    environment = get_environment(user, owner, name)
+    require_role(user, environment.owner, Role.MEMBER)
+    found = check_version(version=get_version_of(environment, version), user=user, given=CheckSettings())
+    messages.info(request, "Queued: the checks are run again. The version stays as it is meanwhile.")
+    return redirect("version", owner, name, found.version)

@@ -10,7 +10,6 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from envhub.protocol.packages import Visibility
 from packaging.utils import canonicalize_name, canonicalize_version
-from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from hub.accounts.models import Owner, Role, User
@@ -116,8 +115,8 @@ def canonical(version: str) -> str:
     """The form in which equal versions are equal strings. Raises NotFound: what is no version names none."""
     try:
         return canonicalize_version(Pep440(version))
-    except InvalidVersion as error:
-        raise NotFound(f"{version!r} is not a version") from error
+    except ValueError as error:  # InvalidVersion; a number of more digits than Python reads
+        raise NotFound(f"{version[:100]!r} is not a version") from error
 
 
 def newest(versions: list[Version]) -> Version | None:

@@ -17,6 +17,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path(_VERSION, versions.version_detail),
     path(f"{_VERSION}/yank", versions.version_yank),
     path(f"{_VERSION}/rebuild", versions.version_rebuild),
+    path(f"{_VERSION}/check", versions.version_check),
     path(f"{_VERSION}/files", versions.version_files),
     path(f"{_VERSION}/download/<str:kind>", versions.version_download),
     path("runs/<uuid:run_id>/build-report", builds.build_report),
@@ -39,5 +40,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path(_VERSION, pages.version_detail, name="version"),
     path(f"{_VERSION}/files", pages.version_files, name="version-files"),
     path(f"{_VERSION}/rebuild", pages.version_rebuild, name="version-rebuild"),
+    path(f"{_VERSION}/check", pages.version_check, name="version-check"),
     *index_urls,
 ]

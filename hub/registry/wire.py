@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from django.conf import settings
+from django.db.models import Q
 from envhub.protocol.base import BlobRef
 from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
+from envhub.protocol.models import EndpointTarget
+from envhub.protocol.needs import CheckSettings, Need, distinct
 from envhub.protocol.packages import (
     Check,
     EnvironmentView,
     GenerationEvidence,
     GitState,
+    TriedRelease,
     VersionState,
     VersionView,
     Visibility,
@@ -17,8 +23,12 @@ from envhub.protocol.packages import (
 from envhub.protocol.runs import Failure
 
 from hub.core.errors import Conflict, NotFound
+from hub.registry.check_settings import settings_of
 from hub.registry.models import Environment, StoredWheel, Version
+from hub.runs.box_hosts import is_allowed
+from hub.runs.judges import judge_targets
 from hub.runs.models import Run
+from hub.secrets.services import names_of, reveal_for_run
 from hub.storage.models import Blob
 from hub.storage.services import presign_get
 
@@ -34,11 +44,17 @@ def environment_view(row: Environment) -> EnvironmentView:
         visibility=Visibility(row.visibility),
         latest_version=latest.version if latest else None,
         latest_state=VersionState(latest.state) if latest else None,
+        latest_needs=len(needs_of(latest)) if latest else 0,
         tags=tuple(row.tags),
         evaluations=row.evaluations,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def needs_of(row: Version) -> tuple[Need, ...]:
+    """What its checks lack, each once."""
+    return distinct(Need.model_validate(need) for check in row.checks for need in check.get("needs", ()))
 
 
 def version_view(row: Version, *, full: bool = True) -> VersionView:
@@ -63,6 +79,11 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         size=row.wheel.size + row.sdist.size,
         build_run_id=str(row.build_run_id) if row.build_run_id else None,
         checks=tuple(Check.model_validate(check) for check in row.checks),
+        needs=needs_of(row),
+        granted=tuple(Need.model_validate(need) for need in row.granted),
+        tried=tuple(TriedRelease.model_validate(one) for one in row.tried) if full else (),
+        check_settings=settings_of(row) if full else CheckSettings(),
+        check_run_id=str(row.check_run_id) if row.check_run_id else None,
         describe=row.describe if full else None,
         lock_sha256=row.lock_sha256 or None,
         failure=Failure.model_validate(row.failure) if row.failure else None,
@@ -73,13 +94,15 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
 
 
 def build_payload(run: Run) -> BuildPayload:
-    """What the worker that claimed a build gets. Raises NotFound when the version was deleted meanwhile."""
-    version = Version.objects.select_related("environment__owner", "wheel", "sdist").filter(build_run=run).first()
+    """What the worker that claimed a build, or checks alone, gets. Raises NotFound when the version was deleted."""
+    rows = Version.objects.select_related("environment__owner", "wheel", "sdist")
+    version = rows.filter(Q(build_run=run) | Q(check_run=run)).first()
     if version is None:
         raise NotFound("the version was deleted")
     owner = version.environment.owner.slug
     base_url = str(settings.HUB.base_url).rstrip("/")
-    defaults = version.hub_config.get("env_args", version.eval_config.get("env_args"))
+    given = settings_of(version)
+    secrets = names_of(version.environment.owner, given.secrets)
     return BuildPayload(
         version_id=str(version.pk),
         owner=owner,
@@ -94,11 +117,25 @@ def build_payload(run: Run) -> BuildPayload:
         dependencies=tuple(version.dependencies),
         owner_index_url=f"{base_url}/index/{owner}/simple/",
         stored_index_url=f"{base_url}/index/-/simple/",
+        git_hosts=tuple(settings.HUB.git_hosts),
+        git_mirrors=settings.HUB.git_mirrors,
         has_readme=bool(version.readme),
-        env_args=defaults if isinstance(defaults, dict) else {},
+        settings=given.model_copy(update={"allow_hosts": tuple(filter(is_allowed, given.allow_hosts))}),
+        secrets=reveal_for_run(version.environment.owner, secrets),
+        judges=_judges(run, given),
+        only_checks=version.check_run_id == run.pk,
         tool_programs=tuple(version.programs),
         previous=lock_for_payload(version) if version.lock is not None else None,
     )
+
+
+def _judges(run: Run, given: CheckSettings) -> dict[str, EndpointTarget]:
+    """Those whose model is still there: without the others the checks say what they need."""
+    found: dict[str, EndpointTarget] = {}
+    for asked, model in given.judges.items():
+        with suppress(NotFound):
+            found |= judge_targets(run.created_by, {asked: model})
+    return found
 
 
 def _blob_ref(blob: Blob, filename: str) -> BlobRef:

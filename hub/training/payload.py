@@ -24,8 +24,8 @@ from hub.catalog.queries import get_model
 from hub.catalog.targets import outbound_policy
 from hub.catalog.wire import files_target, target_for
 from hub.core.errors import NotFound
-from hub.evals.services.creating import require_built
 from hub.registry.models import Version
+from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.models import Run
 from hub.secrets.services import decrypt, reveal_for_run

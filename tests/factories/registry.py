@@ -10,12 +10,14 @@ from pathlib import Path
 
 from django.test import Client
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
-from envhub.protocol.packages import GitState, PushFile, PushRequest, VersionState, Visibility
+from envhub.protocol.needs import Need
+from envhub.protocol.packages import Check, GitState, PushFile, PushRequest, VersionState, Visibility
 
 from hub.accounts.models import Owner, User
 from hub.registry.models import Environment, Version
 from hub.registry.services import begin_push, complete_push
 from hub.registry.services.pushes import Completed
+from hub.registry.services.reports import index_needs
 from hub.storage.services import store_bytes
 from tests.factories.accounts import make_user
 from tests.factories.packages import LEGACY_SOURCE, make_sdist, make_wheel
@@ -101,6 +103,16 @@ def create_ready_version(user: User | None = None, name: str = "tiny-env", versi
     made.describe = {"env_type": "SingleTurnEnv"}
     made.save(update_fields=["state", "lock", "lock_sha256", "describe"])
     return made
+
+
+def create_needing_version(*needs: Need, user: User | None = None, name: str = "tiny-env") -> Version:
+    """A version that is ready, and whose load lacks these."""
+    version = create_ready_version(user, name)
+    check = Check(name="load", passed=False, summary="it could not be loaded", needs=needs)
+    Version.objects.filter(pk=version.pk).update(checks=[check.model_dump(mode="json")])
+    version.refresh_from_db()
+    index_needs(version, needs)
+    return version
 
 
 def create_environments(owner: Owner, count: int, *, private: bool = False) -> list[Environment]:

@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 
-from django.conf import settings
 from django.db import transaction
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSource
-from envhub.protocol.packages import VersionState, Visibility
+from envhub.protocol.needs import CheckSettings
+from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
-from hub.core.errors import Conflict, Invalid
+from hub.core.errors import Invalid
 from hub.core.ids import new_id
 from hub.core.storable import storable
 from hub.core.stored import read_stored
 from hub.evals.models import Evaluation
 from hub.registry.models import Environment, Version
 from hub.registry.queries import get_version
+from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations
+from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.secrets.services import reveal_for_run
 
 CONFIG_LIMIT = 64 * 1024  # as JSON: every row of a list has its configuration
-_HOST_AND_PORT = re.compile(r"[a-z0-9][a-z0-9.-]*:[0-9]{1,5}")
 
 
 def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> Evaluation:
     """Queue a hosted evaluation for `owner`.
 
-    Raises NotFound (environment, version or model absent or invisible), Conflict (the version is not ready),
+    Raises NotFound (environment, version or model absent or invisible), Conflict (the version is not ready, or lacks
+    what `config` does not bring),
     NotAllowed (role), Invalid (everything else that is wrong in `config`).
     """
     require_role(user, owner, Role.MEMBER)
     stored_config = storable_settings("configuration", config.model_dump(mode="json"))
     version = get_version(user, config.environment)
-    require_ready(version)
+    require_runnable(version, brought_by(config))
     models = [get_model(user, reference) for reference in (config.model, *config.judges.values())]
     _check_grants(owner, config)
     planned = plan(version, config)
@@ -67,6 +67,12 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
         evaluation.save(force_insert=True)
         count_evaluations(environment_id=version.environment_id, change=1)
     return evaluation
+
+
+def brought_by(config: EvaluationConfig) -> CheckSettings:
+    """What an evaluation grants and gives to its environment."""
+    fields = config.model_dump(include=set(CheckSettings.model_fields))
+    return CheckSettings.model_construct(**fields)
 
 
 def storable_settings(what: str, value: JsonObject) -> Json:
@@ -101,25 +107,6 @@ def queue_run(evaluation: Evaluation, user: User) -> Run:
     )
 
 
-def require_ready(version: Version) -> None:
-    """Raises Conflict with what to do about it unless the version was built."""
-    name = f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
-    if version.state == VersionState.BUILDING.value:
-        hint = f"wait for its build (`hub run logs {version.build_run_id}`), then start again"
-        raise Conflict(f"{name} is still being built", code="version_not_ready", hint=hint)
-    if version.state == VersionState.INVALID.value:
-        failure = version.failure or {}
-        hint = failure.get("hint") or "correct the package and push a new version"
-        message = failure.get("message") or "its build failed"
-        raise Conflict(f"{name} cannot be used: {message}", code="version_invalid", hint=hint)
-
-
-def require_built(version: Version) -> None:
-    """The same for a run that waited: a version that is built again meanwhile keeps its lock until that has ended."""
-    if version.state != VersionState.BUILDING.value or version.lock is None:
-        require_ready(version)
-
-
 def plan(version: Version, config: EvaluationConfig) -> int:
     """How many rollouts are planned, as far as the version's description tells; 0 when unknown. Raises Invalid."""
     if config.num_examples == 0:
@@ -133,20 +120,6 @@ def plan(version: Version, config: EvaluationConfig) -> int:
 def _check_grants(owner: Owner, config: EvaluationConfig) -> None:
     reveal_for_run(owner, config.secrets)  # raises Invalid naming those that do not exist
     check_hosts(config.allow_hosts)
-
-
-def check_hosts(hosts: Iterable[str]) -> None:
-    """Raises Invalid for a host that the operator does not let starters open to a box."""
-    for host in hosts:
-        if not _HOST_AND_PORT.fullmatch(host) or not any(
-            fnmatchcase(host, pattern) for pattern in settings.HUB.box_allow_hosts
-        ):
-            raise Invalid(
-                f"the box may not be given access to {host!r}",
-                code="host_not_allowed",
-                hint="write host:port; an operator permits hosts with HUB_BOX_ALLOW_HOSTS",
-                fields={"allow_hosts": host},
-            )
 
 
 def _inherited(environment: Environment, models: Sequence[Model]) -> Visibility:

@@ -11,8 +11,9 @@ from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.services.creating import queue_run, require_ready, stored_config
+from hub.evals.services.creating import brought_by, queue_run, stored_config
 from hub.evals.statistics import Aggregate
+from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
@@ -68,8 +69,7 @@ def _require_resumable(evaluation: Evaluation) -> None:
     kept = aggregate.stored - sum(aggregate.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
     if evaluation.planned and kept >= evaluation.planned:
         raise Conflict("every planned rollout is there", code="complete", hint="start a new evaluation for more")
-    require_ready(evaluation.version)
-    stored_config(evaluation)
+    require_runnable(evaluation.version, brought_by(stored_config(evaluation)))
 
 
 def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:

@@ -8,7 +8,9 @@ from django.http import HttpResponse, HttpResponseRedirect
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.packages import FileEntry, VersionView, YankRequest
+from envhub.protocol.needs import CheckSettings
+from envhub.protocol.packages import FileContent, FileEntry, VersionView, YankRequest
+from pydantic import RootModel
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
@@ -24,6 +26,14 @@ from hub.registry.files import list_files, read_file
 from hub.registry.models import Version
 from hub.registry.wire import version_view
 from hub.storage.services import presign_get
+
+
+class FileEntryPage(Page[FileEntry]):
+    """One page of a version's files."""
+
+
+class VersionFiles(RootModel[FileEntryPage | FileContent]):
+    """The list, or one file."""
 
 
 def _visible(request: Request, owner: str, name: str, version: str) -> Version:
@@ -74,12 +84,27 @@ def version_rebuild(request: Request, owner: str, name: str, version: str) -> Ht
 
 
 @extend_schema(
+    parameters=[OpenApiParameter("reset", bool, description="forget what was given before")],
+    request=CheckSettings,
+    responses={202: VersionView},
+)
+@api_view(["POST"])
+def version_check(request: Request, owner: str, name: str, version: str) -> HttpResponse:
+    """Check a version again, with what the body adds to the settings that are kept; it stays usable meanwhile."""
+    user, environment = reach(request, owner, name, Scope.WRITE, Role.MEMBER)
+    given = parse(request, CheckSettings)
+    found = queries.get_version_of(environment, version)
+    reset = request.query_params.get("reset", "").lower() in ("1", "true")
+    return answer(version_view(services.check_version(version=found, user=user, given=given, reset=reset)), status=202)
+
+
+@extend_schema(
     parameters=[
         OpenApiParameter("path", str, description="answer the text of this file instead"),
         OpenApiParameter("after", str, description="the cursor: the last path that the page before had"),
         *query("limit"),
     ],
-    responses=Page[FileEntry],  # FileContent with `path`
+    responses=VersionFiles,
 )
 @api_view(["GET"])
 def version_files(request: Request, owner: str, name: str, version: str) -> HttpResponse:

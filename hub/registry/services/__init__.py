@@ -1,13 +1,16 @@
 """Writes of the registry: pushes, builds, versions, environments, stored wheels."""
 
-from hub.registry.services.builds import follow_build, rebuild_version, start_build, store_build_report
+from hub.registry.services.builds import rebuild_version, start_build
+from hub.registry.services.checks import check_version, follow_build, recheck_version, recheck_waiting
 from hub.registry.services.environments import count_evaluations, delete_environment, patch_environment
 from hub.registry.services.pushes import begin_push, complete_push
+from hub.registry.services.reports import store_build_report
 from hub.registry.services.versions import delete_version, yank_version
 from hub.registry.services.wheels import find_source_built, is_shared, put_source_built
 
 __all__ = [
     "begin_push",
+    "check_version",
     "complete_push",
     "count_evaluations",
     "delete_environment",
@@ -18,6 +21,8 @@ __all__ = [
     "patch_environment",
     "put_source_built",
     "rebuild_version",
+    "recheck_version",
+    "recheck_waiting",
     "start_build",
     "store_build_report",
     "yank_version",

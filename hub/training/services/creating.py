@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from django.db import transaction
 from django.utils import timezone
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.needs import CheckSettings, NeedKind
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_config import TrainingConfig, alpha_of
+from envhub.protocol.training_config import TRAINER_SECRETS, TrainingConfig, alpha_of
 from envhub.protocol.training_environment import EnvironmentTable
 from envhub.protocol.training_toml import TrainingConfigError, read_training_request
 from envhub.protocol.training_trainer import TrainingMode
@@ -27,9 +28,10 @@ from hub.core.errors import Invalid
 from hub.core.ids import new_id
 from hub.core.storable import storable, storable_text
 from hub.core.stored import read_stored
-from hub.evals.services.creating import check_hosts, require_ready
 from hub.registry.models import Version
 from hub.registry.queries import get_version
+from hub.registry.readiness import require_runnable
+from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.secrets.services import encrypt, reveal_for_run
@@ -46,11 +48,17 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
     """Queue a training run for `owner`.
 
     Raises Invalid (the configuration, with `fields` by TOML path; a missing secret; a refused host), NotFound
-    (environment, version, model or checkpoint absent or invisible), Conflict (a version is not ready), NotAllowed.
+    (environment, version, model or checkpoint absent or invisible), Conflict (a version is not ready, or lacks what
+    the configuration does not bring), NotAllowed.
     """
     require_role(user, owner, Role.MEMBER)
     config = read_config(request)
-    versions = [(use, place, table, _version(user, owner, table)) for use, place, table in tables(config)]
+    versions = [
+        (use, place, table, get_version(user, own_reference(owner, table.reference)))
+        for use, place, table in tables(config)
+    ]
+    for use, place, table, version in versions:
+        check_runnable(version, config, use, place, table, sent=request.env)
     _check_grants(user, owner, config, request)
     named = {name for _, _, table in tables(config) for name in table.secrets}
     check_exporters(config, granted={*config.secrets, *named, *request.env})
@@ -145,10 +153,22 @@ def own_reference(owner: Owner, reference: str) -> str:
     return reference if "/" in reference.partition("@")[0] else f"{owner.slug}/{reference}"
 
 
-def _version(user: User, owner: Owner, table: EnvironmentTable) -> Version:
-    version = get_version(user, own_reference(owner, table.reference))
-    require_ready(version)
-    return version
+def check_runnable(
+    version: Version, config: TrainingConfig, use: Use, place: int, table: EnvironmentTable, *, sent: Iterable[str]
+) -> None:
+    """Raises Conflict for a version that cannot be run with what its table, the run and `sent` secrets bring."""
+    brought = CheckSettings.model_construct(
+        env_args=table.args,
+        taskset=table.taskset,
+        harness=table.harness,
+        secrets=tuple({*config.secrets_of(table), *sent} - TRAINER_SECRETS),
+        judges=table.judges,
+        allow_hosts=(*config.allow_hosts, *table.allow_hosts),
+    )
+    at = f"env[{place}]" if use is Use.TRAIN else f"eval.env[{place}]"
+    words = {NeedKind.SECRET: "secrets", NeedKind.ARGUMENT: "args"}
+    words |= {NeedKind.HOST: "allow_hosts", NeedKind.JUDGE: "judges"}
+    require_runnable(version, brought, {kind: f"{at}.{word}" for kind, word in words.items()})
 
 
 def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from django.db import transaction
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict, NotFound
-from hub.evals.services.creating import require_ready
-from hub.training.models import Checkpoint, Step, TrainingRun, Use
+from hub.secrets.services import decrypt
+from hub.training.models import Checkpoint, Step, TrainingRun, TrainingVersion, Use
 from hub.training.queries import checkpoints_of
 from hub.training.services.beginnings import discard_after
-from hub.training.services.creating import queue_run, reference_of, stored_config
+from hub.training.services.creating import check_runnable, queue_run, reference_of, stored_config, tables
 from hub.training.services.lifecycle import locked
 
 NOT_FINITE = "learner_not_finite"  # workers.training.supervise.learner
@@ -28,8 +31,7 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
         row = locked(training)
         _check_ended(row, step)
         pinned = list(row.versions.select_related("version__environment__owner"))
-        for item in pinned:
-            require_ready(item.version)
+        _check_pinned(row, pinned)
         if step is not None:
             _go_back(row, step)
         names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
@@ -37,6 +39,16 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "state", "finished_at"])
     return row
+
+
+def _check_pinned(row: TrainingRun, pinned: Iterable[TrainingVersion]) -> None:
+    """Each version still runs with what its table brings. Raises Conflict, Invalid (the configuration)."""
+    config = stored_config(row)
+    placed = {(use.value, place): (use, table) for use, place, table in tables(config)}
+    sent = json.loads(decrypt(row.encrypted_env)) if row.encrypted_env else {}
+    for item in pinned:
+        use, table = placed[item.use, item.position]
+        check_runnable(item.version, config, use, item.position, table, sent=sent)
 
 
 def can_go_back(training: TrainingRun) -> bool:

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from envhub.protocol.base import JsonObject
 from envhub.protocol.measured import in_words
+from envhub.protocol.needs import distinct
 from envhub.protocol.packages import Check
 
 from hub.web.markdown import render
@@ -142,6 +143,18 @@ def state_badge(state: str) -> str:
 def failed(checks: Iterable[Check]) -> int:
     """How many of a version's checks did not pass."""
     return sum(check.failed for check in checks)
+
+
+@register.filter
+def lacking(checks: Iterable[Check]) -> int:
+    """How many things they need."""
+    return len(distinct(need for check in checks for need in check.needs))
+
+
+@register.filter
+def as_checks(stored: Iterable[JsonObject]) -> list[Check]:
+    """The checks of a version as its row has them."""
+    return [Check.model_validate(check) for check in stored]
 
 
 @register.filter

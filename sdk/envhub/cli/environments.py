@@ -1,23 +1,28 @@
-"""`hub env list|info|versions|files|yank|unyank|delete|rebuild|set`."""
+"""`hub env list|info|versions|files|yank|unyank|delete|rebuild|set`; `hub env check` is in env_check."""
 
 from __future__ import annotations
 
-import textwrap
 from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from envhub.cli.asking import Yes, ask_to_delete
 from envhub.cli.references import parse
-from envhub.cli.session import JsonFlag, Session, current, printable
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.cli.version_card import print_card
 from envhub.errors import UsageError
-from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, VersionView, Visibility, YankRequest
+from envhub.protocol.packages import (
+    EnvironmentPatch,
+    EnvironmentView,
+    VersionState,
+    VersionView,
+    Visibility,
+    YankRequest,
+)
 
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
-LAST_LINES = 10  # of a failed check
 
 
 def list_environments(
@@ -30,10 +35,16 @@ def list_environments(
     """List the environments that you may see."""
     session = current(ctx)
     found = list(islice(session.hub.environments.list(search=search, owner=owner), limit))
-    rows = [(f"{item.owner}/{item.name}", item.latest_version, item.latest_state, item.visibility, item.description)
+    rows = [(f"{item.owner}/{item.name}", item.latest_version, _state(item), item.visibility, item.description)
             for item in found]  # fmt: skip
     columns = ("environment", "version", "state", "visibility", "description")
     session.show(found, lambda: session.table(columns, rows, "no environments found"))
+
+
+def _state(item: EnvironmentView) -> str:
+    if item.latest_state is VersionState.READY and item.latest_needs:
+        return f"needs {item.latest_needs}"
+    return item.latest_state or ""
 
 
 def info(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
@@ -67,20 +78,9 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         "source": f"{git.commit[:12]}{' (dirty)' if git.dirty else ''}" if git else "",
         "pushed": f"{version.created_at:%Y-%m-%d %H:%M} by {version.created_by}",
     })  # fmt: skip
-    for check in version.checks:
-        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]" if check.failed else "[yellow]-   [/yellow]"
-        session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
-        if not check.passed and check.detail:
-            session.out.print(escape(textwrap.indent(_end(printable(check.detail)), " " * 9)))
+    print_card(session, version)
     if version.failure:
         session.fields({"failure": version.failure.message, "hint": version.failure.hint})
-
-
-def _end(detail: str) -> str:
-    """The last lines, where a traceback or a compiler says what is wrong; --json and the page have them all."""
-    lines = detail.rstrip().splitlines()
-    left = len(lines) - LAST_LINES
-    return "\n".join([f"({left} lines before)", *lines[left:]] if left > 1 else lines)
 
 
 def versions(ctx: typer.Context, name: Name, limit: Limit = 50, json: JsonFlag = False) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from envhub.cli.eval_local import run_local
 from envhub.cli.eval_summary import page, print_summary
 from envhub.cli.install import active_python
 from envhub.cli.local_evaluations import LocalOptions, local_evaluations
+from envhub.cli.option_values import json_object, judge_pairs
 from envhub.cli.references import model_reference, parse
 from envhub.cli.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
@@ -49,7 +49,8 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Passed to the sampler.")] = None,
     name: Annotated[str | None, typer.Option(help="A name for the list.")] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(metavar="<str>", help="NAME=owner/model for the environment's judge (repeat).")
+        list[str] | None,
+        typer.Option(metavar="<str>", help="NAME=owner/model for the environment's judge; NAME * is any (repeat)."),
     ] = None,
     secret: Annotated[
         list[str] | None, typer.Option(metavar="<str>", help="Grant this secret to the run (repeat).")
@@ -72,11 +73,11 @@ def run(
     session = current(ctx)
     given: JsonObject = {
         "model": model, "num_examples": num_examples, "rollouts_per_example": rollouts,
-        "env_args": _object("--env-args", env_args), "taskset": _object("--taskset", taskset),
-        "harness": _object("--harness", harness),
+        "env_args": json_object("--env-args", env_args), "taskset": json_object("--taskset", taskset),
+        "harness": json_object("--harness", harness),
         "sampling": _sampling(sampling, temperature=temperature, max_tokens=max_tokens),
         "concurrency": concurrency, "max_retries": max_retries, "timeout_s": timeout, "split": split, "seed": seed,
-        "name": name, "state_columns": _words(state_columns), "judges": _pairs(judge), "secrets": secret or None,
+        "name": name, "state_columns": _words(state_columns), "judges": judge_pairs(judge), "secrets": secret or None,
         "allow_hosts": allow_host or None, "visibility": visibility,
     }  # fmt: skip
     fields = {key: value for key, value in given.items() if value is not None}
@@ -148,22 +149,10 @@ def _print_all(session: Session, views: Sequence[EvaluationView], *, done: bool)
             session.out.print(view.id)
 
 
-def _object(flag: str, text: str | None) -> JsonObject | None:
-    if text is None:
-        return None
-    try:
-        value = jsonlib.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{flag} is not JSON: {error}", hint=f"{flag} '{{\"key\": 1}}'") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{flag} must be a JSON object", hint=f"{flag} '{{\"key\": 1}}'")
-    return value
-
-
 def _sampling(text: str | None, **named: float | None) -> JsonObject | None:
     """--sampling with --temperature and --max-tokens in it. Raises UsageError for a key that is given twice."""
     given = {key: value for key, value in named.items() if value is not None}
-    table = _object("--sampling", text)
+    table = json_object("--sampling", text)
     if table and (twice := sorted(table.keys() & given)):
         flags = " and ".join(f"--{key.replace('_', '-')}" for key in twice)
         raise UsageError(f"--sampling holds {', '.join(twice)} already", hint=f"Leave out {flags}, or that key.")
@@ -172,12 +161,3 @@ def _sampling(text: str | None, **named: float | None) -> JsonObject | None:
 
 def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word for word in text.replace(",", " ").split() if word]
-
-
-def _pairs(given: list[str] | None) -> dict[str, Any] | None:
-    if not given:
-        return None
-    pairs = [text.partition("=") for text in given]
-    if bad := [text for text, (_, equals, _) in zip(given, pairs, strict=True) if not equals]:
-        raise UsageError(f"{bad[0]!r} is not a judge", hint="Write --judge NAME=owner/model.")
-    return {name: value for name, _, value in pairs}

@@ -103,7 +103,8 @@ def _remote(session: Session, name: str, folder: Path) -> Source:
     reference = parse(session, name)
     view = session.hub.environments.version(reference.environment, reference.version_or_latest)
     wheel = _download(session, reference, view, "wheel", folder / Path(view.wheel_filename).name)
-    lines = _lines(view.generation, view.dependencies)
+    chosen = next((one.verifiers for one in view.tried if one.chosen), "")
+    lines = _lines(view.generation, view.dependencies, chosen)
     return Source(str(wheel), f"{reference.environment}@{view.version}", lines, reference.owner)
 
 
@@ -117,8 +118,13 @@ def _local(name: str) -> Source:
     return Source(str(project.directory), project.name, _lines(evidence, dependencies))
 
 
-def _lines(evidence: GenerationEvidence | None, dependencies: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(constraints.lines_for(evidence, dependencies)) if evidence else ()
+def _lines(evidence: GenerationEvidence | None, dependencies: tuple[str, ...], chosen: str = "") -> tuple[str, ...]:
+    """What the build's resolution was told, for the release that it chose."""
+    if evidence is None:
+        return ()
+    candidates = constraints.candidates(evidence, dependencies)
+    release = next((one for one in candidates if one.release == chosen), candidates[0])
+    return tuple(constraints.lines_for(release, dependencies))
 
 
 def _run_installer(

@@ -38,6 +38,7 @@ COMMANDS: Table = {
         "set": "environments:set_properties",
         "yank": "environments:yank",
         "unyank": "environments:unyank",
+        "check": "env_check:check",
         "rebuild": "environments:rebuild",
         "delete": "environments:delete",
     },

@@ -12,6 +12,7 @@ import typer
 from envhub.cli.local_packages import find_package
 from envhub.cli.progress import goes_on, run_progress, transfer
 from envhub.cli.session import JsonFlag, Session, current
+from envhub.cli.version_card import print_needs
 from envhub.client.blobs import LocalBlob
 from envhub.errors import EnvhubError
 from envhub.packaging.build import BuiltPackage, build_package
@@ -90,14 +91,14 @@ def _report(
         session.note(f"warning: {warning}")
     if not created:
         session.note(f"unchanged: this content is already {reference}")
-    failed = [check for check in view.checks if not check.passed]
+    failed = [check for check in view.checks if check.failed]
     if view.state is VersionState.READY:
         for check in failed:
             if check.name != "readme":  # the package's own warnings have it
-                more = check.detail if check.secrets else f"`hub env info {reference}` says more"
-                session.note(f"{'warning' if check.failed else 'note'}: {check.name}: {check.summary} ({more})")
+                session.note(f"warning: {check.name}: {check.summary} (`hub env info {reference}` says more)")
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
         session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
+        print_needs(session, view)
         return
     session.out.print(f"[{'red' if view.state is VersionState.INVALID else 'yellow'}]{view.state}[/] {reference}")
     for check in failed:

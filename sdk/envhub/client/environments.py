@@ -9,6 +9,7 @@ from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
+from envhub.protocol.needs import CheckSettings
 from envhub.protocol.packages import (
     EnvironmentPatch,
     EnvironmentView,
@@ -64,6 +65,11 @@ class Environments:
     def rebuild(self, reference: str, version: str) -> VersionView:
         """Build a version again."""
         return self._hub.post(f"/environments/{reference}/versions/{version}/rebuild", None, VersionView)
+
+    def check(self, reference: str, version: str, given: CheckSettings, *, reset: bool = False) -> VersionView:
+        """Check a version again, with `given` added to its settings, or to its package's own after a `reset`."""
+        path = f"/environments/{reference}/versions/{version}/check{'?reset=true' if reset else ''}"
+        return self._hub.post(path, given, VersionView)
 
     def files(self, reference: str, version: str = "latest") -> Iterator[FileEntry]:
         """Files of a version's sdist."""

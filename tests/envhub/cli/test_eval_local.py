@@ -21,6 +21,7 @@ from envhub.protocol.runner import Described, Hello, Load, Policy, SplitInfo
 
 from hub.evals.models import RolloutIndex
 from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.envhub.runner.venvs import python_of
 from tests.factories.accounts import make_user
 from tests.factories.packages import write_package
 
@@ -116,13 +117,13 @@ def test_hints_are_for_this_machine_and_not_for_a_box(code: str, message: str, h
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter with verifiers 0.1.14."""
-    folder = tmp_path_factory.mktemp("venv") / "v"
-    uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "-q", str(folder), "--python", sys.executable], check=True)
-    interpreter = str(folder / "bin" / "python")
-    subprocess.run([*uv, "pip", "install", "-q", "--python", interpreter, "verifiers==0.1.14"], check=True)
-    return interpreter
+    """An interpreter of this module's own, into which can be installed; it finds a kept verifiers 0.1.14."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (kept,) = python_of("0.1.14").parent.parent.glob("lib/python*/site-packages")
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "kept.pth").write_text(f"{kept}\n")
+    return str(folder / "bin" / "python")
 
 
 @pytest.fixture(scope="module")

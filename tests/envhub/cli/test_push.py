@@ -100,15 +100,18 @@ def test_a_ready_version_whose_rollout_failed_is_pushed_with_a_warning(cli: Cli)
     assert "warning: scripted-rollout: KeyError: 'city'" in cli("push", str(directory)).stderr
 
 
-def test_a_version_that_needs_a_secret_to_load_says_how_to_run_it(cli: Cli) -> None:
+def test_a_version_that_needs_something_is_pushed_with_the_command_that_meets_it(cli: Cli) -> None:
     directory = write_package(Path("environments"))
     _push(cli, str(directory))
-    hint = "grant it to the run with --secret API_TOKEN"
-    check = {"name": "load", "passed": False, "summary": "not tried", "detail": hint, "secrets": ["API_TOKEN"]}
+    need = {"kind": "data_set", "name": "openai/gsm8k", "detail": "it is not in this hub"}
+    check = {"name": "load", "passed": False, "summary": "not loaded", "needs": [need]}
     Version.objects.update(state=VersionState.READY.value, checks=[check])
-    told = cli("push", str(directory)).stderr
-    assert f"note: load: not tried ({hint})" in told
-    assert "FAIL" not in cli("env", "info", "tiny-env").stdout
+    for command in (("push", str(directory)), ("env", "info", "tiny-env")):
+        told = cli(*command).stdout
+        assert "data set openai/gsm8k: it is not in this hub" in told
+        assert "hub data add openai/gsm8k DIRECTORY" in told
+        assert "FAIL" not in told
+    assert "needs 1" in cli("env", "list").stdout
 
 
 def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:

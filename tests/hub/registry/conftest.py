@@ -30,7 +30,7 @@ def _repack_zip(data: bytes) -> bytes:
             if item.filename.endswith("/WHEEL"):
                 content = content.replace(b"Generator: tests", b"Generator: another 9.9")
             if item.filename.endswith("/RECORD"):
-                content = b""
+                content = b"".join(reversed(content.splitlines(keepends=True)))
             info = zipfile.ZipInfo(item.filename, date_time=(2024, 1, 1, 0, 0, 0))
             info.external_attr = item.external_attr
             new.writestr(info, content)

@@ -68,7 +68,11 @@ def test_the_payload_names_all_that_a_build_needs(alice: User) -> None:
     version = push_version(alice, source=source, pyproject=pyproject, requires=["numpy"])
     payload = build_payload(Run.objects.get(pk=version.build_run_id))
     assert (payload.owner, payload.name, payload.version, payload.module) == ("alice", "tiny-env", "0.1.0", "tiny_env")
-    assert (payload.dependencies, payload.env_args, payload.tool_programs) == (("numpy",), {"n": 3}, ("mcp-fetch>=1",))
+    assert (payload.dependencies, payload.settings.env_args, payload.tool_programs) == (
+        ("numpy",),
+        {"n": 3},
+        ("mcp-fetch>=1",),
+    )
     assert payload.owner_index_url == "http://127.0.0.1:8000/index/alice/simple/"
     assert payload.wheel.url is not None
     assert payload.wheel.sha256 == version.wheel_id

@@ -21,8 +21,9 @@ def _page(check: dict[str, object], path: str = "") -> str:
 
 @pytest.mark.parametrize("path", ["", "/versions/0.1.0"])
 def test_the_page_names_it_and_grants_it_in_the_command(path: str) -> None:
-    page = _page({"secrets": ["JUDGE_KEY"], "detail": "Store it first."}, path)
-    assert "needs JUDGE_KEY" in page
+    page = _page({"needs": [{"kind": "secret", "name": "JUDGE_KEY"}]}, path)
+    assert "secret JUDGE_KEY" in page
+    assert "needs 1" in page
     assert "-n 20 -r 4 --secret JUDGE_KEY" in page
     assert "check failed" not in page
     assert 'aria-label="failed"' not in page

@@ -10,7 +10,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 from envhub.protocol.base import JsonObject
-from envhub.protocol.packages import Check, GenerationEvidence, GitState, VersionState
+from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.packages import Check, GenerationEvidence, GitState, TriedRelease, VersionState
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
@@ -23,7 +24,7 @@ from hub.secrets.services import set_secret
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_failure, start, store
-from tests.factories.registry import build_pair, create_ready_version, push_pair
+from tests.factories.registry import build_pair, create_needing_version, create_ready_version, push_pair
 from tests.factories.runs import hold_run, make_run, make_worker
 
 README = """# calculator-tool
@@ -64,6 +65,10 @@ DESCRIBED: JsonObject = {
     "max_turns": 4,
     "args_schema": {"num_eval": {"annotation": "int", "default": 200}, "seed": {"annotation": "int"}},
 }
+LONG_CONFLICT = (
+    "verifiers 0.4.1 requires openai>=2.9,<3, and deep-search requires openai>=1.100,<2 and "
+    "prime-sandboxes==0.2.3, which requires httpx>=0.28,<0.29"
+)
 HOSTILE = "<script>alert('rollout')</script><img src=x onerror=alert(1)>"
 
 
@@ -74,6 +79,7 @@ class Showcase:
     user: User
     version: Version
     invalid: Version
+    needing: Version
     ended: Evaluation
     running: Evaluation
     run: Run
@@ -85,7 +91,7 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     rng = random.Random(7)
     user = make_user(username, password="correct horse battery")
     version = _ready(user)
-    invalid = _invalid(user)
+    invalid, needing = _invalid(user), _needing(user)
     for name, text in (("reverse-text", "Reverse a text."), ("guess-number", "Guess a number in a few turns.")):
         create_ready_version(user, name)
         Environment.objects.filter(owner=user.owner, name=name).update(description=text, tags=["text", "multi-turn"])
@@ -100,7 +106,7 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     store(running, [_record(rng, example, rollout) for example in range(9) for rollout in range(4)])
     set_secret(owner=user.owner, name="HF_TOKEN", value="hf_x", user=user)
     failed = RolloutIndex.objects.filter(evaluation=ended, outcome=Outcome.FAILED.value).order_by("pk")[0]
-    return Showcase(user, version, invalid, ended, running, _runs(user), failed)
+    return Showcase(user, version, invalid, needing, ended, running, _runs(user), failed)
 
 
 def _ready(user: User) -> Version:
@@ -135,6 +141,36 @@ def _invalid(user: User) -> Version:
     version.state, version.failure = VersionState.INVALID.value, failure.model_dump(mode="json")
     version.checks = [check.model_dump() for check in checks]
     version.save()
+    return version
+
+
+def _needing(user: User) -> Version:
+    """Ready, yet it lacks one thing of each sort; of the releases that were tried the third is the one."""
+    needs = (
+        Need(kind=NeedKind.DATA_SET, name="openai/gsm8k", detail="the data set openai/gsm8k is not in this hub"),
+        Need(kind=NeedKind.SECRET, name="SEARCH_API_KEY", detail=HOSTILE),
+        Need(kind=NeedKind.ARGUMENT, name="corpus_path'; rm -rf ~; '", detail="required, and without a default"),
+        Need(kind=NeedKind.HOST, name="search.example.com:443"),
+        Need(kind=NeedKind.JUDGE, name="gpt-4.1-mini", detail="asked for while the scripted rollout was scored"),
+        Need(kind=NeedKind.SANDBOX, name="*"),
+    )
+    version = create_needing_version(*needs[:4], user=user, name="deep-search")
+    load, rollout = Check.model_validate(version.checks[0]), "it asks for what is not here"
+    checks = [Check(name="install", passed=True, summary="environment 5d0e11aa22bb"), load]
+    checks.append(Check(name="scripted-rollout", passed=False, summary=rollout, needs=needs[4:]))
+    checks.append(Check(name="readme", passed=False, summary="the package has no README", detail="Say what it is."))
+    version.checks = [check.model_dump(mode="json") for check in checks]
+    no_names = "cannot import name 'load_taskset' from 'verifiers' (/env/lib/python3.11/site-packages/verifiers)"
+    tried = [
+        TriedRelease(verifiers="0.4.1", stage="resolve", code="conflict", message=LONG_CONFLICT, seconds=0.8),
+        TriedRelease(verifiers="0.1.15.dev11", stage="load", code="import_error", message=no_names, seconds=4.25),
+        TriedRelease(verifiers="0.1.14", stage="", chosen=True, seconds=6.1),
+    ]
+    version.tried = [one.model_dump(mode="json") for one in tried]
+    granted = Need(kind=NeedKind.SECRET, name="HF_TOKEN")
+    version.granted, version.build_seconds = [granted.model_dump(mode="json")], {"resolve": 0.8, "load": 4.2}
+    version.save()
+    Environment.objects.filter(pk=version.environment_id).update(description="Answers by searching.", tags=["search"])
     return version
 
 

@@ -53,7 +53,7 @@ def look(live_server: LiveServer, session: str) -> Iterator[Look]:
 def test_search_narrows_while_typing_and_the_address_follows(look: Look) -> None:
     look.open("/environments")
     items = look.page.locator("#results .item")
-    expect(items).to_have_count(4)
+    expect(items).to_have_count(5)
     look.page.locator("#search").press_sequentially("calcu", delay=30)
     expect(items).to_have_count(1)
     expect(look.page).to_have_url(f"{look.base_url}/environments?search=calcu")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.models import Worker
@@ -104,6 +107,43 @@ def test_the_version_page_says_what_the_build_found(showcase: Showcase, ada: Cli
     assert "No module named &#x27;numpi&#x27;" in html
     assert "add it to dependencies and push again" in html
     assert "ModuleNotFoundError" in html
+
+
+def test_a_version_that_needs_something_says_what_meets_it_harmlessly(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "needing-version")).content.decode()
+    assert "hub data add openai/gsm8k DIRECTORY" in html
+    assert "this hub has no sandbox service yet" in html
+    assert escape(shlex.quote(json.dumps({"corpus_path'; rm -rf ~; '": "..."}))) in html
+    assert HOSTILE not in html
+    assert html.count('aria-label="needs something"') == 2
+    assert " --secret HF_TOKEN" in html  # which its checks are given, and each run must be
+
+
+def test_the_releases_that_were_tried_are_shown_with_why_each_was_not_taken(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "needing-version")).content.decode()
+    for text in ("0.4.1", "0.1.15.dev11", "cannot import name", "conflict", "chosen"):
+        assert text in html
+    assert "Tried releases" not in ada.get(address(showcase, "version")).content.decode()
+
+
+def test_an_environment_whose_latest_version_needs_something_says_so(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "needing-environment")).content.decode()
+    assert "this version needs 6 things" in html
+    assert "hub install ada/deep-search" in html
+    listed = ada.get("/environments").content.decode()
+    assert listed.count("needs 6") == 1
+    assert '<span class="badge badge--good">ready</span>' not in listed
+
+
+def test_members_check_again_and_nobody_else(showcase: Showcase, ada: Client, mallory: Client) -> None:
+    page = address(showcase, "needing-version")
+    assert "Check again" not in mallory.get(page).content.decode()
+    assert mallory.post(f"{page}/check").status_code == 403
+    assert "Check again" in ada.get(page).content.decode()
+    assert ada.post(f"{page}/check").status_code == 302
+    html = ada.get(page).content.decode()
+    assert "are being run again" in html
+    assert "Check again" not in html
 
 
 def test_an_environment_says_that_checks_of_its_ready_version_failed(db: None, ada: Client) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +18,7 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
+from envhub.client.own_processes import MARK
 from envhub.packaging.private_file import write_private
 
 from hub.accounts.models import User
@@ -58,12 +60,12 @@ class Command(HubCommand):
         self.welcome()
         url = str(settings.HUB.base_url).rstrip("/")
         children = [
-            Child("web server", web_command(host, port), os.environ),
-            Child("sweeper", [sys.executable, "manage.py", "sweep"], os.environ),
+            Child("web server", web_command(host, port), marked(os.environ)),
+            Child("sweeper", [sys.executable, "manage.py", "sweep"], marked(os.environ)),
         ]
         if not no_worker:
             command = [sys.executable, "-m", "workers"]
-            children.append(Child("worker", command, worker_environment(host, port), umask=WORKER_UMASK))
+            children.append(Child("worker", command, marked(worker_environment(host, port)), umask=WORKER_UMASK))
         supervisor = Supervisor(children)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, supervisor.stop)
@@ -150,6 +152,11 @@ def web_command(host: str, port: int) -> list[str]:
         *("--timeout-graceful-shutdown", "5"),
         *("--forwarded-allow-ips", os.environ.get("FORWARDED_ALLOW_IPS", "")),
     ]
+
+
+def marked(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a part of the hub: users' endpoints never lead to a port that it opens."""
+    return {**environment, MARK: "1"}
 
 
 def worker_environment(host: str, port: int) -> dict[str, str]:

@@ -1,0 +1,20 @@
+"""Makes registered models known as judges to hub.runs; imported once, when the apps are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envhub.protocol.models import EndpointTarget
+
+from hub.accounts.models import User
+from hub.catalog.queries import get_model
+from hub.catalog.wire import target_for
+from hub.runs.judges import register_judges
+
+
+def judge_targets(user: User, judges: Mapping[str, str]) -> dict[str, EndpointTarget]:
+    """Each judge's target. Raises NotFound for a model that is absent or that the user may not see."""
+    return {asked: target_for(get_model(user, given)) for asked, given in judges.items()}
+
+
+register_judges(judge_targets)

@@ -1,0 +1,32 @@
+"""What the checks of a version are run with: what its pyproject.toml says, then what people gave."""
+
+from __future__ import annotations
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.needs import CheckSettings
+from pydantic import ValidationError
+
+from hub.registry.models import Version
+
+
+def settings_of(version: Version) -> CheckSettings:
+    """The settings that count; of a row that today's rules refuse, the package's own."""
+    if version.check_settings is None:
+        return package_settings(version)
+    try:
+        return CheckSettings.model_validate(version.check_settings)
+    except ValidationError:
+        return package_settings(version)
+
+
+def package_settings(version: Version) -> CheckSettings:
+    """Arguments alone: a package may ask for grants, never give them to itself."""
+    return CheckSettings(env_args=_arguments(version.hub_config, version.eval_config))
+
+
+def _arguments(hub_config: JsonObject, eval_config: JsonObject) -> JsonObject:
+    """[tool.envhub] build_args, else its env_args, else those of [tool.verifiers.eval]."""
+    for given in (hub_config.get("build_args"), hub_config.get("env_args"), eval_config.get("env_args")):
+        if isinstance(given, dict):
+            return given
+    return {}

@@ -1,0 +1,96 @@
+"""Whether a version can be run with what a submission brings; asked by evaluations and training before they queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envhub.protocol.needs import CheckSettings, Need, NeedKind, distinct, flag_for, hint_for, toml_for
+from envhub.protocol.packages import Check, VersionState
+
+from hub.core.errors import Conflict
+from hub.core.needs import can_have
+from hub.registry.models import Version
+
+FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
+    NeedKind.SECRET: "secrets",
+    NeedKind.ARGUMENT: "env_args",
+    NeedKind.HOST: "allow_hosts",
+    NeedKind.JUDGE: "judges",
+}
+ENVIRONMENT = "environment"
+
+
+def require_runnable(version: Version, given: CheckSettings, fields: Mapping[NeedKind, str] = FIELDS) -> None:
+    """Raises Conflict with what to do about it: the version was not built, lacks something, or does not load.
+
+    `fields`: where the submission would have brought what it may bring.
+    """
+    require_ready(version)
+    if lacking := unmet_needs(version, given):
+        raise _needs_unmet(version, lacking, fields)
+    failed = next((check for check in _checks(version) if check.name == "load" and check.failed), None)
+    if failed is not None and not given.loads_otherwise:
+        name = reference_of(version)
+        raise Conflict(
+            f"{name} does not load: {failed.summary}",
+            code="load_failed",
+            hint=f"`hub env info {name}` says where: give arguments or secrets with which it loads, or push a new one",
+        )
+
+
+def require_ready(version: Version) -> None:
+    """Raises Conflict unless the version was built."""
+    name = reference_of(version)
+    if version.state == VersionState.BUILDING.value:
+        hint = f"wait for its build (`hub run logs {version.build_run_id}`), then start again"
+        raise Conflict(f"{name} is still being built", code="version_not_ready", hint=hint)
+    if version.state == VersionState.INVALID.value:
+        failure = version.failure or {}
+        hint = failure.get("hint") or "correct the package and push a new version"
+        message = failure.get("message") or "its build failed"
+        raise Conflict(f"{name} cannot be used: {message}", code="version_invalid", hint=hint)
+
+
+def require_built(version: Version) -> None:
+    """The same for a run that waited: a version that is built again meanwhile keeps its lock until that has ended."""
+    if version.state != VersionState.BUILDING.value or version.lock is None:
+        require_ready(version)
+
+
+def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
+    """What the checks lack, or had only by their settings, and neither the submission nor the hub has."""
+    granted = (Need.model_validate(need) for need in version.granted)
+    known = distinct([*(need for check in _checks(version) for need in check.needs), *granted])
+    if version.lock is None:  # lacking these it could not even be installed
+        return known
+    return tuple(need for need in known if not given.meets(need) and not can_have(need))
+
+
+def reference_of(version: Version) -> str:
+    """owner/name@version."""
+    return f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
+
+
+def _checks(version: Version) -> list[Check]:
+    return [Check.model_validate(check) for check in version.checks]
+
+
+def _needs_unmet(version: Version, lacking: tuple[Need, ...], places: Mapping[NeedKind, str]) -> Conflict:
+    name = reference_of(version)
+    hints = [f"{need.words}: {_way(need, name, places)}" for need in lacking]
+    fields: dict[str, str] = {}
+    for need in lacking:
+        field = places.get(need.kind, ENVIRONMENT)
+        fields[field] = f"{fields[field]}, {need.words}" if field in fields else f"needs {need.words}"
+    words = ", ".join(need.words for need in lacking)
+    return Conflict(f"{name} needs {words}", code="needs_unmet", hint="; ".join(hints), fields=fields)
+
+
+def _way(need: Need, name: str, places: Mapping[NeedKind, str]) -> str:
+    """How this very run gets it, or how the hub does."""
+    flag = flag_for(need)
+    if not flag:
+        return hint_for(need, name)
+    given = flag if places is FIELDS else f"{places[need.kind]} = {toml_for(need)}"
+    stored = f", once `hub secret set {need.name}` has stored it" if need.kind is NeedKind.SECRET else ""
+    return f"give it to the run, `{given}`{stored}"

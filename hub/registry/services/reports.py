@@ -1,0 +1,133 @@
+"""What a worker reports of a build, or of checks that were run again, and what of it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from envhub.protocol.base import Json, JsonObject
+from envhub.protocol.builds import BuildReport, EnvironmentLock
+from envhub.protocol.needs import Need, distinct
+from envhub.protocol.packages import Check, GenerationEvidence
+
+from hub.core.errors import NotFound, TooLarge
+from hub.core.storable import storable
+from hub.registry.check_settings import settings_of
+from hub.registry.models import Version, VersionNeed
+from hub.registry.services.builds import TRIAL, update_version, version_of
+from hub.registry.services.wheels import is_shared, store_lock_wheels
+from hub.runs.models import Run
+from hub.secrets.masking import masked
+
+REPORT_LIMIT = 4 * 1024 * 1024  # characters of JSON that one part of a report may have
+MOST_NEEDS = 100  # of a version
+MOST_TRIED = 50
+LONGEST = 2000  # characters of why a release was not taken
+_LOADED = "the build loaded it as "
+
+
+def store_build_report(*, run: Run, report: BuildReport) -> Version:
+    """Keep what a build found. Said again it changes nothing. Of checks that could not be run, nothing is kept.
+
+    Raises NotFound (the version was deleted or is built by another run), Invalid (wheels of the lock are not there).
+    """
+    with transaction.atomic():
+        version = version_of(run)
+        if version is None:
+            raise NotFound("this run builds no version any more")
+        only_checks = version.check_run_id == run.pk
+        if only_checks and report.failure is not None:
+            return version
+        changes = _findings(version, report, only_checks=only_checks)
+        if report.lock is not None and report.failure is None and not only_checks:
+            store_lock_wheels(lock=report.lock, shared=is_shared(run), holder=run.owner_id)
+            lock = _without_urls(report.lock)
+            changes |= {"lock": lock, "lock_sha256": _digest(lock)}
+        update_version(version, **changes)
+    return version
+
+
+def _findings(version: Version, report: BuildReport, *, only_checks: bool) -> dict[str, Any]:
+    """The columns that a report changes; what it names as lacking goes into the index."""
+    secrets = settings_of(version).secrets
+    checks = _merged(version, report.checks) if only_checks else report.checks
+    needs = distinct(need for check in checks for need in check.needs)[:MOST_NEEDS]
+    changes: dict[str, Any] = {
+        "checks": storable([_kept(check, needs) for check in checks]),
+        "granted": [need.model_dump(mode="json") for need in _granted(version, needs)],
+        "evidence": _evidence(version, report),
+    }
+    if report.tried or not only_checks:
+        tried = [one.model_copy(update={"message": one.message[:LONGEST]}) for one in report.tried[:MOST_TRIED]]
+        changes["tried"] = storable([one.model_dump(mode="json") for one in tried])
+    earlier = version.build_seconds if only_checks else {}
+    changes["build_seconds"] = storable({**earlier, **report.seconds})
+    if not only_checks:
+        changes["failure"] = storable(report.failure.model_dump(mode="json")) if report.failure else None
+    for part in ("describe", "scripted_rollout"):
+        changes |= {part: _bounded(part, getattr(report, part))} if getattr(report, part) is not None else {}
+    index_needs(version, needs)
+    shown: dict[str, Any] = masked(version.environment.owner, secrets, changes)
+    return shown
+
+
+def index_needs(version: Version, needs: Sequence[Need]) -> None:
+    """Keep who waits for what."""
+    rows = [VersionNeed(version=version, kind=need.kind.value, name=storable(need.name)) for need in needs]
+    VersionNeed.objects.filter(version=version).delete()
+    VersionNeed.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _kept(check: Check, needs: Sequence[Need]) -> JsonObject:
+    """A check with those of its needs that are kept."""
+    known = {need.key for need in needs}
+    told = tuple(need for need in distinct(check.needs) if need.key in known)
+    return check.model_copy(update={"needs": told}).model_dump(mode="json")
+
+
+def _merged(version: Version, found: Sequence[Check]) -> tuple[Check, ...]:
+    """Checks that were not run again stand, at their place."""
+    names = {check.name for check in found}
+    earlier = [Check.model_validate(check) for check in version.checks]
+    return (*(check for check in earlier if check.name not in names | TRIAL), *found)
+
+
+def _granted(version: Version, needs: Sequence[Need]) -> tuple[Need, ...]:
+    """What an earlier report missed and the settings now give: a run without it would fail as the checks did."""
+    settings, lacking = settings_of(version), {need.key for need in needs}
+    earlier = [Need.model_validate(need) for check in version.checks for need in check.get("needs", ())]
+    known = distinct([*(Need.model_validate(need) for need in version.granted), *earlier])
+    return tuple(need for need in known if need.key not in lacking and settings.meets(need))
+
+
+def _evidence(version: Version, report: BuildReport) -> JsonObject | None:
+    """What a version loads as is its generation, whatever its source was read as; the reasons for that stand too."""
+    stored: JsonObject | None = version.evidence
+    if report.generation is None or stored is None:
+        return stored
+    known = GenerationEvidence.model_validate(stored)
+    if known.generation is report.generation:
+        return stored
+    release = f" with verifiers {report.verifiers}" if report.verifiers else ""
+    read = tuple(reason for reason in known.reasons if not reason.startswith(_LOADED))
+    reasons = (*read, f"{_LOADED}{report.generation.value}{release}")
+    return known.model_copy(update={"generation": report.generation, "reasons": reasons}).model_dump(mode="json")
+
+
+def _without_urls(lock: EnvironmentLock) -> JsonObject:
+    wheels = tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)
+    return lock.model_copy(update={"wheels": wheels}).model_dump(mode="json")
+
+
+def _digest(lock: JsonObject) -> str:
+    return hashlib.sha256(json.dumps(lock, sort_keys=True).encode()).hexdigest()
+
+
+def _bounded(part: str, value: JsonObject) -> Json:
+    kept = storable(value)
+    if len(json.dumps(kept)) > REPORT_LIMIT:
+        raise TooLarge(f"the report's {part} is larger than {REPORT_LIMIT} characters")
+    return kept

@@ -1,0 +1,141 @@
+"""An evaluation of a version that lacks something is refused before it occupies a worker, unless it brings that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.packages import Check
+from envhub.protocol.runs import RunState
+from pytest_django import Settings
+
+from hub.accounts.models import User
+from hub.core.errors import Conflict
+from hub.evals.models import Evaluation
+from hub.evals.services import create_evaluation, resume_evaluation
+from hub.registry.models import Version
+from hub.secrets.services import set_secret
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.evals import create_hosted, make_config
+from tests.factories.registry import create_needing_version
+from tests.hub.registry.api_client import call
+from tests.hub.registry.test_rechecks import bring
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice() -> User:
+    user = make_user("alice")
+    create_endpoint(user)
+    set_secret(owner=user.owner, name="API_KEY", value="hunter22", user=user)
+    return user
+
+
+def need(kind: NeedKind, name: str) -> Need:
+    return Need(kind=kind, name=name)
+
+
+def evaluate(user: User, **changes: Any) -> Evaluation:
+    return create_evaluation(user=user, owner=user.owner, config=make_config("alice/tiny-env", "alice/stub", **changes))
+
+
+def test_every_need_is_named_with_what_meets_it(alice: User) -> None:
+    create_needing_version(
+        need(NeedKind.DATA_SET, "openai/gsm8k"),
+        need(NeedKind.SECRET, "API_KEY"),
+        need(NeedKind.ARGUMENT, "path"),
+        need(NeedKind.SANDBOX, "*"),
+        user=alice,
+    )
+    config = make_config("alice/tiny-env", "alice/stub").model_dump(mode="json")
+    answer = call(alice, "post", "evaluations", config)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (409, "needs_unmet")
+    assert error["message"] == (
+        "alice/tiny-env@0.1.0 needs data set openai/gsm8k, secret API_KEY, argument path, sandbox"
+    )
+    assert error["fields"] == {
+        "environment": "needs data set openai/gsm8k, sandbox",
+        "secrets": "needs secret API_KEY",
+        "env_args": "needs argument path",
+    }
+    assert "data set openai/gsm8k: `hub data add openai/gsm8k DIRECTORY`" in error["hint"]
+    assert "give it to the run, `--secret API_KEY`, once `hub secret set API_KEY` has stored it" in error["hint"]
+    assert "sandbox: this hub has no sandbox service yet" in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "brought"),
+    [
+        (need(NeedKind.SECRET, "API_KEY"), {"secrets": ("API_KEY",)}),
+        (need(NeedKind.ARGUMENT, "path"), {"env_args": {"path": "x"}}),
+        (need(NeedKind.ARGUMENT, "path"), {"taskset": {"path": "x"}}),
+        (need(NeedKind.JUDGE, "gpt"), {"judges": {"gpt": "alice/stub"}}),
+        (need(NeedKind.JUDGE, "gpt"), {"judges": {"*": "alice/stub"}}),
+        (need(NeedKind.HOST, "api.example.com:443"), {"allow_hosts": ("api.example.com:443",)}),
+    ],
+)
+def test_what_the_submission_brings_is_not_lacking(
+    alice: User, lacking: Need, brought: dict[str, Any], settings: Settings
+) -> None:
+    settings.HUB = settings.HUB.model_copy(update={"box_allow_hosts": ["api.example.com:443"]})
+    create_needing_version(lacking, user=alice)
+    with pytest.raises(Conflict) as caught:
+        evaluate(alice)
+    assert caught.value.code == "needs_unmet"
+    assert evaluate(alice, **brought).state == "queued"
+
+
+def test_a_data_set_that_has_come_is_not_lacking_though_no_check_has_said_so_yet(alice: User) -> None:
+    create_needing_version(need(NeedKind.DATA_SET, "openai/gsm8k"), user=alice)
+    with pytest.raises(Conflict):
+        evaluate(alice)
+    bring(alice)
+    assert evaluate(alice).state == "queued"
+
+
+def test_what_the_operators_endpoint_lets_through_is_not_lacking(alice: User, settings: Settings) -> None:
+    create_needing_version(need(NeedKind.MODEL, "Qwen/Qwen3-0.6B"), user=alice)
+    upstream = {"huggingface_url": "http://127.0.0.1:9", "huggingface_repositories": ["Qwen/*"]}
+    settings.HUB = settings.HUB.model_copy(update=upstream)
+    assert evaluate(alice).state == "queued"
+
+
+def test_what_the_checks_were_given_each_run_must_bring(alice: User) -> None:
+    version = create_needing_version(user=alice)
+    granted = [need(NeedKind.SECRET, "API_KEY").model_dump(mode="json")]
+    Version.objects.filter(pk=version.pk).update(checks=[], granted=granted)
+    with pytest.raises(Conflict, match="needs secret API_KEY"):
+        evaluate(alice)
+    assert evaluate(alice, secrets=("API_KEY",)).state == "queued"
+
+
+def test_a_version_that_does_not_load_is_refused_unless_it_may_load_otherwise(alice: User) -> None:
+    version = create_needing_version(user=alice)
+    failed = Check(name="load", passed=False, summary="KeyError: 'city'")
+    Version.objects.filter(pk=version.pk).update(checks=[failed.model_dump(mode="json")])
+    with pytest.raises(Conflict, match="KeyError: 'city'") as caught:
+        evaluate(alice)
+    assert caught.value.code == "load_failed"
+    assert evaluate(alice, env_args={"city": "Oslo"}).state == "queued"
+
+
+def test_a_failed_rollout_of_the_checks_refuses_nothing(alice: User) -> None:
+    version = create_needing_version(user=alice)
+    failed = Check(name="scripted-rollout", passed=False, summary="KeyError: 'city'")
+    Version.objects.filter(pk=version.pk).update(checks=[failed.model_dump(mode="json")])
+    assert evaluate(alice).state == "queued"
+
+
+def test_going_on_is_refused_as_starting_is() -> None:
+    evaluation = create_hosted()
+    lacking = need(NeedKind.DATA_SET, "openai/gsm8k")
+    check = Check(name="load", passed=False, summary="no", needs=(lacking,))
+    Version.objects.update(checks=[check.model_dump(mode="json")])
+    Evaluation.objects.update(state=RunState.FAILED.value)
+    evaluation.refresh_from_db()
+    with pytest.raises(Conflict, match="needs data set openai/gsm8k"):
+        resume_evaluation(user=evaluation.created_by, evaluation=evaluation)
