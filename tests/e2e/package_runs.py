@@ -32,6 +32,11 @@ def calls(tool: str, arguments: dict[str, Any], then: str = "done") -> Script:
     return answer
 
 
+def counts(body: dict[str, Any]) -> str:
+    """A model that says 1, then 2, ..."""
+    return str(1 + sum(message["role"] == "assistant" for message in body["messages"]))
+
+
 @dataclass(frozen=True)
 class PackageRun:
     """One evaluation. `rewards` are by rollout of example 0, None where the rollout must fail."""
@@ -59,7 +64,7 @@ class PackageRun:
         return "-".join([self.package, *tables])
 
 
-V0, DEV, NOW = "0.1.14", "0.1.15.dev11", "0.4.0"
+V0, DEV, EARLY, NOW = "0.1.14", "0.1.15.dev11", "0.2.1", "0.4.0"
 RUNS = (
     PackageRun("e2e-single-turn", V0, says("<answer>red</answer>"), rewards=(1.5, 1.5), metrics={"exact": 1.0}),
     PackageRun("e2e-single-turn", V0, says("red"), {"weight": 2.0, "with_examples": False}, rewards=(0.0, 0.0)),
@@ -74,6 +79,7 @@ RUNS = (
     PackageRun("e2e-groups", V0, env_args={"nested": True}, example=3, rewards=(1.5, 1.5)),
     PackageRun("e2e-mcp-env", V0, calls("count_letters", {"word": "ant"}), metrics={"num_turns": 2.0}),
     PackageRun("e2e-gym", V0, says("one step"), rewards=(2.0, 2.0)),
+    PackageRun("e2e-openenv", V0, counts, metrics={"num_turns": 4.0}),
     PackageRun("e2e-parsers", V0, says("<think>so</think>\\boxed{0}"), {"parser": "think"}, rewards=(1.1, 1.1)),
     PackageRun("e2e-parsers", V0, says("\\boxed{0}"), {"parser": "maybe"}, rewards=(1.1, 1.1)),
     PackageRun("e2e-judge", V0, says("yes"), rewards=(1.0, 1.0)),
@@ -136,6 +142,9 @@ RUNS = (
     PackageRun("e2e-nested", DEV),
     PackageRun("e2e-replay", DEV, stop="replayed"),
     PackageRun("e2e-source-form", V0, metrics={"steps": 1.0}),
+    PackageRun(
+        "e2e-early-tasks", EARLY, calls("shelf_borrow", {"title": "Emma"}), rewards=(1.5, 1.0), metrics={"turns": 2.0}
+    ),
     PackageRun("e2e-current-tools", NOW, calls("basket_borrow", {"title": "Emma"}), rewards=(1.5, 1.5)),
     PackageRun("e2e-current-tools", NOW, calls("catalogue_search", {"word": "em"}, "Emma"), rewards=(0.5, 0.5)),
     PackageRun(

@@ -191,8 +191,8 @@ def in_sdist(name: str, content: bytes = b"x", link: str = "") -> Callable[[Path
 
 ZEROS = b"\0" * (100 * 1024**2)
 HOSTILE_ARCHIVES = {
-    "parent-wheel": (in_wheel("../../escaped.py"), "unsafe path"),
-    "parent-sdist": (in_sdist("../../escaped.py"), "unsafe path"),
+    "parent-wheel": (in_wheel("../../escaped.py"), "path that leaves"),
+    "parent-sdist": (in_sdist("../../escaped.py"), "path that leaves"),
     "absolute-sdist": (in_sdist("/escaped.py"), "absolute path"),
     "link-wheel": (in_wheel("link.py", b"/etc/passwd", 0o120777), "is a link"),
     "link-sdist": (in_sdist("link.py", link="/etc/passwd"), "is a link"),

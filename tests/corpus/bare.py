@@ -1,0 +1,56 @@
+"""The same package without the hub: a plain virtual environment by uv, and the library's own load_environment.
+
+Runs the packages' code on this machine without a box: only for packages that you would install yourself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from uv import find_uv_bin
+
+from tests.corpus.trials import Trial
+
+INSTALL_S, LOAD_S = 600, 300
+LOAD = """
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+if hasattr(module, "load_environment"):
+    module.load_environment()
+elif not getattr(module, "__all__", None):
+    raise SystemExit("nothing to load")
+"""
+
+
+def fails_alike(trial: Trial) -> bool:
+    """Whether every release that the hub tried (the newest that fits, when none) fails in a plain environment, too."""
+    tried = [one.verifiers for one in trial.view.tried] if trial.view else []
+    return all(_fails(trial.package.directory, trial.package.name, release) for release in tried or [""])
+
+
+def _fails(directory: Path, name: str, release: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="corpus-bare-") as folder:
+        venv = Path(folder) / "venv"
+        pins = [f"verifiers=={release}"] if release else []
+        uv = find_uv_bin()
+        subprocess.run([uv, "venv", "-q", str(venv)], check=True, timeout=INSTALL_S)
+        install = [uv, "pip", "install", "-q", "--python", str(venv / "bin/python"), str(directory), *pins]
+        if _run(install, Path(folder), INSTALL_S) != 0:
+            return True
+        module = re.sub(r"[-.]+", "_", name)
+        return _run([str(venv / "bin/python"), "-c", LOAD, module], Path(folder), LOAD_S) != 0
+
+
+def _run(command: list[str], folder: Path, seconds: int) -> int:
+    """With this machine's own variables: they say where its package index is."""
+    environment = {**os.environ, "HF_HUB_DISABLE_XET": "1"}
+    try:
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return 124

@@ -1,0 +1,175 @@
+"""Stand-ins for public data sets that cannot be had here: repositories with the columns and splits of the real ones.
+
+`write(name, folder)` writes one as `hub data add` takes it. Rows are made up; only their shape is the original's.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envhub.protocol.needs import NeedKind, distinct
+
+from tests.corpus.trials import Trial
+from tests.e2e.stack import Stack
+
+SETTLE_S = 300.0
+ROWS = 1000  # some environments select a fixed number
+Row = Callable[[int], dict[str, Any]]
+NAMES = [f"{first}{last}" for first in ("Ada", "Bo", "Cy", "Di", "Ed") for last in ("Low", "Moss", "Nye", "Orr", "Poe")]
+SENTENCE = "The river of region {i} runs past {n} old mills and a quiet market before it slowly reaches the wide sea"
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """One configuration of a data set."""
+
+    row: Row
+    splits: tuple[str, ...] = ("train", "test")
+    config: str = "default"
+
+
+def _paragraph(i: int) -> str:
+    return ". ".join(SENTENCE.format(i=i, n=n) for n in range(5)) + "."
+
+
+def _problem(i: int) -> dict[str, Any]:
+    return {"problem": f"What is {i} + 2?", "answer": str(i + 2), "solution": f"It is \\boxed{{{i + 2}}}.", "id": i}
+
+
+def _question(i: int) -> dict[str, Any]:
+    return {"question": f"What is {i} + 2?", "answer": str(i + 2)}
+
+
+def _science(i: int) -> dict[str, Any]:
+    return {
+        "Question": f"Which letter is number {i % 4}?",
+        "Correct Answer": "A",
+        "Incorrect Answer 1": "B",
+        "Incorrect Answer 2": "C",
+        "Incorrect Answer 3": "D",
+        "Record ID": str(i),
+    }
+
+
+def _choices(i: int) -> dict[str, Any]:
+    return {
+        "question_id": i,
+        "question": f"Which letter is number {i % 4}?",
+        "options": ["a", "b", "c", "d"],
+        "answer": "ABCD"[i % 4],
+        "answer_index": i % 4,
+        "category": "other",
+        "src": "made up",
+    }
+
+
+def _instruction(i: int) -> dict[str, Any]:
+    return {
+        "key": i,
+        "prompt": f"Write about river {i} without commas.",
+        "instruction_id_list": ["punctuation:no_comma"],
+        "kwargs": [{}],
+    }
+
+
+def _graded(i: int) -> dict[str, Any]:
+    return {**_question(i), "info": "{}", "avg@16_qwen3_4b_instruct_2507": 0.5}
+
+
+def _graph(i: int) -> dict[str, Any]:
+    return {
+        "prompt": f"Edges: a{i} -> b. Which nodes follow a{i}?",
+        "answer_nodes": ["b"],
+        "prompt_chars": 100,
+        "problem_type": "bfs",
+    }
+
+
+def _rubric(i: int) -> dict[str, Any]:
+    messages = [{"role": "user", "content": f"Explain river {i}."}]
+    metadata = {"context_category": "rivers", "sub_category": "long"}
+    return {"messages": messages, "rubrics": ["names the river"], "metadata": metadata}
+
+
+def _unscramble(i: int) -> dict[str, Any]:
+    return {"prompt": f"Unscramble {i}: b a", "verification_info": json.dumps({"ground_truth": "1: a\n2: b"})}
+
+
+def _comment(i: int) -> dict[str, Any]:
+    return {"text": f"comment {i}", "toxicity": (i % 2) * 1.0}
+
+
+STAND_INS: dict[str, tuple[StandIn, ...]] = {
+    "openai/gsm8k": (StandIn(lambda i: {**_question(i), "answer": f"Add.\n#### {i + 2}"}, config="main"),),
+    "chiayewken/competition_math": (StandIn(_problem),),
+    "PrimeIntellect/Hendrycks-Math": (StandIn(_question),),
+    "HuggingFaceH4/MATH-500": (StandIn(_problem, ("test",)),),
+    "HuggingFaceH4/aime_2024": (StandIn(_problem, ("train",)),),
+    "opencompass/AIME2025": (
+        StandIn(_question, ("test",), "AIME2025-I"),
+        StandIn(_question, ("test",), "AIME2025-II"),
+    ),
+    "MathArena/aime_2026": (StandIn(lambda i: {**_problem(i), "problem_idx": i}, ("train",)),),
+    "Idavidrein/gpqa": (
+        StandIn(_science, ("train",), "gpqa_diamond"),
+        StandIn(_science, ("train",), "gpqa_main"),
+    ),
+    "TIGER-Lab/MMLU-Pro": (StandIn(_choices, ("validation", "test")),),
+    "PrimeIntellect/INTELLECT-3-RL": tuple(StandIn(_graded, ("train",), name) for name in ("math", "science")),
+    "google/IFEval": (StandIn(_instruction, ("train",)),),
+    "allenai/IFBench_test": (StandIn(_instruction, ("train",)),),
+    "openai/graphwalks": (StandIn(_graph, ("train",)),),
+    "tencent/CL-bench": (StandIn(_rubric, ("train",)),),
+    "kalomaze/unscramble-mix-it2": (StandIn(_unscramble, ("train",)),),
+    "basicv8vc/SimpleQA": (StandIn(_problem, ("test",)),),
+    "stalkermustang/SimpleQA-Verified": (StandIn(_problem, ("test",)),),
+    "POLARIS-Project/Polaris-Dataset-53K": (StandIn(_problem, ("train",)),),
+    "PrimeIntellect/Reverse-Text-RL": (StandIn(lambda i: {"prompt": f"river {i}"}, ("train",)),),
+    "agentlans/wikipedia-paragraphs": (StandIn(lambda i: {"text": _paragraph(i)}, ("train",)),),
+    "google/civil_comments": (StandIn(_comment, ("train",)),),
+    "kalomaze/alphabetic-arxiv-authors-it1": (StandIn(lambda i: {"names": NAMES[i % 5 :]}, ("train",)),),
+}
+
+
+def write(name: str, folder: Path) -> None:
+    """The repository of a stand-in: a card that names its configurations, and a JSON lines file for each split."""
+    card = ["---", "configs:"]
+    for one in STAND_INS[name]:
+        card += [f"- config_name: {one.config}", "  data_files:"]
+        for split in one.splits:
+            path = f"{one.config}/{split}.jsonl"
+            card += [f"  - split: {split}", f"    path: {path}"]
+            (folder / one.config).mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("".join(json.dumps(one.row(i)) + "\n" for i in range(ROWS)))
+    (folder / "README.md").write_text("\n".join([*card, "---", "Made-up rows.", ""]))
+
+
+def add(stack: Stack, trials: Iterable[Trial]) -> list[str]:
+    """Give the hub every data set that some trial needs and that we can stand in for, as an administrator would."""
+    needs = distinct(need for trial in trials if trial.view for need in trial.view.needs)
+    wanted = [need.name for need in needs if need.kind is NeedKind.DATA_SET and need.name in STAND_INS]
+    token = stack.make_token("admin", "read,write,admin")
+    for name in wanted:
+        with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
+            write(name, Path(folder))
+            stack.cli("data", "add", name, folder, HUB_TOKEN=token)
+    return wanted
+
+
+def settle(stack: Stack, trial: Trial) -> bool:
+    """Wait until a version that needed a stand-in was checked again by itself; whether it was one of these."""
+    if trial.view is None or not any(need.name in STAND_INS for need in trial.view.needs):
+        return False
+    view, deadline = trial.view, time.monotonic() + SETTLE_S
+    while any(need.name in STAND_INS for need in view.needs) and time.monotonic() < deadline:
+        time.sleep(0.5)
+        with stack.client() as hub:
+            view = hub.environments.version(f"{view.owner}/{view.name}", view.version)
+    trial.view = view
+    return True

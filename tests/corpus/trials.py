@@ -1,0 +1,89 @@
+"""One package through push, build and a two-example evaluation, by the real command line of a stranger."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from envhub.errors import ApiError
+from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.packages import VersionView
+from envhub.protocol.rollouts import Outcome
+
+from tests.corpus.packages import Package
+from tests.e2e.stack import Stack
+
+EVALUATION_S = 300.0
+
+
+@dataclass
+class Trial:
+    """What became of a package."""
+
+    package: Package
+    view: VersionView | None = None  # None: the push was refused
+    refusal: str = ""
+    seconds: float = 0.0
+    evaluation: str = ""  # "-" when it was not tried, else how it ended
+    rewards: list[float | None] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)  # failure kinds of its rollouts
+    message: str = ""  # of the evaluation's failure, or of its first failed rollout
+
+    @property
+    def state(self) -> str:
+        """ready, invalid, building or refused."""
+        return self.view.state.value if self.view else "refused"
+
+
+def push(stack: Stack, package: Package) -> Trial:
+    """Push and wait for the build."""
+    trial = Trial(package)
+    started = time.monotonic()
+    done = stack.cli("push", str(package.directory), "--json", code=None)
+    trial.seconds = time.monotonic() - started
+    try:
+        answer = json.loads(done.out)
+        trial.view = VersionView.model_validate(answer["version"])
+    except (ValueError, KeyError):
+        trial.refusal = (done.err or done.out).strip()[-1500:]
+    return trial
+
+
+def evaluate(stack: Stack, trial: Trial, model: str) -> None:
+    """Two examples of a version that needs nothing; otherwise the refusal is written down."""
+    view = trial.view
+    if view is None or view.state.value != "ready":
+        trial.evaluation = "-"
+        return
+    config = EvaluationConfig(
+        environment=f"{view.owner}/{view.name}@{view.version}",
+        model=model,
+        num_examples=2,
+        rollouts_per_example=1,
+        timeout_s=120,
+        max_retries=1,
+        seed=0,
+    )
+    try:
+        started = stack.evaluate(config)
+    except ApiError as error:
+        trial.evaluation, trial.message = f"refused ({error.code})", error.message
+        return
+    try:
+        ended = stack.finished(started.id, EVALUATION_S)
+    except AssertionError:
+        trial.evaluation = "did not end"
+        return
+    rows = stack.rollouts(ended.id)
+    trial.rewards = [row.reward for row in rows]
+    failed = [row for row in rows if row.outcome is Outcome.FAILED]
+    trial.faults = Counter(str(row.failure_kind) for row in failed)
+    trial.message = next((row.failure_message for row in failed), "")
+    if ended.state.value == "failed" and ended.run_id is not None:
+        with stack.client() as hub:
+            failure = hub.runs.get(ended.run_id).failure
+        trial.message = f"{failure.code}: {failure.message}" if failure else "failed"
+    scored = len(rows) - len(failed)
+    trial.evaluation = f"{ended.state.value}, {scored} of {len(rows)} scored"

@@ -1,0 +1,3 @@
+from e2e_early_tasks.taskset import Borrowing
+
+__all__ = ["Borrowing"]

@@ -1,0 +1,90 @@
+"""What a version needs, met later: the check turns green by itself, and the evaluation that was refused runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.runs import RunState
+from envhub.protocol.secrets import SecretRequest
+
+from tests.e2e.package_runs import says
+from tests.e2e.stack import USER, Stack, wait_until
+from tests.factories.packages import write_package
+from tests.fakes.policy_endpoint import PolicyEndpoint
+
+pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox]
+QUEUED_S = 1.0  # from the upload of what was needed until its check waits for a worker
+GREEN_S = 30.0  # until it is green; 6 s on two busy cores, and other tests may be busier
+HEAD = "import os\nimport verifiers as vf\nfrom datasets import Dataset, load_dataset\n\n"
+TAIL = """
+    def exact(completion, answer) -> float:
+        return float(completion[-1]["content"].strip() == answer)
+
+    return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[exact]))
+"""
+READS_DATA = f"""{HEAD}def load_environment() -> vf.Environment:
+    rows = load_dataset("e2e/words", split="train")
+{TAIL}"""
+ASKS = f"""{HEAD}def load_environment(word: str) -> vf.Environment:
+    assert os.environ["E2E_KEY"] == "open sesame"
+    rows = Dataset.from_list([{{"question": word, "answer": word}}])
+{TAIL}"""
+
+
+def version_of(stack: Stack, name: str) -> VersionView:
+    with stack.client() as hub:
+        return hub.environments.version(f"{USER}/{name}")
+
+
+def test_a_data_set_that_comes_turns_its_check_green_by_itself(stack: Stack, tmp_path: Path) -> None:
+    stack.wait_ready(stack.push(write_package(tmp_path, "e2e-waits", source=READS_DATA)))
+    waiting = version_of(stack, "e2e-waits")
+    assert waiting.state is VersionState.READY
+    assert [need.words for need in waiting.needs] == ["data set e2e/words"], waiting.checks
+    model = stack.register(PolicyEndpoint(answer=says("one")))
+    evaluation = ("eval", "run", "e2e-waits", "-m", model, "-n", "1", "-r", "1")
+    refused = stack.cli(*evaluation, code=1).err
+    assert "needs data set e2e/words" in refused
+    assert "hub data add e2e/words DIRECTORY" in refused
+
+    rows = tmp_path / "words"
+    rows.mkdir()
+    (rows / "train.jsonl").write_text(json.dumps({"question": "one", "answer": "one"}) + "\n")
+    stack.cli("data", "add", "e2e/words", str(rows), HUB_TOKEN=stack.make_token("admin", "read,write,admin"))
+
+    def checks() -> str:
+        return str(version_of(stack, "e2e-waits").checks)
+
+    wait_until(lambda: not version_of(stack, "e2e-waits").needs, 120, checks)
+    green = version_of(stack, "e2e-waits")
+    with stack.client() as hub:
+        uploaded = next(data.created_at for data in hub.data.list() if data.repository == "e2e/words")
+        run = stack.wait_run(green.check_run_id or "")
+    assert (run.created_at - uploaded).total_seconds() < QUEUED_S
+    assert run.finished_at is not None
+    seconds = (run.finished_at - uploaded).total_seconds()
+    print(f"green {seconds:.1f} s after the upload")
+    assert seconds < GREEN_S
+    assert green.state is VersionState.READY
+    assert all(check.passed for check in green.checks), green.checks
+    assert green.lock_sha256 == waiting.lock_sha256
+    assert stack.cli(*evaluation, "--json").json["summary"]["reward"]["mean"] == 1.0
+
+
+def test_what_is_given_by_env_check_turns_it_green_and_runs_must_bring_it_too(stack: Stack, tmp_path: Path) -> None:
+    stack.wait_ready(stack.push(write_package(tmp_path, "e2e-asks", source=ASKS)))
+    lacking = version_of(stack, "e2e-asks")
+    assert lacking.state is VersionState.READY
+    assert lacking.needs, lacking.checks
+    with stack.client() as hub:
+        hub.secrets.put(USER, "E2E_KEY", SecretRequest(value="open sesame"))
+    given = ("--env-args", '{"word": "one"}', "--secret", "E2E_KEY")
+    assert f"ready {USER}/e2e-asks@0.1.0" in stack.cli("env", "check", "e2e-asks", *given).out
+    model = stack.register(PolicyEndpoint(answer=says("one")))
+    run = ("eval", "run", "e2e-asks", "-m", model, "-n", "1", "-r", "1")
+    assert "needs" in stack.cli(*run, code=1).err
+    view = stack.cli(*run, *given, "--json").json
+    assert (RunState(view["state"]), view["summary"]["reward"]["mean"]) == (RunState.SUCCEEDED, 1.0)
