@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import os
 import signal
 import sys
 from contextlib import suppress
 from typing import IO
 
 from envhub.client.open_files import allow_open_files
+from envhub.client.own_processes import MARK
 
 from workers.runs.hub import HubClient
 from workers.settings import BadSettings, WorkerEnvironment, load
@@ -36,6 +38,7 @@ def main() -> int:
         sys.stderr.write(f"WORKER_DATA: another worker already uses {settings.data.absolute()}\n")
         return 2
     allow_open_files()
+    os.environ[MARK] = "1"  # for slots and all that they start: users' endpoints never lead to a port of theirs
     with lock:
         asyncio.run(work(settings))
     return 0

@@ -43,7 +43,12 @@ class WorkerEnvironment(BaseSettings):
     training_mb: PositiveInt = 200_000  # of training runs' directories: journals, weights, checkpoints
     uv_mb: PositiveInt = 2_000  # of what uv remembers of package indexes
     package_index_url: str = ""  # roots of the package indexes for builds; empty: as uv and pip are configured here
+    torch_index_url: str = ""  # where torch's builds for the CPU are; empty: torch's own index; "none": nowhere
+    build_mb: PositiveInt = 20_000  # of the unpacked wheels of one environment
+    build_tries: PositiveInt = 8  # releases of verifiers that a build tries, until one loads the package
+    build_tries_s: PositiveFloat = 900.0  # no further release is tried after this
     runner_processes: int = Field(default=0, ge=0, le=64)  # runners of an evaluation; 0: by its concurrency
+    load_limit_s: PositiveFloat = 600.0  # to load an environment, and as long again to describe it
     box_memory_mb: PositiveInt = 4096  # a run's boxes
     box_pids: PositiveInt = 512
     box_disk_mb: PositiveInt = 2048

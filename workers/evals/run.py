@@ -91,7 +91,7 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         secrets=payload.secrets,
     )
     pool = RunnerPool(installed.open, load_of(payload), log=lease.log)
-    lease.progress(0, 0, "rollouts", "loading the environment")
+    lease.progress(0, 0, "rollouts", f"loading the environment, for {job.settings.load_limit_s:g} s at most")
     await stack.enter_async_context(pool)
     described = await pool.describe()
     examples = count_examples(config, described)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from workers.rollouts.boxes import PYTHON, environment_box, model_variables
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.session import Runner, open_runner
-from workers.sandbox import Sandbox
+from workers.sandbox import Sandbox, socket_folder
 from workers.settings import WorkerEnvironment
 
 
@@ -27,19 +26,30 @@ class InstalledEnvironment:
     log: Callable[[str], None]
     allow: Sequence[str] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
+    lifetime_s: float | None = None  # of a box; None: as long as a run may take
 
     @asynccontextmanager
     async def open(self, number: int) -> AsyncIterator[Runner]:
         """A started runner, not loaded yet, in a box with a socket directory and a gateway of its own."""
-        with tempfile.TemporaryDirectory(prefix="envhub-", ignore_cleanup_errors=True) as folder:
-            sockets = Path(folder)
-            sockets.chmod(0o755)  # the box may have another uid
-            spec = environment_box(self.venv, sockets, self.settings, python=self.python, allow=self.allow)
+        with socket_folder(self.settings.folder("boxes")) as sockets:
+            spec = environment_box(
+                self.venv,
+                sockets,
+                self.settings,
+                python=self.python,
+                allow=self.allow,
+                lifetime_s=self.lifetime_s,
+            )
             async with (
                 self.interceptor.serve(sockets / "gateway.sock"),
                 self.sandbox.create(spec) as box,
                 open_runner(
-                    box, sockets=sockets, python=PYTHON, log=self.log, env=self._variables(box.gateway_url)
+                    box,
+                    sockets=sockets,
+                    python=PYTHON,
+                    log=self.log,
+                    env=self._variables(box.gateway_url),
+                    load_limit_s=self.settings.load_limit_s,
                 ) as runner,
             ):
                 yield runner

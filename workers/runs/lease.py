@@ -41,6 +41,10 @@ class Lease:
         """Replace these texts by *** in everything logged from now on."""
         self._stream.mask(secrets)
 
+    def masked(self, text: str) -> str:
+        """The text as the log would show it: for what a run reports in other ways."""
+        return self._stream.masked(text)
+
     def progress(self, done: int, total: int, unit: str, note: str = "") -> None:
         """Say how far the run is; sent with the next heartbeat."""
         self._progress = Progress(done=done, total=total, unit=unit, note=note)

@@ -44,13 +44,18 @@ class LogStream:
         known = {*self._secrets, *whole, *(line for line in lines if len(line) >= SHORTEST_LINE)}
         self._secrets = tuple(sorted(known, key=len, reverse=True))
 
+    def masked(self, text: str) -> str:
+        """The text without the secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def write(self, text: str) -> None:
         """Take text; what does not fit is dropped with a notice."""
         if self._ended:
             return
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        text = text.replace("\x00", "\ufffd").encode(errors="replace").decode()  # what Postgres cannot hold
+        text = self.masked(text).replace("\x00", "\ufffd")  # what Postgres cannot hold
+        text = text.encode(errors="replace").decode()
         room = min(self._limit - self._accepted, PENDING_LIMIT - self._pending_size)
         if len(text) > room:
             text = text[:room] + "\n[log truncated here: too much output]\n"

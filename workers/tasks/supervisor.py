@@ -23,6 +23,7 @@ from workers.inference.manager import EngineManager, EngineSettings
 from workers.runs.children import Children
 from workers.runs.gpu_pool import GpuPool
 from workers.runs.hub import HubClient
+from workers.sandbox import SandboxError, sweep_leftovers
 from workers.settings import WorkerEnvironment
 from workers.tasks.hints import listen_forever
 from workers.tasks.housekeeping import keep_house
@@ -63,9 +64,17 @@ class Supervisor:
         """Clean up, start the slots, serve until `stop`."""
         for what in self._children.kill_leftovers():
             logger.warning("killed a leftover of an earlier start: %s", what)
+        await asyncio.to_thread(self._sweep)
         await self._gpus.look()
         async with self._engines:
             await self._run_slots(stop)
+
+    def _sweep(self) -> None:
+        try:
+            for box in sweep_leftovers(self._settings.folder("boxes")):
+                logger.warning("removed a box that its dead owner left: %s", box)
+        except (SandboxError, OSError) as error:  # a run that needs boxes says it again
+            logger.warning("leftover boxes could not be swept: %s", error)
 
     async def _run_slots(self, stop: asyncio.Event) -> None:
         alive = [asyncio.create_task(slot.keep_alive()) for slot in self._slots]
@@ -173,6 +182,7 @@ class Supervisor:
             platform=platform.platform(),
             engines=("torch", "vllm") if self._settings.vllm_python else ("torch",),
             wandb=has_wandb(self._settings),
+            load_limit_s=self._settings.load_limit_s,
             gpus=self._gpus.known,
         )
         return JoinRequest(
