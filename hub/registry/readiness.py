@@ -9,6 +9,7 @@ from envhub.protocol.packages import Check, VersionState
 
 from hub.core.errors import Conflict
 from hub.core.needs import can_have
+from hub.registry.check_settings import settings_of
 from hub.registry.models import Version
 
 FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
@@ -18,6 +19,9 @@ FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
     NeedKind.JUDGE: "judges",
 }
 ENVIRONMENT = "environment"
+# What arguments commonly choose: another data set, another server. With arguments of its own a run may not need these,
+# and says so itself if it does.
+BY_ARGUMENT = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE, NeedKind.HOST, NeedKind.JUDGE}
 
 
 def require_runnable(version: Version, given: CheckSettings, fields: Mapping[NeedKind, str] = FIELDS) -> None:
@@ -63,6 +67,8 @@ def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
     known = distinct([*(need for check in _checks(version) for need in check.needs), *granted])
     if version.lock is None:  # lacking these it could not even be installed
         return known
+    open_to_arguments = BY_ARGUMENT if given.argued_unlike(settings_of(version)) else frozenset[NeedKind]()
+    known = tuple(need for need in known if need.kind not in open_to_arguments)
     return tuple(need for need in known if not given.meets(need) and not can_have(need))
 
 

@@ -87,6 +87,11 @@ class CheckSettings(Request):
         """Whether something here may change how the environment loads."""
         return bool(self.env_args or self.taskset or self.harness or self.secrets)
 
+    def argued_unlike(self, other: CheckSettings) -> bool:
+        """Whether arguments are given here, and others than there."""
+        mine, theirs = ((one.env_args, one.taskset, one.harness) for one in (self, other))
+        return any(mine) and mine != theirs
+
     def meets(self, need: Need) -> bool:
         """Whether what is granted and given here is what is lacking."""
         match need.kind:

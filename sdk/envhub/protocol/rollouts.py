@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from envhub.protocol.base import Json, Response, StoredObject, Whole
 from envhub.protocol.runs import FailureKind
@@ -38,11 +39,19 @@ class TokenData(Response):
     logprobs: tuple[float, ...] = ()
 
 
+def _storable(count: Any) -> Any:
+    """The nearest count that a database keeps: endpoints and boxes report anything, and no rollout fails for it."""
+    return max(-(2**63), min(count, 2**63 - 1)) if isinstance(count, int) else count
+
+
+TokenCount = Annotated[Whole, BeforeValidator(_storable)]
+
+
 class Usage(Response):
     """Token counts as the endpoint reported them."""
 
-    prompt_tokens: Whole = 0
-    completion_tokens: Whole = 0
+    prompt_tokens: TokenCount = 0
+    completion_tokens: TokenCount = 0
 
 
 class Turn(Response):

@@ -136,7 +136,7 @@ async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
     async with TestServer(app) as server, RunnerProcess(python_of(release)) as runner:
         assert isinstance(await runner.load(module, **load), Hello)
         url = str(server.make_url("/r/")) + "{rollout}/v1"
-        policy = Policy(base_url=url, keys=tuple("abcdefgh"), group_key="g", model="stub")
+        policy = Policy(base_url=url, keys=("a", "b"), group_key="g", model="stub")
         records = await runner.rollouts(Group(id="g", example=0, n=2, first_index=3, policy=policy))
     assert [record.outcome.value for record in records] == ["ok", "ok"]
     return sorted(seen)
@@ -145,12 +145,12 @@ async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
 @pytest.mark.parametrize("release", LEGACY)
 @pytest.mark.parametrize("mode", ["plain", "group"])
 async def test_every_rollout_of_a_legacy_environment_has_its_own_url(release: str, mode: str) -> None:
-    assert await rollouts_seen(release, "v0_words", env_args={"mode": mode}) == ["g.3", "g.4"]
+    assert await rollouts_seen(release, "v0_words", env_args={"mode": mode}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("release", CURRENT)
 async def test_every_rollout_of_a_current_taskset_has_its_own_url(release: str) -> None:
-    assert await rollouts_seen(release, "current_words") == ["g.3", "g.4"]
+    assert await rollouts_seen(release, "current_words") == ["a", "b"]
 
 
 @pytest.mark.parametrize("release", CURRENT)

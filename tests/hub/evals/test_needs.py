@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -139,3 +140,16 @@ def test_going_on_is_refused_as_starting_is() -> None:
     evaluation.refresh_from_db()
     with pytest.raises(Conflict, match="needs data set openai/gsm8k"):
         resume_evaluation(user=evaluation.created_by, evaluation=evaluation)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"), [(NeedKind.HOST, False), (NeedKind.DATA_SET, False), (NeedKind.SANDBOX, True)]
+)
+def test_what_arguments_commonly_choose_is_not_known_to_be_needed_with_others(
+    alice: User, kind: NeedKind, refused: bool
+) -> None:
+    create_needing_version(need(kind, "data.example.org:80"), user=alice)
+    with pytest.raises(Conflict):
+        evaluate(alice)
+    with pytest.raises(Conflict) if refused else nullcontext():
+        evaluate(alice, env_args={"address": "http://elsewhere.example.org/"})

@@ -75,13 +75,12 @@ def test_an_environment_that_is_not_visible_is_not_found(alice: User) -> None:
 
 
 def test_text_that_postgres_cannot_hold_is_cleaned(alice: User) -> None:
-    evaluation = create_pushed(alice, "alice/tiny-env", name="a\x00b", env_args={"x": "\x00\ud800"})
-    assert (evaluation.name, evaluation.config["env_args"]) == ("ab", {"x": "?"})
+    assert create_pushed(alice, "alice/tiny-env", name="a\x00b").name == "ab"
 
 
 def test_a_configuration_or_metadata_without_end_is_refused(alice: User) -> None:
     with pytest.raises(Invalid, match="configuration has"):
-        create_pushed(alice, "alice/tiny-env", env_args={"data": "x" * 65_536})
+        create_pushed(alice, "alice/tiny-env", env_args={"data": "x" * 40_000}, sampling={"stop": "x" * 40_000})
     config = make_config("alice/tiny-env", "gpt-x")
     request = EvaluationPush(
         environment="alice/tiny-env",

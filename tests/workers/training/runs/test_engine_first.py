@@ -14,6 +14,7 @@ from envhub.protocol.training_config import TrainingConfig
 from tests.fakes.policy_endpoint import Fault, PolicyEndpoint
 from tests.workers.training.runs.test_run import SMALL
 from workers.inference import process
+from workers.inference.address import EngineAddress
 from workers.rollouts.interceptor.answers import Answer, Route, UpstreamFailed
 from workers.training import run
 from workers.training.coordinator.policy import VersionedPolicy
@@ -58,7 +59,7 @@ async def test_an_answer_may_take_as_long_as_the_slowest_rollout() -> None:
     model = PolicyTarget(reference="hub/m", base=LocalTarget(fingerprint="f", engine="torch", files={}, urls={}))
     payload = TrainPayload(training_id="t", config=config, model=model, environments=())
     async with PolicyEndpoint(always=Fault.HANG) as stub, aiohttp.ClientSession() as http:
-        policy = run.connect_to(payload, http)(stub.base_url, "m")
+        policy = run.connect_to(payload, http)(EngineAddress(stub.base_url, "key"), "m")
         with pytest.raises(UpstreamFailed, match=r"no answer within 0\.2 s"):
             async with asyncio.timeout(60):
                 await policy.send(Route.CHAT, HELLO)
