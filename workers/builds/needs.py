@@ -23,6 +23,7 @@ _NAMES = {
     NeedKind.GPU: r"\*",
     NeedKind.GIT_HOST: r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?",
     NeedKind.PROGRAM: r"\w[\w.+-]{0,99}",
+    NeedKind.OPEN_FILES: r"\d{4,7}",
 }
 
 

@@ -34,6 +34,7 @@ class NeedKind(StrEnum):
     GPU = "gpu"  # "*"
     GIT_HOST = "git_host"  # "github.com": a direct reference that the operator does not let through
     PROGRAM = "program"  # "java": a program that the box has not
+    OPEN_FILES = "open_files"  # "65536": more than the worker's host lets a process have
 
 
 class Need(Response):
@@ -132,6 +133,8 @@ _HINTS = {
     NeedKind.SANDBOX: "this hub has no sandbox service yet",
     NeedKind.GPU: "it needs a worker whose boxes have a GPU",
     NeedKind.GIT_HOST: "an operator lets {name} through with HUB_GIT_HOSTS, then: `hub env rebuild {environment}`",
+    NeedKind.OPEN_FILES: "start the worker with a higher limit (`ulimit -Hn {name}`, or `LimitNOFILE={name}` in its "
+    "unit), then: `hub env rebuild {environment}`",
     NeedKind.PROGRAM: "install {name} on the worker's host, then: `hub env rebuild {environment}`",
 }
 _FLAGS = {  # of `hub eval run`

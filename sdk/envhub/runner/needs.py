@@ -51,6 +51,7 @@ READINGS: tuple[Reading, ...] = (
     needs_data.corpora,
     needs_services.sandboxes,
     needs_services.gpus,
+    needs_services.open_files,
     needs_network.files_and_hosts,
     needs_services.programs,
 )

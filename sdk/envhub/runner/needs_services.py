@@ -1,4 +1,4 @@
-"""What an environment asks of whoever runs it: keys, a machine for model-written code, a GPU, a program."""
+"""What an environment asks of whoever runs it: keys, a machine for model-written code, a GPU, a program, open files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .needs import Link
 
-SECRET, SANDBOX, GPU, PROGRAM = "secret", "sandbox", "gpu", "program"
+SECRET, SANDBOX, GPU, PROGRAM, OPEN_FILES = "secret", "sandbox", "gpu", "program", "open_files"
 _KEY = re.compile(r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PAT|CREDENTIALS))\b")
 _ASKED = re.compile(
     r"\b(?:not set|n't set|unset|must be set|be set|set (?:the|your|it)|setting|required?|requires|missing|provided?|"
@@ -42,6 +42,9 @@ _GPU = re.compile(
     r"available)|libcuda\.so|no CUDA-capable device|CUDA driver (?:version|initialization)|requires? (?:a )?"
     r"(?:CUDA|GPU)"
 )
+_OPEN_FILES = re.compile(r"RLIMIT_NOFILE|ulimit -n|file descriptor limit", re.IGNORECASE)
+_ENOUGH = re.compile(r"(?:at least|ulimit -n|minimum(?: of)?|need(?:s|ed)?)\s+(\d{4,7})", re.IGNORECASE)
+_USUAL = "65536"
 _NOT_ON_PATH = re.compile(
     r"['\"`]?([a-z][\w.+-]*)['\"`]?(?: command)?(?: was| is)? not (?:found|installed)? ?(?:in|on) (?:your |the )?"
     r"\$?PATH|['\"`]([a-z][\w.+-]*)['\"`] (?:executable|binary|program|command) (?:was |is )?not found|"
@@ -90,6 +93,13 @@ def gpus(link: Link) -> Iterator[tuple[str, str]]:
     """CUDA was asked for."""
     if _GPU.search(link.text):
         yield GPU, "*"
+
+
+def open_files(link: Link) -> Iterator[tuple[str, str]]:
+    """The package refuses to run with as few open files as the host lets a process have."""
+    if _OPEN_FILES.search(link.text):
+        enough = _ENOUGH.search(link.text)
+        yield OPEN_FILES, enough.group(1) if enough else _USUAL
 
 
 def programs(link: Link) -> Iterator[tuple[str, str]]:

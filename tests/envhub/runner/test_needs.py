@@ -181,6 +181,12 @@ def test_cuda_is_a_gpu(text: str) -> None:
     assert found(RuntimeError(text)) == [("gpu", "*")]
 
 
+def test_a_host_with_too_few_open_files_is_no_fault_of_the_package() -> None:
+    text = "RLIMIT_NOFILE is 1024, too few for many sandboxes. Raise it to at least 65536"
+    assert found(RuntimeError(text)) == [("open_files", "65536")]
+    assert found(OSError("set ulimit -n higher")) == [("open_files", "65536")]
+
+
 def test_what_a_package_wraps_prints_or_raises_from_none_is_found_all_the_same() -> None:
     def wrapped() -> None:
         try:
