@@ -10,6 +10,7 @@ from envhub.protocol.runs import FailureKind
 _CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
 _FRAME = re.compile(r'^\s*File "([^"]+)", line \d+', re.MULTILINE)
 _LIBRARY = "/site-packages/verifiers/"
+_STANDARD = re.compile(r"/lib/python3\.\d+/(?!(?:site|dist)-packages/)")  # which says nothing of who called it so
 # a call that does not fit what is called, wherever it stands; a name that the library has not
 _MISFIT = re.compile(
     r"got an unexpected keyword argument|missing \d+ required (?:positional|keyword-only) argument|"
@@ -23,5 +24,5 @@ def is_mismatch(failure: RolloutFailure) -> bool:
     if failure.kind not in {FailureKind.ENVIRONMENT, FailureKind.VERIFIER}:
         return False
     root = _CHAINED.split(failure.traceback, maxsplit=1)[0]
-    frames = _FRAME.findall(root)
+    frames = [path for path in _FRAME.findall(root) if not _STANDARD.search(path)]
     return bool(frames and _LIBRARY in frames[-1]) or _MISFIT.search(failure.message) is not None

@@ -10,6 +10,7 @@ from workers.builds.mismatch import is_mismatch
 
 LIBRARY = '  File "/opt/venv/lib/python3.11/site-packages/verifiers/types.py", line 459, in normalize\n    raise\n'
 PACKAGE = '  File "/opt/venv/lib/python3.11/site-packages/mine.py", line 3, in reward\n    1 / 0\n'
+STANDARD = '  File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode\n    raise\n'
 CAUSED = (
     "\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
 )
@@ -25,6 +26,8 @@ def failure(message: str, trace: str, kind: FailureKind = FailureKind.ENVIRONMEN
     ("message", "trace", "expected"),
     [
         ("Serialized task payloads must be JSON objects", PACKAGE + LIBRARY, True),
+        ("Serialized task payloads must be JSON objects", PACKAGE + LIBRARY + STANDARD, True),
+        ("Expecting value", LIBRARY + PACKAGE + STANDARD, False),
         ("division by zero", LIBRARY + PACKAGE, False),
         ("a tool failed", PACKAGE + "ZeroDivisionError: x\n" + CAUSED + LIBRARY, False),
         ("Rubric.score() got an unexpected keyword argument 'parser'", LIBRARY + PACKAGE, True),
