@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from functools import cache
 from importlib import resources
 
@@ -32,6 +33,7 @@ class ConstraintSet:
     verifiers: SpecifierSet
     releases: tuple[str, ...]
     pins: tuple[str, ...]
+    uploaded_before: datetime | None = None  # files that the index got later are not offered
 
     @property
     def default(self) -> str:
@@ -67,9 +69,14 @@ def load() -> dict[str, ConstraintSet]:
             verifiers=SpecifierSet(entry["verifiers"], prereleases=True),
             releases=tuple(entry["releases"]),
             pins=tuple(entry["pins"]),
+            uploaded_before=_midnight(entry.get("uploaded_before")),
         )
         for name, entry in tomllib.loads(text)["sets"].items()
     }
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time(), UTC)
 
 
 def requirements_on(project: str, dependencies: Iterable[str]) -> Iterator[Requirement]:
@@ -131,9 +138,10 @@ def _overlapping(sets: Sequence[ConstraintSet], specifier: SpecifierSet) -> Cons
 def candidates(evidence: GenerationEvidence, dependencies: Sequence[str]) -> list[Candidate]:
     """The releases of verifiers to build with, in the order in which they are tried: the static guess only orders them.
 
-    First the newest of each generation inside the package's own requirement, the guessed one before the others, then
-    downwards. An exact pin is the only candidate. Last come releases outside the requirement, if it holds none of the
-    guessed generation (`verifiers>=0.4` with v0 classes).
+    First the newest of each generation inside the package's own requirement, the guessed one before the others; then
+    the newest of its other sets, since the releases of a set differ little; then downwards. An exact pin is the only
+    candidate. Last come releases outside the requirement, if it holds none of the guessed generation
+    (`verifiers>=0.4` with v0 classes).
     """
     guessed = load().get(evidence.constraint_set)
     if guessed is None and next(requirements_on("verifiers", dependencies), None) is None:
@@ -157,12 +165,16 @@ def _releases(sets: Sequence[ConstraintSet], wanted: SpecifierSet) -> list[Candi
     """Every supported release that `wanted` allows, each once, under the first set that has it."""
     found: dict[str, Candidate] = {}
     first: dict[Generation, str] = {}
+    newest: set[str] = set()
     for entry in sets:
-        for release in entry.allowed(wanted):
+        allowed = entry.allowed(wanted)
+        newest.update(allowed[:1] if entry.generation is sets[0].generation else ())
+        for release in allowed:
             found.setdefault(release, Candidate(entry, release))
             first.setdefault(entry.generation, release)
     heads = list(dict.fromkeys(first.values()))
     below = sorted((release for release in found if release not in heads), key=Version, reverse=True)
+    below.sort(key=lambda release: release not in newest)
     return [found[release] for release in (*heads, *below)]
 
 
@@ -200,10 +212,18 @@ def implied_by(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
 
 def lines_for(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
     """The lines of uv's --constraint file."""
-    if candidate.entry is None:
-        return []
-    first = [f"verifiers=={candidate.release}"] if candidate.release else []
-    return [*first, *(pin for pin in candidate.entry.pins if not _contradicted(pin, dependencies))]
+    return [*release_lines(candidate), *pins_for(candidate, dependencies)]
+
+
+def release_lines(candidate: Candidate) -> list[str]:
+    """The line that holds whatever else is given up."""
+    return [f"verifiers=={candidate.release}"] if candidate.entry is not None and candidate.release else []
+
+
+def pins_for(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:
+    """The other lines: the set's pins, less those that the package itself contradicts."""
+    pins = candidate.entry.pins if candidate.entry is not None else ()
+    return [pin for pin in pins if not _contradicted(pin, dependencies)]
 
 
 def overrides_for(candidate: Candidate, dependencies: Sequence[str]) -> list[str]:

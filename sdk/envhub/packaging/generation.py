@@ -57,6 +57,9 @@ CURRENT_NAMES = _names(
 )
 
 
+EARLY_SET = "v0-pairs"
+
+
 @dataclass(frozen=True)
 class _Verdict:
     generation: Generation | None
@@ -165,4 +168,7 @@ def _legacy(usage: Usage) -> _Verdict | None:
         reasons.append(f"{loader}: load_environment")
     if found is not None:
         reasons.append(f"{found.where}: {found.module}.{found.name}")
+    for name, where in list(usage.early.items())[:1]:
+        reasons.append(f"{where}: {name} has the form of verifiers before 0.1.8")
+        return _Verdict(Generation.LEGACY, tuple(reasons), EARLY_SET)
     return _Verdict(Generation.LEGACY, tuple(reasons))

@@ -40,6 +40,7 @@ class Usage:
     uses: list[Use] = field(default_factory=list)
     functions: dict[str, str] = field(default_factory=dict)  # top-level name -> file:line
     methods: dict[str, str] = field(default_factory=dict)  # methods of classes derived from a library Taskset
+    early: dict[str, str] = field(default_factory=dict)  # methods as verifiers before 0.1.8 called them -> file:line
     exports: dict[str, str] = field(default_factory=dict)  # names in __all__ -> file:line
     problems: list[str] = field(default_factory=list)
 
@@ -158,6 +159,9 @@ class _Collector:
         self.usage.uses.append(Use(*found, self._where(node), subscripted, keywords))
 
     def _class(self, node: ast.ClassDef) -> None:
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and _is_early(item):
+                self.usage.early.setdefault(f"{node.name}.{item.name}", self._where(item))
         bases = [self._resolve(base) for base in node.bases]
         if not any(base is not None and base[1].endswith("Taskset") for base in bases):
             return
@@ -185,3 +189,19 @@ class _Collector:
             for item in node.value.elts:
                 if isinstance(item, ast.Constant) and isinstance(item.value, str):
                     self.usage.exports.setdefault(item.value, self._where(node))
+
+
+def _is_early(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """`is_completed(self, messages, state)`, or an `env_response` that returns messages and its state."""
+    names = [argument.arg for argument in (*method.args.posonlyargs, *method.args.args)]
+    if method.name == "is_completed":
+        return len(names) - len(method.args.defaults) > 2
+    if method.name != "env_response" or len(names) < 3:
+        return False
+    returned = [node.value for node in ast.walk(method) if isinstance(node, ast.Return)]
+    return any(isinstance(value, ast.Tuple) and _is_pair_with(names[2], value) for value in returned)
+
+
+def _is_pair_with(state: str, value: ast.Tuple) -> bool:
+    last = value.elts[-1] if len(value.elts) == 2 else None
+    return isinstance(last, ast.Name) and last.id == state

@@ -109,3 +109,54 @@ def test_source_that_cannot_be_parsed_is_reported_not_raised(source: str) -> Non
     evidence = classify({"entry.py": V0, "bad.py": source}, [], {})
     assert evidence.generation is Generation.LEGACY
     assert any(reason.startswith("bad.py") for reason in evidence.reasons)
+
+
+COMPLETED = """
+import verifiers as vf
+
+class Guess(vf.MultiTurnEnv):
+    async def is_completed(self, messages, state, **kwargs):
+        return True
+
+def load_environment():
+    return Guess()
+"""
+RESPONDS = """
+import verifiers as vf
+
+class Guess(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **kwargs):
+        return [], state
+
+def load_environment():
+    return Guess()
+"""
+
+
+@pytest.mark.parametrize("source", [COMPLETED, RESPONDS])
+@pytest.mark.parametrize(
+    ("requirement", "constraint_set"),
+    [
+        ("verifiers", "v0-pairs"),
+        ("verifiers>=0.1.5", "v0-pairs"),
+        ("verifiers>=0.1.8", "v0"),
+        ("verifiers==0.1.9", "v0-states"),
+    ],
+)
+def test_methods_in_the_form_of_before_0_1_8_are_tried_with_these_releases_first(
+    source: str, requirement: str, constraint_set: str
+) -> None:
+    assert found(source, requirement) == (Generation.LEGACY, constraint_set)
+
+
+@pytest.mark.parametrize(
+    ("early", "later"),
+    [
+        ("is_completed(self, messages, state, **kwargs)", "is_completed(self, state, **kwargs)"),
+        ("return [], state", "return [*messages, state]"),
+        ("return [], state", "return [], 1"),
+    ],
+)
+def test_methods_in_the_form_of_later_releases_are_not_taken_for_early_ones(early: str, later: str) -> None:
+    source = COMPLETED if early in COMPLETED else RESPONDS
+    assert found(source.replace(early, later), "verifiers") == (Generation.LEGACY, "v0")
