@@ -17,10 +17,11 @@ from tests.e2e.stack import ROOT, Stack, answer_text
 from tests.fakes.policy_endpoint import PolicyEndpoint
 
 pytestmark = [pytest.mark.matrix, pytest.mark.verifiers, pytest.mark.sandbox]
-LEGACY_RELEASES = ("0.1.10", "0.1.11", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
+LEGACY_RELEASES = ("0.1.9", "0.1.10", "0.1.11", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
 LEGACY_SAMPLES = ("reverse-text", "arithmetic", "calculator-tool", "guess-number", "mixed")
 CASES = (
     *((release, sample) for release in LEGACY_RELEASES for sample in LEGACY_SAMPLES),
+    *((release, sample) for release in ("0.1.5", "0.1.7") for sample in ("reverse-text", "arithmetic")),
     ("0.1.14", "reasoning-tasks"),
     ("0.1.15.dev11", "reverse-text-harness"),
     ("0.3.1", "word-count"),

@@ -42,6 +42,10 @@ class Stalled(BaseException):
     """Raised inside environment code that blocks the event loop past a deadline; no `except Exception` stops it."""
 
 
+class OutdatedEnvironment(TypeError):
+    """It is written for verifiers before 0.1.8, and this is a later release."""
+
+
 class BadReward(ValueError):
     """A reward function returned something that is no finite number."""
 

@@ -1,6 +1,8 @@
-"""Drives verifiers 0.1.10-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 and 0.1.15.dev11.
+"""Drives verifiers 0.1.3-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 and 0.1.15.dev11.
 
-Only the library's single-rollout and single-group calls are used, never its bulk call.
+Only the library's single-rollout and single-group calls are used, never its bulk call. Three forms of these calls are
+told apart by their signatures: rollouts that return pairs (before 0.1.8, legacy_pairs), states (0.1.8 and 0.1.9,
+legacy_states), and since 0.1.10 outputs, already scored.
 """
 
 from __future__ import annotations
@@ -8,16 +10,32 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-from . import legacy_describe, legacy_rubrics
+from . import legacy_describe, legacy_pairs, legacy_rubrics, legacy_states
 from .adapters import NoSuchExample, Policy, Row
 from .attempts import CURRENT, SCOPE, Attempt, Result, Scope
 from .legacy_clients import CLASSES, ClientPool
 from .legacy_results import to_result
 from .legacy_signatures import remember_signatures
 from .legacy_wraps import Supervise, wrap_environment
+
+PAIRS, STATES, OUTPUTS = "pairs", "states", "outputs"  # what a rollout of the installed release returns
+
+
+def form_of_rollouts() -> str:
+    """Which form the imported release has: what made an environment has imported it."""
+    library = getattr(sys.modules.get("verifiers"), "Environment", None)
+    if "prompt" in _parameters(library, "rollout"):
+        return PAIRS
+    return STATES if {"sem", "gen_sem"} & _parameters(library, "run_rollout").keys() else OUTPUTS
+
+
+def _parameters(owner: Any, method: str) -> dict[str, inspect.Parameter]:
+    function = getattr(owner, method, None)
+    return {} if function is None else dict(inspect.signature(function).parameters)
 
 
 class LegacyAdapter:
@@ -28,6 +46,7 @@ class LegacyAdapter:
     def __init__(self, env: Any, module: Any) -> None:
         self.env = env
         self.module = module
+        self.form = form_of_rollouts()
         self.generation = "harness" if hasattr(env, "harness") and hasattr(env, "taskset") else "legacy"
         self.clients = ClientPool()
         self._splits: dict[str, Any] = {}
@@ -43,6 +62,8 @@ class LegacyAdapter:
     @property
     def requires_group(self) -> bool:
         """Whether some example's rollouts must run as one group (an EnvGroup says no although its parts say yes)."""
+        if self.form == PAIRS:
+            return any(legacy_pairs.compares_rollouts(leaf.rubric) for leaf in self.leaves)
         return any(_needs_group(leaf) for leaf in self.leaves)
 
     @property
@@ -52,7 +73,9 @@ class LegacyAdapter:
 
     @property
     def outdated(self) -> str:
-        """The class whose `is_completed` takes messages and state, as verifiers before 0.1.8 called it; "" if none."""
+        """The class whose `is_completed` takes messages and state, as verifiers before 0.1.8 calls it; "" if none."""
+        if self.form == PAIRS:
+            return ""
         return next((type(leaf).__name__ for leaf in self.leaves if _takes_messages(leaf)), "")
 
     @property
@@ -72,7 +95,8 @@ class LegacyAdapter:
         """Wrap the loaded environment; called once, before the first rollout."""
         remember_signatures()
         for leaf in self.leaves:
-            wrap_environment(leaf, supervise)
+            wrap = legacy_pairs.wrap_environment if self.form == PAIRS else wrap_environment
+            wrap(leaf, supervise)
 
     def describe(self, rows: int) -> dict[str, Any]:
         """The `described` frame's body."""
@@ -124,6 +148,10 @@ class LegacyAdapter:
 
     async def _call(self, row: Row, attempts: list[Attempt], client_type: str, policy: Policy) -> list[Any]:
         first = attempts[0]
+        if self.form == PAIRS:
+            return await legacy_pairs.run(self.env, row.source, attempts, policy.model, group=row.requires_group)
+        if self.form == STATES:
+            return await legacy_states.run(self.env, row.source, attempts, policy.model)
         if not row.requires_group:
             return [await self.env.run_rollout(row.source, first.client, policy.model, first.sampling)]
         shared = self.clients.client(client_type, policy.group_url, policy.api_key)
@@ -202,10 +230,10 @@ def load(module: Any, name: str, arguments: dict[str, Any]) -> LegacyAdapter:
         verifiers = importlib.import_module("verifiers")
         return LegacyAdapter(verifiers.load_environment(name, **arguments), module)
     env = module.load_environment(**arguments)
-    if not hasattr(env, "env_id"):
+    if not (hasattr(env, "env_id") or hasattr(env, "run_rollouts")):  # before 0.1.6 they have no id
         raise TypeError(f"load_environment returned {type(env).__name__}, no environment")
-    env.env_id = env.env_id or name
-    env.env_args = env.env_args or arguments
+    env.env_id = getattr(env, "env_id", None) or name
+    env.env_args = getattr(env, "env_args", None) or arguments
     return LegacyAdapter(env, module)
 
 

@@ -106,9 +106,10 @@ def _default(error: BaseException) -> str:
 
 
 def response_ids(state: Any) -> tuple[str, ...]:
-    """Ids of the model answers that the environment's trajectory kept."""
-    found = (steps.response_id(step) for step in _state_value(state, "trajectory") or ())
-    return tuple(ident for ident in found if ident)
+    """Ids of the model answers that the environment's trajectory kept; before 0.1.8 its list of responses."""
+    kept = [steps.response_id(step) for step in _state_value(state, "trajectory") or ()]
+    kept = kept or [getattr(answer, "id", "") for answer in _state_value(state, "responses") or ()]
+    return tuple(ident for ident in kept if ident and isinstance(ident, str))
 
 
 def _state_value(state: Any, key: str) -> Any:

@@ -1,7 +1,7 @@
 """Sees what the legacy library hides in scoring: an exception in a reward function becomes 0.0 there, and is gone.
 
-Rubrics (0.1.10-0.3.1): the two methods that call a function are wrapped on the instance. Taskset signals (0.1.14,
-0.1.15.dev11) raise by themselves; there only the phase is marked, so that the failure is the verifier's.
+Rubrics: the methods that call a function (one before 0.1.8, then two) are wrapped on the instance. Taskset signals
+(0.1.14, 0.1.15.dev11) raise by themselves; there only the phase is marked, so that the failure is the verifier's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .failures import BadReward, Stalled
 from .forks import end_a_child
 
 GUARDED = "_envhub_guarded"
+CALLERS = {"call_reward_func": "state", "_call_individual_reward_func": "state", "_call_group_reward_func": "states"}
 
 
 def leaves(rubric: Any) -> Iterator[Any]:
@@ -27,11 +28,21 @@ def leaves(rubric: Any) -> Iterator[Any]:
         yield from leaves(part)
 
 
+def functions(leaf: Any) -> list[Any]:
+    """Its reward functions and metrics; before 0.1.8 they had another name."""
+    return list(getattr(leaf, _attribute(leaf), None) or ())
+
+
+def _attribute(leaf: Any) -> str:
+    return "reward_funcs" if hasattr(leaf, "reward_funcs") else "funcs"
+
+
 def weights(rubric: Any) -> dict[str, float]:
     """Reward function name -> weight (0 for metrics)."""
     found: dict[str, float] = {}
     for leaf in leaves(rubric):
-        for function, weight in zip(getattr(leaf, "funcs", ()), getattr(leaf, "weights", ()), strict=False):
+        given = getattr(leaf, "weights", None) or getattr(leaf, "reward_weights", None) or ()
+        for function, weight in zip(functions(leaf), given, strict=False):
             found.setdefault(getattr(function, "__name__", "reward"), float(weight))
     return found
 
@@ -40,7 +51,7 @@ def has_group_rewards(rubric: Any) -> bool:
     """Whether some function scores all rollouts of an example together."""
     for leaf in leaves(rubric):
         is_group = getattr(leaf, "_is_group_func", None)
-        if is_group is not None and any(is_group(function) for function in getattr(leaf, "funcs", ())):
+        if is_group is not None and any(map(is_group, functions(leaf))):
             return True
     return False
 
@@ -52,10 +63,10 @@ def guard(rubric: Any) -> None:
         if getattr(leaf, GUARDED, False):
             continue
         setattr(leaf, GUARDED, True)
-        for method, single in (("_call_individual_reward_func", True), ("_call_group_reward_func", False)):
+        for method, target in CALLERS.items():
             original = getattr(leaf, method, None)
             if original is not None:
-                setattr(leaf, method, _guarded_call(original, single))
+                setattr(leaf, method, _guarded_call(original, target))
         if hasattr(leaf, "score_group"):
             leaf.score_group = _unfilled(leaf.score_group)
 
@@ -64,10 +75,10 @@ def _tell_apart(rubric: Any) -> None:
     """Number functions of one name: the library keeps scores by name, and adds up or forgets those of namesakes."""
     taken: set[str] = set()
     for leaf in leaves(rubric):
-        functions = list(getattr(leaf, "funcs", None) or ())
-        named = [_numbered(function, taken) for function in functions]
-        if named != functions:
-            leaf.funcs = named
+        own = functions(leaf)
+        named = [_numbered(function, taken) for function in own]
+        if named != own:
+            setattr(leaf, _attribute(leaf), named)
 
 
 def _numbered(function: Any, taken: set[str]) -> Any:
@@ -115,18 +126,22 @@ def _trajectory(attempt: Attempt) -> Any:
     return attempt.state.get("trajectory") if attempt.state is not None else None
 
 
-def _guarded_call(original: Callable[..., Any], single: bool) -> Callable[..., Any]:
+def _guarded_call(original: Callable[..., Any], target: str) -> Callable[..., Any]:
+    """The method that calls one function; its parameter `target` has the state, or all states of a group."""
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
     async def call(func: Any, *args: Any, **kwargs: Any) -> Any:
         scope = SCOPE.get()
         if scope is None:
             return await original(func, *args, **kwargs)
-        target = args[0] if args else kwargs["state" if single else "states"]
-        found = [scope.of_state(state) for state in ([target] if single else target)]
+        single = target == "state"
+        states: Any = signature.bind(func, *args, **kwargs).arguments.get(target)
+        found = [scope.of_state(state) for state in ([states] if single else states)]
         attempts = [attempt for attempt in found if attempt is not None]
         name = getattr(func, "__name__", repr(func))
         with _Scoring(attempts, name):
-            return await original(guarded_function(func, name, attempts, single), target)
+            return await original(guarded_function(func, name, attempts, single), *args, **kwargs)
 
     return call
 

@@ -1,20 +1,23 @@
 """Instance-level wraps around one legacy environment: each rollout gets its own client, seed, deadline and guard.
 
 The library's classes stay untouched; what is wrapped is what every release calls through `self`: `rollout`
-(v0 classes), `harness.run` and the runtime's scoring (Taskset/Harness classes), `init_state`.
+(v0 classes; before 0.1.8 by legacy_pairs), `harness.run` and the runtime's scoring (Taskset/Harness classes),
+`init_state`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .attempts import CURRENT, SCOPE, Attempt, Scope
-from .failures import Stalled
+from .failures import OutdatedEnvironment, Stalled
 from .forks import end_a_child
 from .legacy_rubrics import guard
 
+BEFORE = "it is written for verifiers before 0.1.8"
 Supervise = Callable[[Attempt, Awaitable[Any]], Awaitable[Any]]
 
 
@@ -29,9 +32,11 @@ def wrap_environment(env: Any, supervise: Supervise) -> None:
     env.rollout = _wrap_rollout(env, supervise)
     if hasattr(env, "init_state"):
         env.init_state = _wrap_init_state(env.init_state)
+    if hasattr(env, "env_response"):
+        env.env_response = _wrap_env_response(env)
 
 
-def _next_attempt(env: Any) -> tuple[Scope, Attempt] | None:
+def next_attempt(env: Any) -> tuple[Scope, Attempt] | None:
     """The try that the library is starting in `env`; None for rollouts that the environment starts by itself."""
     scope = SCOPE.get()
     if scope is None or CURRENT.get() is not None:
@@ -48,12 +53,12 @@ def _wrap_rollout(env: Any, supervise: Supervise) -> Callable[..., Awaitable[Any
 
     @functools.wraps(original)
     def rollout(input: Any, client: Any, model: str, sampling_args: Any = None, **rest: Any) -> Awaitable[Any]:
-        taken = _next_attempt(env)
+        taken = next_attempt(env)
         if taken is None:
             return original(input, client, model, sampling_args, **rest)
         scope, attempt = taken
         own = attempt.client if attempt.client is not None else client
-        return _run(scope, attempt, lambda: original(input, own, model, attempt.sampling, **rest), supervise)
+        return run_attempt(scope, attempt, lambda: original(input, own, model, attempt.sampling, **rest), supervise)
 
     return rollout
 
@@ -64,7 +69,7 @@ def _wrap_harness_run(env: Any, supervise: Supervise) -> Callable[..., Awaitable
 
     @functools.wraps(original)
     def run(task: Any, state: Any = None) -> Awaitable[Any]:
-        taken = _next_attempt(env) if state is not None else None
+        taken = next_attempt(env) if state is not None else None
         if taken is None:
             return original(task, state)  # type: ignore[no-any-return]
         scope, attempt = taken
@@ -73,12 +78,12 @@ def _wrap_harness_run(env: Any, supervise: Supervise) -> Callable[..., Awaitable
             harness.runtime.bind_model_client(state, attempt.client)
         state["runtime"]["sampling_args"] = attempt.sampling
         _mark_scoring(harness.runtime)
-        return _run(scope, attempt, lambda: original(task, state), supervise)
+        return run_attempt(scope, attempt, lambda: original(task, state), supervise)
 
     return run
 
 
-async def _run(scope: Scope, attempt: Attempt, start: Callable[[], Awaitable[Any]], supervise: Supervise) -> Any:
+async def run_attempt(scope: Scope, attempt: Attempt, start: Callable[[], Awaitable[Any]], supervise: Supervise) -> Any:
     """One rollout. In a group its failure is kept with its state, so that the others are scored all the same."""
     CURRENT.set(attempt)
     try:
@@ -120,6 +125,23 @@ def _wrap_init_state(original: Callable[..., Awaitable[Any]]) -> Callable[..., A
         return state
 
     return init_state
+
+
+def _wrap_env_response(env: Any) -> Callable[..., Awaitable[Any]]:
+    """Before 0.1.8 it returned (messages, state), which later releases take for messages."""
+    original = env.env_response
+
+    @functools.wraps(original)
+    async def env_response(*args: Any, **kwargs: Any) -> Any:
+        answer = original(*args, **kwargs)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict):
+            name = type(env).__name__
+            raise OutdatedEnvironment(f"{name}.env_response returned messages and state: {BEFORE}")
+        return answer
+
+    return env_response
 
 
 def _keep_errors(harness: Any) -> None:

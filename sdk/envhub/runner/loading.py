@@ -19,6 +19,7 @@ from . import arguments, current, early_adapter, legacy
 from .adapters import Adapter
 from .failures import chain
 from .judge_calls import lead_judge_calls
+from .legacy_wraps import BEFORE
 from .load_error import LoadError, needed, trace_of
 from .needs import Need
 
@@ -118,8 +119,9 @@ def _load_legacy(module: Any, command: dict[str, Any]) -> Adapter:
     if adapter.outdated:
         raise LoadError(
             "outdated_environment",
-            f"{adapter.outdated}.is_completed takes messages and state, as verifiers before 0.1.8 called it",
-            "Write it as a @vf.stop method that takes state; env_response returns the messages alone.",
+            f"{adapter.outdated}.is_completed takes messages and state: {BEFORE}",
+            'Require "verifiers<0.1.8"; or write it as a @vf.stop method that takes state, and let env_response return '
+            "the messages alone.",
         )
     if getattr(adapter.env, "env_id", None) == command["module"]:
         adapter.env.env_id = command["env_id"]

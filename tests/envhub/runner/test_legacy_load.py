@@ -53,6 +53,15 @@ def test_a_class_for_releases_before_0_1_8_is_named() -> None:
     assert legacy.load(module_of(environment), "words", {}).outdated == ""
 
 
+class _Pairs:
+    async def rollout(self, client: Any, model: str, prompt: Any) -> Any: ...
+
+
+def test_a_class_for_releases_before_0_1_8_is_at_home_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=_Pairs))
+    assert legacy.load(module_of(_Old), "words", {}).outdated == ""
+
+
 def test_it_is_refused_with_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=object))
     monkeypatch.setitem(sys.modules, "words", module_of(_Old))

@@ -21,8 +21,9 @@ JUDGED = PACKAGES / "e2e-judge"
 SAMPLE = ("0.1.14",)  # `make test-matrix` runs the others too; tests/e2e runs packages of each generation
 LEGACY = [
     release if release in SAMPLE else pytest.param(release, marks=pytest.mark.matrix)
-    for release in ("0.1.10", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
+    for release in ("0.1.8", "0.1.9", "0.1.10", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
 ]
+PAIRS = [pytest.param(release, marks=pytest.mark.matrix) for release in ("0.1.4", "0.1.5", "0.1.7")]
 CURRENT = ["0.4.0", pytest.param("0.3.1", marks=pytest.mark.matrix)]
 KINDS = {
     "bad-reward": "verifier",
@@ -47,7 +48,13 @@ async def test_a_failure_of_a_legacy_environment_has_its_kind_and_no_reward(rele
     assert [(record.reward, record.failure and record.failure.kind) for record in records] == [(None, KINDS[mode])] * 2
 
 
-@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("release", PAIRS)
+@pytest.mark.parametrize("mode", KINDS.keys() - {"bad-group"})
+async def test_a_failure_before_0_1_8_has_its_kind_and_no_reward(release: str, mode: str) -> None:
+    await test_a_failure_of_a_legacy_environment_has_its_kind_and_no_reward(release, mode)
+
+
+@pytest.mark.parametrize("release", [*PAIRS, *LEGACY])
 async def test_a_judge_that_refuses_within_the_librarys_rubric_is_the_judges_failure(release: str) -> None:
     async with PolicyEndpoint() as endpoint, PolicyEndpoint(always=Fault.CONTEXT_LENGTH) as judge:
         address = {"OPENAI_BASE_URL": judge.base_url, "OPENAI_API_KEY": "none"}
@@ -59,7 +66,7 @@ async def test_a_judge_that_refuses_within_the_librarys_rubric_is_the_judges_fai
     assert "BadRequestError" in record.failure.traceback  # what the library's RuntimeError came of
 
 
-@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("release", [*PAIRS, *LEGACY])
 @pytest.mark.parametrize("mode", ["fork-in-reward", "fork-in-thread"])
 async def test_a_forked_child_that_comes_back_ends_and_reports_nothing(release: str, mode: str) -> None:
     async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
@@ -69,7 +76,7 @@ async def test_a_forked_child_that_comes_back_ends_and_reports_nothing(release: 
     assert b"was not ended by os._exit()" in runner.log
 
 
-@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("release", [*PAIRS, *LEGACY])
 @pytest.mark.parametrize(
     ("mode", "status"),
     [("exit-of-fork 0", 0), ("exit-of-fork 7", 7), ("exit-of-fork-in-thread 0", 0), ("fork-in-env", 7)],
@@ -90,7 +97,7 @@ async def test_one_broken_rollout_of_a_group_leaves_the_others_scored(release: s
     assert sorted(record.outcome.value for record in records) == ["failed", "ok", "ok"]
 
 
-@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("release", [*PAIRS, *LEGACY])
 async def test_rewards_of_one_name_are_metrics_of_their_own(release: str) -> None:
     async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
         assert isinstance(await runner.load("v0_words", env_args={"mode": "namesakes"}), Hello)
@@ -102,7 +109,7 @@ async def test_rewards_of_one_name_are_metrics_of_their_own(release: str) -> Non
     assert record.reward == 3.0 + 2 * long
 
 
-@pytest.mark.parametrize("release", LEGACY)
+@pytest.mark.parametrize("release", [*PAIRS, *LEGACY])
 async def test_a_reward_that_members_of_a_group_share_has_the_weight_of_the_member_that_ran(release: str) -> None:
     async with PolicyEndpoint() as endpoint, RunnerProcess(python_of(release)) as runner:
         assert isinstance(await runner.load("v0_words", env_args={"mode": "members", "n": 1}), Hello)
@@ -146,6 +153,11 @@ async def rollouts_seen(release: str, module: str, **load: Any) -> list[str]:
 @pytest.mark.parametrize("mode", ["plain", "group"])
 async def test_every_rollout_of_a_legacy_environment_has_its_own_url(release: str, mode: str) -> None:
     assert await rollouts_seen(release, "v0_words", env_args={"mode": mode}) == ["a", "b"]
+
+
+@pytest.mark.parametrize("release", PAIRS)
+async def test_every_rollout_before_0_1_8_has_its_own_url(release: str) -> None:
+    assert await rollouts_seen(release, "v0_words") == ["a", "b"]
 
 
 @pytest.mark.parametrize("release", CURRENT)

@@ -13,12 +13,13 @@ from envhub.packaging import constraints
 from packaging.version import Version
 
 
-def pins(release: str) -> list[str]:
-    """What a build would constrain this release with."""
+def bounds(release: str) -> tuple[list[str], list[str]]:
+    """What a build would constrain this release with: pins, and uv's options."""
     for entry in constraints.load().values():
         if release in entry.releases:
-            return list(entry.pins)
-    return []
+            cut = entry.uploaded_before
+            return list(entry.pins), ["--exclude-newer", cut.isoformat()] if cut else []
+    return [], []
 
 
 def python_of(release: str) -> Path:
@@ -26,7 +27,8 @@ def python_of(release: str) -> Path:
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "envhub-test-venvs"
     root = Path(os.environ.get("TEST_VENV_CACHE", default))
     root.mkdir(parents=True, exist_ok=True)
-    folder = root / f"verifiers-{Version(release)}-{_digest(pins(release))}"
+    pins, options = bounds(release)
+    folder = root / f"verifiers-{Version(release)}-{_digest([*pins, *options])}"
     with (root / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes share the cache
         if not (folder / "ready").exists():
@@ -41,8 +43,9 @@ def _digest(lines: list[str]) -> str:
 
 def _make(folder: Path, release: str) -> None:
     uv = Path(sys.executable).with_name("uv")
-    (folder.parent / f"{folder.name}.constraints").write_text("\n".join(pins(release)))
+    pins, options = bounds(release)
+    (folder.parent / f"{folder.name}.constraints").write_text("\n".join(pins))
     subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, folder], check=True)
-    wanted = [f"verifiers=={release}", "-c", str(folder.parent / f"{folder.name}.constraints")]
+    wanted = [f"verifiers=={release}", "-c", str(folder.parent / f"{folder.name}.constraints"), *options]
     subprocess.run([uv, "pip", "install", "-q", "--python", folder / "bin" / "python", *wanted], check=True)
     (folder / "ready").touch()

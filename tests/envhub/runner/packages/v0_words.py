@@ -8,6 +8,8 @@ import time
 import verifiers as vf
 from datasets import Dataset
 
+teardown = getattr(vf, "teardown", lambda method: method)  # since 0.1.8, as are responses without the state
+
 
 def fork(state, status=None) -> float:
     child = os.fork()
@@ -76,7 +78,7 @@ class Breaking(vf.MultiTurnEnv):
     async def env_response(self, messages, state, **kwargs):
         if self.mode == "fork-in-env":
             fork(state, 7)
-            return []
+            return [] if hasattr(vf, "teardown") else ([], state)
         type(self).seen += 1
         if self.mode == "env-error" or (self.mode == "group-one-breaks" and self.seen == 1):
             raise KeyError("no such key")
@@ -86,8 +88,9 @@ class Breaking(vf.MultiTurnEnv):
             time.sleep(3600)  # noqa: ASYNC251 - on purpose
         if self.mode == "hang":
             await asyncio.sleep(3600)
-        return [{"role": "user", "content": "go on"}]
+        messages = [{"role": "user", "content": "go on"}]
+        return messages if hasattr(vf, "teardown") else (messages, state)
 
-    @vf.teardown
+    @teardown
     async def goodbye(self):
         print("teardown ran", os.getpid())
