@@ -45,7 +45,7 @@ class WorkerEnvironment(BaseSettings):
     package_index_url: str = ""  # roots of the package indexes for builds; empty: as uv and pip are configured here
     torch_index_url: str = ""  # where torch's builds for the CPU are; empty: torch's own index; "none": nowhere
     build_mb: PositiveInt = 20_000  # of the unpacked wheels of one environment
-    build_tries: PositiveInt = 8  # releases of verifiers that a build tries, until one loads the package
+    build_tries: PositiveInt = 8  # releases of verifiers that a build installs and tries, until one loads
     build_tries_s: PositiveFloat = 900.0  # no further release is tried after this
     runner_processes: int = Field(default=0, ge=0, le=64)  # runners of an evaluation; 0: by its concurrency
     load_limit_s: PositiveFloat = 600.0  # to load an environment, and as long again to describe it

@@ -25,6 +25,7 @@ class PackageIndex:
     password: str = ""
     files_at: str = "/files"
     yanked: set[str] = field(default_factory=set)  # file names
+    uploaded: dict[str, str] = field(default_factory=dict)  # file name -> time
     files: dict[str, dict[str, Path]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     url: str = ""
@@ -70,7 +71,8 @@ class PackageIndex:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         own = self.metadata and path.suffix == ".whl"
         entry: dict[str, object] = {"filename": path.name, "url": f"{self.files_at}/{project}/{path.name}"}
-        return entry | {"hashes": {"sha256": digest}, "core-metadata": own, "yanked": path.name in self.yanked}
+        entry |= {"hashes": {"sha256": digest}, "core-metadata": own, "yanked": path.name in self.yanked}
+        return entry | ({"upload-time": self.uploaded[path.name]} if path.name in self.uploaded else {})
 
     def _link(self, entry: dict[str, object]) -> str:
         hashes = entry["hashes"]

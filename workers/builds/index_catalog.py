@@ -8,6 +8,7 @@
   made from its source when uv asks for its metadata.
 - The second try also sees the wheels of earlier locks, which the hub keeps: what the operator's index has deleted or
   yanked since can still be locked. They count as the operator's, never as an owner's.
+- Under a cut only files that the operator's index had before a day are shown (see upload_cut).
 - Of torch only builds for the CPU are shown, as long as these will do (see torch_builds).
 """
 
@@ -29,6 +30,7 @@ from workers.builds.index_pages import IndexFile
 from workers.builds.index_tokens import FileAddresses
 from workers.builds.torch_builds import PROJECTS as TORCH
 from workers.builds.torch_builds import TorchBuilds
+from workers.builds.upload_cut import UploadCut
 from workers.venvs.interpreters import Interpreter
 
 _SDISTS = (".tar.gz", ".zip")  # best first
@@ -69,6 +71,7 @@ class Catalog:
     second_try: bool = False  # offer also sources beside usable wheels of other versions, and what is kept
     torch: TorchBuilds | None = None
     all_torch: bool = False  # show also torch's builds for CUDA
+    cut: UploadCut | None = None
 
     async def operator_page(self, project: str) -> Page | None:
         """The project as the operator's index has it; None for names that are the owner's."""
@@ -79,6 +82,8 @@ class Catalog:
         if project in self.claimed:
             return None
         files = await self.operator.files(project)
+        if self.cut is not None and files is not None:
+            files = self.cut.shown(project, files)
         if self.kept is not None and self.second_try:
             files = with_kept(files, await self.kept.files(project))
         if self.torch is not None and project in TORCH:
@@ -91,8 +96,8 @@ class Catalog:
         return None if files is None else await asyncio.to_thread(self._page, project, files, owned=True)
 
     def lasts(self, project: str) -> bool:
-        """Whether uv may remember the page."""
-        return self.torch is None or not (self.torch.away and project in TORCH)
+        """Whether uv may remember the page. What a cut hides is noted only when it is asked for."""
+        return self.cut is None and (self.torch is None or not (self.torch.away and project in TORCH))
 
     def client(self, file: IndexFile, *, owned: bool) -> IndexClient:
         """Who may fetch this file."""

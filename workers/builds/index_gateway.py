@@ -62,7 +62,8 @@ class IndexGateway:
         own = sorted([*catalog.claimed, *(f"{name} {one.wheel.sha256}" for name, one in catalog.direct.items())])
         claims = hashlib.sha256("\n".join(own).encode()).hexdigest()[:8] if own else "0"
         tries = f"{int(catalog.second_try)}{int(catalog.all_torch)}"
-        view = f"{catalog.interpreter.cache_tag}-{tries}-{claims}"
+        cut = f"-{catalog.cut.key}" if catalog.cut else ""
+        view = f"{catalog.interpreter.cache_tag}-{tries}-{claims}{cut}"
         return f"http://{HOST}/{view}/operator/simple/", f"http://{HOST}/{view}/owner/{owner}/simple/"
 
     async def _operator(self, request: web.Request) -> web.Response:

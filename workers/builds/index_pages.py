@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -35,6 +36,7 @@ class IndexFile:
     requires_python: str = ""
     yanked: str | bool = False
     metadata: bool = False  # whether url + ".metadata" exists (PEP 658)
+    uploaded: datetime | None = None  # where the index says so (PEP 700)
 
     @property
     def wheel_tags(self) -> frozenset[Tag]:
@@ -90,7 +92,17 @@ def _json_files(page: object, url: str) -> Iterable[IndexFile]:
             requires_python=entry.get("requires-python") or "",
             yanked=entry.get("yanked", False),
             metadata=bool(metadata),
+            uploaded=_time(entry.get("upload-time")),
         )
+
+
+def _time(text: object) -> datetime | None:
+    """A time of a page; one that cannot be read is none."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=found.tzinfo or UTC) if found else None
 
 
 class _Links(HTMLParser):

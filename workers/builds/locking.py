@@ -22,6 +22,7 @@ from workers.builds.index_catalog import Catalog
 from workers.builds.index_client import IndexClient, connect
 from workers.builds.index_settings import operator_indexes
 from workers.builds.index_tokens import FileAddresses
+from workers.builds.loosening import Bounds, resolve_within
 from workers.builds.resolve import Chosen, Question, check_requirements, resolve
 from workers.builds.sources import Sources
 from workers.builds.torch_builds import OFF, OFFICIAL, TorchBuilds
@@ -112,7 +113,15 @@ def hub_index(job: Job, owner: str) -> str:
     return parts._replace(netloc=f"run:{quote(job.claim.token, safe='')}@{parts.netloc}").geturl()
 
 
-async def lock_package(workshop: Workshop, candidate: Candidate) -> EnvironmentLock:
+@dataclass(frozen=True)
+class Locked:
+    """A lock; `notes` say what became of the constraint set's bounds."""
+
+    lock: EnvironmentLock
+    notes: tuple[str, ...] = ()
+
+
+async def lock_package(workshop: Workshop, candidate: Candidate) -> Locked:
     """The package and all that it needs, under the candidate's release of verifiers.
 
     A version that was locked before and that the index can no longer satisfy keeps its lock: the hub has the wheels.
@@ -128,7 +137,7 @@ async def lock_package(workshop: Workshop, candidate: Candidate) -> EnvironmentL
         if candidate.release and previous.verifiers not in {"", candidate.release}:
             raise
         workshop.sources.log("the index no longer has what this version was locked with: using the hub's own wheels")
-        return await _kept(workshop, previous)
+        return Locked(await _kept(workshop, previous))
 
 
 async def _kept(workshop: Workshop, lock: EnvironmentLock) -> EnvironmentLock:
@@ -138,15 +147,18 @@ async def _kept(workshop: Workshop, lock: EnvironmentLock) -> EnvironmentLock:
     return lock.model_copy(update={"wheels": tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)})
 
 
-async def _resolved(workshop: Workshop, candidate: Candidate) -> EnvironmentLock:
+async def _resolved(workshop: Workshop, candidate: Candidate) -> Locked:
     requirements = workshop.requirements
     question = Question(
         (*requirements, *constraints.implied_by(candidate, requirements)),
-        constraints=tuple(constraints.lines_for(candidate, requirements)),
+        constraints=tuple(constraints.release_lines(candidate)),
         overrides=tuple(constraints.overrides_for(candidate, requirements)),
         owner=workshop.payload.owner,
     )
-    chosen = await resolve(question, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
+    cut = candidate.entry.uploaded_before if candidate.entry else None
+    bounds = Bounds(tuple(constraints.pins_for(candidate, requirements)), cut)
+    found = await resolve_within(question, bounds, workshop.catalog, workshop.sources.metadata, cache=workshop.uv_cache)
+    chosen = found.chosen
     if any(one.name == workshop.package.name for one in chosen):
         name = workshop.package.name
         raise BuildFailed("dependency_conflict", f"the package depends on a project of its own name, {name}")
@@ -154,13 +166,14 @@ async def _resolved(workshop: Workshop, candidate: Candidate) -> EnvironmentLock
     for tool in dict.fromkeys(workshop.payload.tool_programs):
         wheels += await _tool_wheels(workshop, tool)
     verifiers = next((one.version for one in chosen if one.name == "verifiers"), "")
-    return EnvironmentLock(
+    lock = EnvironmentLock(
         python=workshop.catalog.interpreter.short,
         platform=interpreters.host_platform(),
         verifiers=verifiers,
         wheels=tuple(wheels),
         references=workshop.references,
     )
+    return Locked(lock, found.notes)
 
 
 def _own(workshop: Workshop) -> LockedWheel:

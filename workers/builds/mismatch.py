@@ -7,6 +7,8 @@ import re
 from envhub.protocol.rollouts import RolloutFailure
 from envhub.protocol.runs import FailureKind
 
+OUTDATED = "outdated_environment"  # as the runner calls it: written for verifiers before 0.1.8
+MISFIT = "rollout_mismatch"
 _CHAINED = re.compile(r"^(?:The above exception was|During handling of the above)", re.MULTILINE)
 _FRAME = re.compile(r'^\s*File "([^"]+)", line \d+', re.MULTILINE)
 _LIBRARY = "/site-packages/verifiers/"
@@ -19,8 +21,14 @@ _MISFIT = re.compile(
 )
 
 
-def is_mismatch(failure: RolloutFailure) -> bool:
-    """The root cause was raised inside the library, or is a call that does not fit."""
+def mismatch(failure: RolloutFailure) -> str:
+    """A code when the root cause was raised inside the library, or is a call that does not fit; else ""."""
+    if failure.type == "OutdatedEnvironment":
+        return OUTDATED
+    return MISFIT if _is_misfit(failure) else ""
+
+
+def _is_misfit(failure: RolloutFailure) -> bool:
     if failure.kind not in {FailureKind.ENVIRONMENT, FailureKind.VERIFIER}:
         return False
     root = _CHAINED.split(failure.traceback, maxsplit=1)[0]

@@ -47,6 +47,10 @@ class Chosen:
     owned: bool
 
 
+class Conflict(BuildFailed):
+    """No set of versions satisfies the question, as uv explains it."""
+
+
 def check_requirements(requirements: Sequence[str]) -> None:
     """Refuse direct references (uv would fetch them, or run git) and what is no requirement. Raises BuildFailed."""
     for line in requirements:
@@ -60,18 +64,22 @@ def check_requirements(requirements: Sequence[str]) -> None:
 
 async def resolve(question: Question, catalog: Catalog, metadata_of: Metadata, *, cache: Path) -> tuple[Chosen, ...]:
     """The whole locked set. Raises BuildFailed (dependency_conflict, source_does_not_build, ...) and RunFailed."""
-    check_requirements([*question.requirements, *question.constraints, *question.overrides])
-    first = IndexGateway(catalog, metadata_of)
     try:
-        return await _ask(question, catalog, first, cache)
-    except BuildFailed as conflict:
-        if first.problem is not None or conflict.code != "dependency_conflict":
-            raise
-        return await _ask_again(question, catalog, metadata_of, cache, conflict)
+        return await resolve_once(question, catalog, metadata_of, cache=cache)
+    except Conflict as conflict:
+        return await resolve_again(question, catalog, metadata_of, conflict, cache=cache)
 
 
-async def _ask_again(
-    question: Question, catalog: Catalog, metadata_of: Metadata, cache: Path, conflict: BuildFailed
+async def resolve_once(
+    question: Question, catalog: Catalog, metadata_of: Metadata, *, cache: Path
+) -> tuple[Chosen, ...]:
+    """Without a second look at what the index offers. Raises Conflict besides."""
+    check_requirements([*question.requirements, *question.constraints, *question.overrides])
+    return await _ask(question, catalog, IndexGateway(catalog, metadata_of), cache)
+
+
+async def resolve_again(
+    question: Question, catalog: Catalog, metadata_of: Metadata, conflict: Conflict, *, cache: Path
 ) -> tuple[Chosen, ...]:
     """With fresh pages: perhaps only some version lacks its wheel, the hub has what the index lost, or torch for the
     CPU is too old."""
@@ -81,9 +89,8 @@ async def _ask_again(
         fuller = replace(catalog, second_try=True, all_torch=all_torch)
         try:
             return await _ask(question, fuller, IndexGateway(fuller, metadata_of), cache, "--refresh")
-        except BuildFailed as again:
-            if again.code != "dependency_conflict":
-                raise again from None
+        except Conflict:
+            continue
     raise conflict
 
 
@@ -105,7 +112,7 @@ async def _ask(
     if says_disk_full(result.stderr):
         raise RunFailed(DISK_FULL)
     told = _explanation(result.stderr)
-    raise BuildFailed(
+    raise Conflict(
         "dependency_conflict",
         f"The dependencies cannot be resolved: {told[:SUMMARY]}",
         hint="Loosen or correct the requirements in pyproject.toml.",
@@ -148,7 +155,7 @@ def read_answer(text: str, addresses: FileAddresses, tags: Sequence[Tag]) -> tup
         found = [addresses.read(entry["url"]) for entry in package.get("wheels", [])]
         best = min(found, key=lambda one: _rank(one[1], ranks), default=None)
         if best is None:
-            raise BuildFailed("dependency_conflict", f"{package['name']} has no wheel for this machine")
+            raise Conflict("dependency_conflict", f"{package['name']} has no wheel for this machine")
         kind, file, owned = best
         chosen.append(Chosen(package["name"], str(package["version"]), file, kind == "source", owned))
     return tuple(chosen)

@@ -9,7 +9,7 @@ from envhub.protocol.needs import Need
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
 
-from workers.builds.mismatch import is_mismatch
+from workers.builds.mismatch import mismatch
 from workers.builds.needs import cleaned, judges, told
 from workers.builds.record import Record
 from workers.rollouts.interceptor.server import Interceptor
@@ -26,10 +26,11 @@ NO_EXAMPLES = (
 
 @dataclass(frozen=True)
 class Scripted:
-    """The rollout, None when there was none. `mismatch`: what says that another release of verifiers may do better."""
+    """The rollout, None when there was none. `mismatch`: a code and what says that another release of verifiers may do
+    better."""
 
     rollout: JsonObject | None = None
-    mismatch: str = ""
+    mismatch: tuple[str, str] | None = None
 
 
 async def run_scripted(
@@ -53,9 +54,9 @@ async def run_scripted(
         rollout = done.record.model_copy(update={"turns": turns})
         needs = cleaned([*done.needs, *judges(interceptor.judges_lacking)])
         _judge(rollout, needs, record)
-        misfit = not needs and rollout.failure is not None and is_mismatch(rollout.failure)
-        mismatch = rollout.failure.message if misfit and rollout.failure else ""
-        return Scripted(rollout.model_dump(mode="json"), mismatch)
+        failure = None if needs else rollout.failure
+        code = mismatch(failure) if failure else ""
+        return Scripted(rollout.model_dump(mode="json"), (code, failure.message) if code and failure else None)
     record.add(CHECK, False, "the runner reported no rollout")
     return Scripted()
 

@@ -18,8 +18,10 @@ from envhub.protocol.packages import TriedRelease
 from packaging.version import Version
 
 from workers.builds.errors import BuildFailed
-from workers.builds.locking import Workshop, lock_package
+from workers.builds.locking import Locked, Workshop, lock_package
+from workers.builds.mismatch import OUTDATED
 from workers.builds.record import Record
+from workers.builds.resolve import Conflict
 from workers.builds.trial import Subject, Trial, try_environment
 from workers.builds.wheel_exchange import HubExchange
 from workers.runs.execution import Job
@@ -31,6 +33,7 @@ NEEDS_SOMETHING = 3  # it was really entered, though another release may not ask
 TOLD = 300  # characters of what others said, in the message of a conflict
 NOTHING = "no_load_environment"  # the runner's codes
 WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
+FIRST_STATES = Version("0.1.8.dev0")  # before it, is_completed took messages and env_response returned the state
 FIRST_TASKSETS = Version("0.2.dev0")  # from here on a package may export a taskset
 LAST_LOADER = Version("0.4.dev0")  # from here on load_environment is no more
 
@@ -92,7 +95,7 @@ class Search:
         payload, settings = self.workshop.payload, self.job.settings
         left = constraints.candidates(payload.evidence, self.workshop.requirements)
         until = time.monotonic() + settings.build_tries_s
-        while left and len(self.attempts) < settings.build_tries and (not self.attempts or time.monotonic() < until):
+        while left and self._installed() < settings.build_tries and (not self.attempts or time.monotonic() < until):
             attempt = await self._try(left[0])
             if attempt.trial is not None and attempt.trial.settled:
                 return attempt
@@ -107,6 +110,10 @@ class Search:
         if not best.trial.needs:
             _tell_all(best, self.attempts)
         return best
+
+    def _installed(self) -> int:
+        """What a try costs: a release that conflicts takes seconds."""
+        return sum(attempt.stage != "resolve" for attempt in self.attempts)
 
     async def _try(self, candidate: Candidate) -> Attempt:
         attempt = Attempt(candidate, self.record.fork())
@@ -124,8 +131,9 @@ class Search:
         """Lock, install and try; the wheels go to the hub meanwhile."""
         record, workshop = attempt.record, self.workshop
         with record.stage("resolve"):
-            lock = attempt.lock = await lock_package(workshop, attempt.candidate)
-        record.add("resolve", True, _resolved(lock, attempt.candidate, workshop))
+            locked = await lock_package(workshop, attempt.candidate)
+        lock = attempt.lock = locked.lock
+        record.add("resolve", True, _resolved(locked, attempt.candidate, workshop))
         attempt.stage = "install"
         uploading = asyncio.create_task(self._upload(attempt))
         try:
@@ -156,8 +164,12 @@ class Search:
 def _still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
     """The candidates that may do better, after what this one showed."""
     lock = attempt.lock
+    if isinstance(attempt.failure, Conflict) and "verifiers" not in f"{attempt.failure} {attempt.failure.detail}":
+        return []  # without it, too
     if lock is not None and not lock.verifiers:
         return []  # it installs none: all others would be the same environment
+    if lock is not None and attempt.code == OUTDATED:
+        return [one for one in left if not one.release or Version(one.release) < FIRST_STATES]
     if lock is None or attempt.code not in WRONG_LOADER:
         return list(left)
     release = Version(lock.verifiers)
@@ -168,14 +180,16 @@ def _still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
     return [one for one in left if not one.release or Version(one.release) < LAST_LOADER]
 
 
-def _resolved(lock: EnvironmentLock, candidate: Candidate, workshop: Workshop) -> str:
+def _resolved(locked: Locked, candidate: Candidate, workshop: Workshop) -> str:
+    lock = locked.lock
     verifiers = f"verifiers {lock.verifiers}" if lock.verifiers else "without verifiers"
     built = f"; built from source: {', '.join(workshop.sources.built)}" if workshop.sources.built else ""
     own = constraints.own_specifier("verifiers", workshop.requirements)
     note = f"; the package's own requirement, verifiers{own}, is overridden" if candidate.overridden else ""
     if constraints.implied_by(candidate, workshop.requirements):
         note = "; the package imports verifiers without requiring it"
-    return f"{len(lock.wheels)} wheels, {verifiers}, Python {lock.python}{note}{built}"
+    bounds = "".join(f"; {said}" for said in locked.notes)
+    return f"{len(lock.wheels)} wheels, {verifiers}, Python {lock.python}{note}{bounds}{built}"
 
 
 def _tell_all(best: Attempt, attempts: Sequence[Attempt]) -> None:

@@ -88,7 +88,8 @@ async def try_environment(subject: Subject, record: Record) -> Trial:
             done = await _rollout(runner, hello, described, interceptor, record)
             trial = replace(trial, rollout=done.rollout)
             if done.mismatch:
-                return replace(trial, stage=CHECK, code="rollout_mismatch", message=done.mismatch, settled=False)
+                code, message = done.mismatch
+                return replace(trial, stage=CHECK, code=code, message=message, settled=False)
             return trial
     except _Ended as ended:
         end = replace(ended.trial, hello=trial.hello)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -57,3 +58,19 @@ def test_a_page_that_breaks_its_promise_of_json_is_an_error() -> None:
 def test_requires_python_is_read_as_installers_do(specifier: str, allowed: bool) -> None:
     (file,) = parse_page(f'<a data-requires-python="{specifier}" href="a-1.tar.gz">a</a>'.encode(), "text/html", URL)
     assert file.allows_python("3.11.7") is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2025-06-01T10:00:00.500000Z", datetime(2025, 6, 1, 10, 0, 0, 500000, UTC)),
+        ("2025-06-01T10:00:00Z", datetime(2025, 6, 1, 10, tzinfo=UTC)),
+        ("2025-06-01", datetime(2025, 6, 1, tzinfo=UTC)),
+        ("yesterday", None),
+        (None, None),
+    ],
+)
+def test_upload_times_are_read_and_broken_ones_are_none(text: str | None, expected: datetime | None) -> None:
+    page = {"files": [{"filename": "a-1.0-py3-none-any.whl", "url": "a", "hashes": {}, "upload-time": text}]}
+    (file,) = parse_page(json.dumps(page).encode(), JSON_TYPE, URL)
+    assert file.uploaded == expected

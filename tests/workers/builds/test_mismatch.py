@@ -6,7 +6,7 @@ import pytest
 from envhub.protocol.rollouts import RolloutFailure
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.mismatch import is_mismatch
+from workers.builds.mismatch import OUTDATED, mismatch
 
 LIBRARY = '  File "/opt/venv/lib/python3.11/site-packages/verifiers/types.py", line 459, in normalize\n    raise\n'
 PACKAGE = '  File "/opt/venv/lib/python3.11/site-packages/mine.py", line 3, in reward\n    1 / 0\n'
@@ -36,9 +36,14 @@ def failure(message: str, trace: str, kind: FailureKind = FailureKind.ENVIRONMEN
     ],
 )
 def test_the_root_cause_decides(message: str, trace: str, expected: bool) -> None:
-    assert is_mismatch(failure(message, trace)) is expected
+    assert bool(mismatch(failure(message, trace))) is expected
 
 
 def test_what_the_model_or_the_outside_did_is_no_mismatch() -> None:
     for kind in (FailureKind.POLICY, FailureKind.INFRASTRUCTURE, FailureKind.LIMIT):
-        assert not is_mismatch(failure("x", LIBRARY, kind))
+        assert not mismatch(failure("x", LIBRARY, kind))
+
+
+def test_an_environment_for_an_earlier_release_says_which() -> None:
+    told = RolloutFailure(kind=FailureKind.ENVIRONMENT, type="OutdatedEnvironment", message="x", traceback=PACKAGE)
+    assert mismatch(told) == OUTDATED

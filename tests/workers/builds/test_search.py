@@ -101,6 +101,78 @@ async def test_a_loader_that_the_newest_release_has_lost_rules_out_its_likes(bui
     assert report.generation is Generation.LEGACY
 
 
+OUTDATED = SOURCE.replace(
+    "    return vf.SingleTurnEnv()",
+    "    env = vf.SingleTurnEnv()\n    env.is_completed = lambda messages, state: True\n    return env",
+)
+PAIRS = LIBRARY.replace("def rollout(self, *args)", "def rollout(self, client, model, prompt)")
+
+
+async def test_an_environment_of_before_0_1_8_leads_to_these_releases(build: Build) -> None:
+    report = await build(OUTDATED, {"0.1.14": LIBRARY, "0.1.9": LIBRARY, "0.1.7": PAIRS, "0.1.6": PAIRS})
+    assert tried(report) == [("0.1.14", "load", False), ("0.1.7", "", True)]
+    assert report.tried[0].code == "outdated_environment"
+
+
+async def test_an_environment_of_before_0_1_8_that_wants_a_later_release_is_told_so(build: Build) -> None:
+    report = await build(OUTDATED, {"0.1.14": LIBRARY}, "verifiers>=0.1.10,<0.1.15")
+    check = next(check for check in report.checks if check.name == "load")
+    assert check.failed
+    assert "written for verifiers before 0.1.8" in check.summary
+
+
+ROLLS = """
+    def build_dataset(self):
+        return [{"prompt": [], "example_id": 0}]
+    async def env_response(self, messages, state):
+        return [], {}
+    async def run_rollout(self, row, *args):
+        return await self.rollout(row, *args)
+    async def rollout(self, input, client, model, sampling_args=None):
+        await self.env_response([], {})
+"""
+
+
+ANYTHING = (
+    "def __getattr__(name):\n    return type(name, (), {'__init__': lambda self, *args, **more: None, 'send': None})\n"
+)
+
+
+async def test_a_response_with_its_state_leads_to_releases_of_before_0_1_8(
+    build: Build, index: PackageIndex, tmp_path: Path
+) -> None:
+    later = LIBRARY.replace("\nSingleTurnEnv", ROLLS + "SingleTurnEnv")
+    for client in ("openai", "httpx"):
+        index.add(make_wheel(tmp_path, client, files={f"{client}.py": ANYTHING}))
+    report = await build(SOURCE, {"0.1.14": later, "0.1.9": LIBRARY, "0.1.7": PAIRS}, "verifiers", "openai", "httpx")
+    assert tried(report) == [("0.1.14", "scripted-rollout", False), ("0.1.7", "", True)]
+
+
+async def test_a_conflict_with_one_of_the_hubs_pins_is_none_and_the_check_says_so(
+    build: Build, index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "lib", "1.0", requires=["mcp>=2"]))
+    index.add(make_wheel(tmp_path, "mcp", "1.0"), make_wheel(tmp_path, "mcp", "2.0"))
+    report = await build(SOURCE, {"0.1.14": LIBRARY}, "verifiers", "lib")
+    assert tried(report) == [("0.1.14", "", True)]
+    resolve = next(check for check in report.checks if check.name == "resolve")
+    assert "without the hub's bounds mcp<2" in resolve.summary
+
+
+async def test_a_conflict_that_is_not_about_verifiers_is_asked_once(build: Build) -> None:
+    report = await build(SOURCE, {"0.1.14": LIBRARY, "0.1.12": LIBRARY}, "verifiers", "absent>=1")
+    assert report.failure is not None
+    assert report.failure.code == "dependency_conflict"
+    assert [one.verifiers for one in report.tried] == ["0.1.14"]
+
+
+async def test_releases_that_conflict_do_not_use_up_the_tries(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
+    report = await build(SOURCE, {"0.1.3": PAIRS})
+    assert tried(report)[-1] == ("0.1.3", "", True)
+    assert len(report.tried) == sum(one.stage == "resolve" for one in report.tried) + 1 > 10
+
+
 async def test_a_need_ends_the_search(build: Build) -> None:
     source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    return")
     report = await build(source, {"0.1.14": LIBRARY, "0.1.12": LIBRARY})
@@ -130,7 +202,7 @@ class ValidationError(ValueError):
 
 async def test_a_config_that_one_release_cannot_make_is_made_by_another(build: Build) -> None:
     broken = LIBRARY.replace("        self.rows", "        raise ValidationError()\n        self.rows")
-    report = await build(SOURCE, {"0.1.14": CONFIG + broken, "0.1.12": LIBRARY}, "verifiers<0.1.15.dev0")
+    report = await build(SOURCE, {"0.1.14": CONFIG + broken, "0.1.12": LIBRARY}, "verifiers>=0.1.12,<0.1.15")
     assert tried(report) == [("0.1.14", "load", False), ("0.1.12", "", True)]
 
 

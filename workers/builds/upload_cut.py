@@ -1,0 +1,38 @@
+"""Hides what the package index got after a day: what loose requirements of an old release meant when it was new.
+
+An index without upload times is not cut, nor are projects of which a package needs later files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from workers.builds.index_pages import IndexFile
+
+
+@dataclass
+class UploadCut:
+    """Of one resolution. `hidden` are the projects of which it hid files, `undated` those without upload times."""
+
+    before: datetime
+    exempt: frozenset[str] = frozenset()
+    hidden: set[str] = field(default_factory=set)
+    undated: set[str] = field(default_factory=set)
+
+    @property
+    def key(self) -> str:
+        """Differs where what is shown differs."""
+        return hashlib.sha256(f"{self.before.isoformat()} {sorted(self.exempt)}".encode()).hexdigest()[:8]
+
+    def shown(self, project: str, files: tuple[IndexFile, ...]) -> tuple[IndexFile, ...]:
+        """The files that are older, or of unknown age."""
+        if project in self.exempt:
+            return files
+        if not any(file.uploaded for file in files):
+            self.undated.add(project)
+        kept = tuple(file for file in files if file.uploaded is None or file.uploaded < self.before)
+        if len(kept) < len(files):
+            self.hidden.add(project)
+        return kept
