@@ -23,7 +23,7 @@ LEGACY = [
     release if release in SAMPLE else pytest.param(release, marks=pytest.mark.matrix)
     for release in ("0.1.8", "0.1.9", "0.1.10", "0.1.12", "0.1.14", "0.1.15.dev11", "0.3.1")
 ]
-PAIRS = [pytest.param(release, marks=pytest.mark.matrix) for release in ("0.1.4", "0.1.5", "0.1.7")]
+PAIRS = [pytest.param(release, marks=pytest.mark.matrix) for release in ("0.1.5", "0.1.6", "0.1.7")]
 CURRENT = ["0.4.0", pytest.param("0.3.1", marks=pytest.mark.matrix)]
 KINDS = {
     "bad-reward": "verifier",
