@@ -7,7 +7,7 @@ from pathlib import Path
 
 import envhub
 
-from workers.sandbox.interface import Bind, BoxSpec, Destination, Limits, Network
+from workers.sandbox.interface import Bind, BoxSpec, Destination, Limits, Network, Outside
 from workers.settings import WorkerEnvironment
 from workers.venvs.assembly import base_of
 from workers.venvs.interpreters import exactly
@@ -28,10 +28,12 @@ def environment_box(
     python: str,
     network: Network = "gateway",
     allow: Sequence[str] = (),
+    outside: Outside | None = None,
     secrets: Mapping[str, str] | None = None,
     lifetime_s: float | None = None,
 ) -> BoxSpec:
-    """A box for `venv` (made for Python `python`, e.g. "3.11"). `allow` are granted "host:port" destinations."""
+    """A box for `venv` (made for Python `python`, e.g. "3.11"). `allow` are granted "host:port" destinations, `outside`
+    answers in the place of all others."""
     prefix = exactly(python).prefix
     binds = [Bind(venv, VENV_PATH, layer=True), Bind(RUNNER_SOURCE, RUNNER_PATH)]
     if (base := base_of(venv)) is not None:
@@ -43,6 +45,7 @@ def environment_box(
         sockets=sockets,
         network="allow-list" if allow else network,
         allow=tuple(destination(entry) for entry in allow),
+        outside=outside,
         limits=Limits(
             memory_bytes=settings.box_memory_mb * 1024**2,
             pids=settings.box_pids,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from workers.rollouts.boxes import PYTHON, environment_box, model_variables
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.session import Runner, open_runner
-from workers.sandbox import Sandbox, socket_folder
+from workers.sandbox import BoxSpec, Outside, Sandbox, socket_folder
 from workers.settings import WorkerEnvironment
 
 
@@ -32,17 +33,10 @@ class InstalledEnvironment:
     async def open(self, number: int) -> AsyncIterator[Runner]:
         """A started runner, not loaded yet, in a box with a socket directory and a gateway of its own."""
         with socket_folder(self.settings.folder("boxes")) as sockets:
-            spec = environment_box(
-                self.venv,
-                sockets,
-                self.settings,
-                python=self.python,
-                allow=self.allow,
-                lifetime_s=self.lifetime_s,
-            )
             async with (
                 self.interceptor.serve(sockets / "gateway.sock"),
-                self.sandbox.create(spec) as box,
+                self._outside(sockets) as outside,
+                self.sandbox.create(self._spec(sockets, outside)) as box,
                 open_runner(
                     box,
                     sockets=sockets,
@@ -53,6 +47,28 @@ class InstalledEnvironment:
                 ) as runner,
             ):
                 yield runner
+
+    @asynccontextmanager
+    async def _outside(self, sockets: Path) -> AsyncIterator[Outside | None]:
+        """The hub's files in the place of all servers, where the run has the hub's data."""
+        data = self.interceptor.data
+        if data is None:
+            yield None
+            return
+        server = OutsideServer(data.files(), self.log, self.interceptor.files_lacking)
+        async with server.serve(sockets) as outside:
+            yield outside
+
+    def _spec(self, sockets: Path, outside: Outside | None) -> BoxSpec:
+        return environment_box(
+            self.venv,
+            sockets,
+            self.settings,
+            python=self.python,
+            allow=self.allow,
+            outside=outside,
+            lifetime_s=self.lifetime_s,
+        )
 
     def _variables(self, gateway_url: str) -> Mapping[str, str]:
         """Its own clients lead to the interceptor; the starter's secrets win."""

@@ -14,12 +14,13 @@ from .interface import (
     Job,
     Limits,
     Network,
+    Outside,
     Sandbox,
     Stats,
 )
 
 __all__ = [
     "Bind", "Box", "BoxFailed", "BoxGone", "BoxKilled", "BoxSpec", "Destination", "ExecResult", "Facts", "FileRefused",
-    "Job", "Limits", "Network", "NotEnforceable", "Sandbox", "SandboxError", "Stats", "TooLarge",
+    "Job", "Limits", "Network", "NotEnforceable", "Outside", "Sandbox", "SandboxError", "Stats", "TooLarge",
     "Unavailable", "backend", "make_folder", "socket_folder", "sweep_leftovers", "venv_binds",
 ]  # fmt: skip

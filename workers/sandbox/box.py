@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .channel import Channel, sealed_file
 from .errors import BoxFailed, BoxGone, FileRefused, TooLarge
-from .interface import GATEWAY_PORT, HOME, PROXY_PORT, BoxSpec, ExecResult, OnOutput, Stats
+from .interface import GATEWAY_PORT, HOME, PROXY_PORT, TRUSTED, BoxSpec, ExecResult, OnOutput, Stats
 from .output import Drain
 
 REFUSED, TOO_LARGE = 3, 4  # agent.py
@@ -23,6 +23,7 @@ CACHES = {  # where packages keep what they fetch; their own defaults may lie wh
     "NLTK_DATA": f"{HOME}/.cache/nltk_data",
     "TIKTOKEN_CACHE_DIR": f"{HOME}/.cache/tiktoken",
 }
+TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 
 
 class AgentJob:
@@ -120,10 +121,13 @@ class AgentBox:
             "USER": "sandbox",
             **{name: self.path(path) for name, path in CACHES.items()},
         }
-        if self.spec.network == "allow-list":
+        if self.spec.has_proxy:
             names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
             environment |= dict.fromkeys(names, self.proxy_url)
-            environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+            environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
+            environment["NLTK_ALLOW_PROXIED_URLOPEN"] = "1"  # it asks whether the proxy can be trusted
+        if self.spec.has_proxy and self.spec.outside:
+            environment |= dict.fromkeys(TRUST, self.path(TRUSTED))
         return environment | dict(self.spec.env) | dict(extra or {})
 
     async def start_job(

@@ -22,7 +22,7 @@ from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, 
 from .layers import PYTHON
 from .options import Protection, bwrap_options
 from .owners import started_at
-from .proxy import serve_proxy
+from .proxy import open_proxy
 from .seccomp import program
 from .watch import watch_memory
 
@@ -48,7 +48,7 @@ def rlimits(limits: Limits) -> dict[str, int]:
 def routes(spec: BoxSpec) -> dict[str, str]:
     """Port on the box's loopback -> unix socket."""
     found = {} if spec.network == "none" else {str(GATEWAY_PORT): f"{SOCKETS}/gateway.sock"}
-    if spec.network == "allow-list":
+    if spec.has_proxy:
         found[str(PROXY_PORT)] = f"{SOCKETS}/proxy.sock"
     return found
 
@@ -120,13 +120,13 @@ class BwrapSandbox:
     async def _sockets(
         self, spec: BoxSpec, box_id: str, identity: Identity, stack: contextlib.AsyncExitStack
     ) -> Path | None:
-        """The directory that is bound at /run/hub, with the proxy listening when the box has an allow-list."""
+        """The directory that is bound at /run/hub, with the proxy listening when the box has one."""
         directory = spec.sockets
-        if spec.network == "allow-list":
+        if spec.has_proxy:
             if directory is None:
                 directory = records.boxes_directory(self._root) / box_id / "sockets"
                 directory.mkdir()
-            await stack.enter_async_context(serve_proxy(directory / "proxy.sock", spec.allow))
+            await stack.enter_async_context(open_proxy(directory, spec))
         if directory is not None:
             hand_over(directory, identity)
         return directory

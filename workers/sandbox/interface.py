@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 MIB = 1024 * 1024
 HOME = "/box"
 SOCKETS = "/run/hub"
+TRUSTED = f"{SOCKETS}/trusted.pem"
 GATEWAY_PORT = 8000
 PROXY_PORT = 8001
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
@@ -63,21 +64,39 @@ class Destination:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """The worker's own answers to what the allow-list does not grant: two sockets where it listens in the place of
+    every server, with TLS and without. `authority` is the certificate, in PEM, that the box's programs have to trust.
+    """
+
+    https: Path
+    http: Path
+    authority: bytes
+
+
+@dataclass(frozen=True)
 class BoxSpec:
     """What to make. `sockets` is a host directory of listening unix sockets, seen read-only at /run/hub: one per
     box, which it is handed over to (mode 0700), so that no other user of the host reaches them.
 
     network "none": no IP path. "gateway": 127.0.0.1:8000 in the box leads to /run/hub/gateway.sock (who makes that
     socket listens before the box is made). "allow-list": the same, and HTTP(S)_PROXY leads to `allow` and nowhere else.
+    With `outside` there is a proxy in either of these, and it leads there with all that is not granted.
     """
 
     binds: tuple[Bind, ...] = ()
     sockets: Path | None = None
     network: Network = "none"
     allow: tuple[Destination, ...] = ()
+    outside: Outside | None = None
     limits: Limits = field(default_factory=Limits)
     env: Mapping[str, str] = field(default_factory=dict)
     hostname: str = "sandbox"
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether its programs are told of a proxy."""
+        return self.network == "allow-list" or (self.network == "gateway" and self.outside is not None)
 
 
 @dataclass(frozen=True)

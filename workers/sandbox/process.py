@@ -19,7 +19,7 @@ from .errors import BoxFailed, BoxGone, NotEnforceable
 from .interface import HOME, SOCKETS, BoxSpec, Facts
 from .layers import PYTHON
 from .owners import started_at
-from .proxy import serve_proxy
+from .proxy import open_proxy
 from .watch import children_of
 
 START_SECONDS = 20.0
@@ -55,8 +55,8 @@ class ProcessSandbox:
             places[path].mkdir(exist_ok=True)
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
-            if spec.network == "allow-list":
-                await stack.enter_async_context(serve_proxy(places[SOCKETS] / "proxy.sock", spec.allow))
+            if spec.has_proxy:
+                await stack.enter_async_context(open_proxy(places[SOCKETS], spec))
             yield await self._start(spec, record, places, stack)
 
     async def _start(
@@ -76,7 +76,7 @@ class ProcessSandbox:
         records.write_record(self._root, record)
         box = AgentBox(record.id, spec, channel, end=lambda: _end(process), locate=lambda path: _locate(places, path))
         stack.push_async_callback(box.kill)
-        names = {"none": (), "gateway": ("gateway.sock",), "allow-list": ("gateway.sock", "proxy.sock")}[spec.network]
+        names = () if spec.network == "none" else ("gateway.sock", "proxy.sock")[: 1 + spec.has_proxy]
         # one free port of the host's own loopback each; two keys of port 0 need two spellings
         forward = {"0" * (index + 1): str(places[SOCKETS] / name) for index, name in enumerate(names)}
         await channel.start({"limits": {}, "forward": forward, "forwarder": str(here / "forwarder.py")})

@@ -1,5 +1,6 @@
-"""The only way out of a box with an allow-list: an HTTP proxy on a unix socket with exact host:port pairs. It speaks
-CONNECT (https, anything) and forwards plain http:// requests, one a connection.
+"""The only way out of a box: an HTTP proxy on a unix socket with exact host:port pairs. It speaks CONNECT (https,
+anything) and forwards plain http:// requests, one a connection. What is not on the list it refuses, or leads to the
+worker's own answers (interface.Outside).
 
 It resolves a name once and connects to that address; an address that is not public is refused unless the list has the
 address itself. The box has no IP path, so a proxy that says no is the end of it.
@@ -10,10 +11,12 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from .interface import Destination
+import certifi
+
+from .interface import TRUSTED, BoxSpec, Destination, Outside
 
 MAX_HEAD = 16 * 1024
 HOPS = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
@@ -99,7 +102,8 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 class Proxy:
     """Serves the connections of one box."""
 
-    def __init__(self, allow: Sequence[Destination]) -> None:
+    def __init__(self, allow: Sequence[Destination], outside: Outside | None = None) -> None:
+        self._outside = outside
         self._allow = {(item.host.lower().rstrip("."), item.port) for item in allow}
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,15 +123,7 @@ class Proxy:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
             request = parse_request(head)
-            target = request.target
-            if (target.host, target.port) not in self._allow:
-                raise Refused(f"403 {target.host}:{target.port} is not on this run's list")
-            address = await resolve(target)
-            try:
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    far_reader, far_writer = await asyncio.open_connection(address, target.port)
-            except (OSError, TimeoutError) as error:
-                raise Refused("502 no connection") from error
+            far_reader, far_writer = await self._connect(request)
         except Refused as refused:
             writer.write(f"HTTP/1.1 {refused}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             await writer.drain()
@@ -141,15 +137,44 @@ class Proxy:
         await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
         far_writer.close()
 
+    async def _connect(self, request: Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To the target that is granted, or to who answers in its place. Raises Refused."""
+        target = request.target
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                if (target.host, target.port) in self._allow:
+                    return await asyncio.open_connection(await resolve(target), target.port)
+                if self._outside is None:
+                    raise Refused(f"403 {target.host}:{target.port} is not on this run's list")
+                return await asyncio.open_unix_connection(self._outside.http if request.head else self._outside.https)
+        except (OSError, TimeoutError) as error:
+            raise Refused("502 no connection") from error
+
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
 
+def trusted(outside: Outside, allow: Sequence[Destination]) -> bytes:
+    """The certificates that programs in the box trust: the public ones too, where they reach real servers."""
+    return b"\n".join([outside.authority, *([Path(certifi.where()).read_bytes()] if allow else [])])
+
+
 @contextlib.asynccontextmanager
-async def serve_proxy(path: Path, allow: Sequence[Destination]) -> AsyncIterator[None]:
+async def open_proxy(folder: Path, spec: BoxSpec) -> AsyncIterator[None]:
+    """The box's proxy, and whom its programs trust, in its folder of sockets until the context ends."""
+    if spec.outside is not None:
+        bundle = folder / PurePosixPath(TRUSTED).name
+        bundle.write_bytes(trusted(spec.outside, spec.allow))
+        bundle.chmod(0o644)
+    async with serve_proxy(folder / "proxy.sock", spec.allow, spec.outside):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_proxy(path: Path, allow: Sequence[Destination], outside: Outside | None = None) -> AsyncIterator[None]:
     """Listens on `path` until the context ends."""
-    proxy = Proxy(allow)
+    proxy = Proxy(allow, outside)
     path.unlink(missing_ok=True)
     server = await asyncio.start_unix_server(proxy.accepted, path, limit=MAX_HEAD)
     path.chmod(0o666)

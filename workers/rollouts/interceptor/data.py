@@ -11,6 +11,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from workers.rollouts.outside.files import HubFiles
+
 CHUNK = 256 * 1024
 PASSED_ON = ("Content-Type", "Range", "If-None-Match", "If-Modified-Since", "Accept", "User-Agent")
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-encoding", "server", "date", "set-cookie"}
@@ -25,6 +27,10 @@ class DataSource:
     url: str
     headers: Mapping[str, str]
     http: aiohttp.ClientSession
+
+    def files(self) -> HubFiles:
+        """The hub's files of the outside, for the same run."""
+        return HubFiles(self.url.removesuffix("/hf") + "/outside", self.url, self.headers, self.http)
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """GET or HEAD, streamed; POST only to ask for paths."""

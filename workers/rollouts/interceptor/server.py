@@ -62,7 +62,13 @@ class Interceptor:
         self._recorders: dict[str, Recorder] = {}
         self._judge_usage: dict[str, Usage] = {}
         self.judges_lacking: dict[str, None] = {}  # models that were asked for as judges and that the run has not
+        self.files_lacking: dict[tuple[str, str], None] = {}  # (method, URL) that the box asked the outside for in vain
         self._judging = Meter("this run's judging", JUDGE_CAPS)
+
+    @property
+    def data(self) -> DataSource | None:
+        """The hub's data, where the run has it."""
+        return self._data
 
     def open(self, name: str, *, rollouts: int = 1, key: str = "") -> Recorder:
         """Begin to serve /r/<the recorder's key>/: a random one, unless it is given.

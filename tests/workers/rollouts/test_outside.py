@@ -1,0 +1,134 @@
+"""Real clients in a real box read the hub's files at their own addresses; what the hub lacks looks like no network."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.workers.rollouts.outside_box import OutsideBox, outside_box
+from workers.sandbox import Destination, Sandbox, backend
+
+pytestmark = pytest.mark.sandbox
+URL = "https://raw.githubusercontent.com/someone/words/main/words.txt"
+TEXT = "größe\nzwei\n".encode()
+READERS = {
+    "requests": "import requests, sys; r = requests.get(sys.argv[1]); r.raise_for_status(); print(ascii(r.text))",
+    "httpx": "import httpx, sys; r = httpx.get(sys.argv[1]); r.raise_for_status(); print(ascii(r.text))",
+    "urllib": "import urllib.request, sys; print(ascii(urllib.request.urlopen(sys.argv[1]).read().decode()))",
+    "aiohttp": """
+import aiohttp, asyncio, sys
+async def main():
+    async with aiohttp.ClientSession(trust_env=True) as http, http.get(sys.argv[1]) as r:
+        print(ascii(await r.text()))
+asyncio.run(main())
+""",
+}
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ob-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture(params=["bwrap", "process"])
+def sandbox(request: pytest.FixtureRequest, root: Path) -> Sandbox:
+    return backend(request.param, root, accept_no_isolation=True)
+
+
+async def hub_route(request: web.Request) -> web.StreamResponse:
+    """As the hub's /outside."""
+    assert request.headers["Authorization"] == "Bearer run-token"
+    if request.query["url"] not in {URL, URL.replace("https", "http")}:
+        return web.json_response({}, status=404, headers={"X-Error-Message": "the hub has no such file. hub data add"})
+    return web.Response(body=TEXT, headers={"X-File-Type": "text/plain; charset=utf-8", "ETag": '"1"'})
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/outside", hub_route)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def opened(sandbox: Sandbox, root: Path, hub: str) -> AsyncIterator[OutsideBox]:
+    async with outside_box(sandbox, root, hub, {"Authorization": "Bearer run-token"}) as found:
+        yield found
+
+
+@pytest.mark.parametrize("client", sorted(READERS))
+@pytest.mark.parametrize("scheme", ["https", "http"])
+async def test_a_file_that_the_hub_has_is_read_by_its_own_address(opened: OutsideBox, client: str, scheme: str) -> None:
+    read = await opened.python(READERS[client], URL.replace("https", scheme))
+    assert read.stdout.decode().strip() == ascii(TEXT.decode()), read.stderr.decode()[-2000:]
+    assert not opened.interceptor.files_lacking
+
+
+@pytest.mark.parametrize(
+    ("client", "error"),
+    [("requests", "ProxyError"), ("httpx", "RemoteProtocolError"), ("urllib", "RemoteDisconnected")],
+)
+async def test_what_the_hub_lacks_is_no_answer_and_is_told(opened: OutsideBox, client: str, error: str) -> None:
+    read = await opened.python(READERS[client], f"{URL}x")
+    assert read.exit_code == 1
+    assert error in read.stderr.decode()
+    assert opened.interceptor.files_lacking == {("GET", f"{URL}x"): None}
+    assert opened.said[0] == f"no answer to GET {URL}x: the hub has no such file. hub data add"
+
+
+async def test_nothing_is_sent_outside(opened: OutsideBox) -> None:
+    code = "import requests, sys; requests.post(sys.argv[1], data='secret')"
+    assert "ProxyError" in (await opened.python(code, URL)).stderr.decode()
+    assert opened.interceptor.files_lacking == {("POST", URL): None}
+
+
+async def test_the_gateway_is_reached_without_the_proxy(opened: OutsideBox) -> None:
+    code = "import httpx, sys; print(httpx.get(sys.argv[1]).status_code)"
+    url = f"{opened.box.gateway_url}/nowhere"
+    assert (await opened.python(code, url)).stdout == b"404\n"
+
+
+async def test_a_part_of_a_file_and_its_head(opened: OutsideBox) -> None:
+    code = "import requests, sys; r = requests.head(sys.argv[1]); print(r.headers['content-length'], r.headers['etag'])"
+    assert (await opened.python(code, URL)).stdout.split() == [str(len(TEXT)).encode(), b'"1"']
+
+
+async def test_no_key_of_the_authority_is_in_the_box(opened: OutsideBox) -> None:
+    code = "import os; text = open(os.environ['SSL_CERT_FILE']).read(); print(text.count('BEGIN'), 'PRIVATE' in text)"
+    assert (await opened.python(code)).stdout == b"1 False\n"
+
+
+async def test_a_granted_host_is_still_reached_itself(root: Path, sandbox: Sandbox, hub: str) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nreal")
+        await writer.drain()
+        writer.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        async with (
+            await asyncio.start_server(greet, sock=listener),
+            outside_box(
+                sandbox, root, hub, {"Authorization": "Bearer run-token"}, allow=[Destination("127.0.0.1", port)]
+            ) as box,
+        ):
+            code = "import requests, sys; print(requests.get(sys.argv[1]).text)"
+            real = await box.python(code, f"http://127.0.0.1:{port}/", NO_PROXY="", no_proxy="")
+            kept = await box.python(READERS["requests"], URL)
+            trusted = await box.python("import os; print(open(os.environ['SSL_CERT_FILE']).read().count('BEGIN'))")
+    assert real.stdout == b"real\n", real.stderr[-1000:]
+    assert kept.exit_code == 0, kept.stderr[-1000:]
+    assert int(trusted.stdout) > 20

@@ -1,0 +1,81 @@
+"""Files of the outside, asked of the hub by their URL with the run's token, which the box never sees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+CHUNK = 256 * 1024
+LONGEST_URL = 2000
+PASSED_ON = ("Range", "If-Range")
+PASSED_BACK = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag")
+TYPE = "X-File-Type"  # the file's own type: the storage says of everything that it is a download
+HUGGING_FACE = {"huggingface.co", "hf.co"}  # the hub keeps what code asks for there by its whole address, too
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=900)  # the hub may have to fetch it first
+logger = logging.getLogger(__name__)
+
+
+class NotHere(Exception):
+    """The hub does not have it; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class HubFiles:
+    """The hub's route for them, and its data cache's, with the headers that authorise this run."""
+
+    url: str
+    data_url: str
+    headers: Mapping[str, str]
+    http: aiohttp.ClientSession
+
+    async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
+        """The file at the URL `asked`, for GET and HEAD. Raises NotHere."""
+        if len(asked) > LONGEST_URL or not asked.isascii():
+            raise NotHere("its address is too long")
+        parts = urlsplit(asked)
+        try:
+            return await self._relay(request, URL(self.url).with_query(url=asked))
+        except NotHere:
+            if parts.hostname not in HUGGING_FACE or "/../" in f"{parts.path}/" or "%" in parts.path:
+                raise
+        return await self._relay(request, URL(f"{self.data_url}{parts.path}", encoded=True))
+
+    async def _relay(self, request: web.Request, url: URL) -> web.StreamResponse:
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers} | dict(self.headers)
+        try:
+            async with self.http.request(
+                request.method, url, headers=headers, timeout=TIMEOUT, auto_decompress=False
+            ) as upstream:
+                if not upstream.ok:
+                    raise NotHere(await _reason(upstream))
+                return await _pass_back(request, upstream)
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise NotHere(f"the hub does not answer: {problem!r}") from problem
+
+
+async def _reason(upstream: aiohttp.ClientResponse) -> str:
+    """What the hub says about it, in one line."""
+    told = upstream.headers.get("X-Error-Message", "")
+    await upstream.release()
+    return told or f"the hub answers {upstream.status}"
+
+
+async def _pass_back(request: web.Request, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+    """As the file's own server would send it."""
+    kept = CIMultiDict((name, upstream.headers[name]) for name in PASSED_BACK if name in upstream.headers)
+    first = (*upstream.history, upstream)[0]  # the hub's own answer, before it led to the storage
+    kept["Content-Type"] = first.headers.get(TYPE, "application/octet-stream")
+    response = web.StreamResponse(status=upstream.status, headers=kept)
+    await response.prepare(request)
+    if request.method != "HEAD":
+        async for chunk in upstream.content.iter_chunked(CHUNK):
+            await response.write(chunk)
+    await response.write_eof()
+    return response

@@ -1,0 +1,74 @@
+"""Answers in the place of every server outside, over TLS and in the clear, on two sockets of one box.
+
+What the hub does not have looks as it does without a network: the connection ends without an answer. A 404 or 403
+would be taken for the file by all the code that never looks at a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from aiohttp import web
+
+from workers.rollouts.outside.authority import authority
+from workers.rollouts.outside.files import NotHere
+from workers.sandbox import Outside
+
+MOST_TOLD = 20
+BODY_LIMIT = 1024**2
+READS = {"GET", "HEAD"}
+
+
+class Files(Protocol):
+    """Where files come from: the hub's, or a test's."""
+
+    async def answer(self, request: web.Request, asked: str) -> web.StreamResponse: ...
+
+
+class OutsideServer:
+    """Keeps the requests that had no answer in `lacking`, as (method, URL), in their order."""
+
+    def __init__(
+        self, files: Files, log: Callable[[str], None], lacking: dict[tuple[str, str], None] | None = None
+    ) -> None:
+        self._files = files
+        self._log = log
+        self.lacking = {} if lacking is None else lacking
+
+    @asynccontextmanager
+    async def serve(self, folder: Path) -> AsyncIterator[Outside]:
+        """Listen in `folder` until the context ends."""
+        app = web.Application(client_max_size=BODY_LIMIT)
+        app.router.add_route("*", "/{tail:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+        await runner.setup()
+        outside = Outside(folder / "https.sock", folder / "http.sock", authority().certificate)
+        try:
+            await web.UnixSite(runner, str(outside.https), ssl_context=authority().context(), backlog=128).start()
+            await web.UnixSite(runner, str(outside.http), backlog=128).start()
+            yield outside
+        finally:
+            await runner.cleanup()
+            for path in (outside.https, outside.http):
+                path.unlink(missing_ok=True)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        asked = f"{request.scheme}://{request.host}{request.raw_path}"
+        try:
+            if request.method not in READS:
+                raise NotHere("a box reads files, and has no network for anything else")
+            return await self._files.answer(request, asked)
+        except NotHere as reason:
+            self._tell(request.method, asked, str(reason))
+            if request.transport is not None:
+                request.transport.close()
+            return web.Response(status=502)  # nobody gets it
+
+    def _tell(self, method: str, asked: str, reason: str) -> None:
+        plain = "".join(char if char.isprintable() else "?" for char in asked[:500])
+        if (method, plain) not in self.lacking and len(self.lacking) < MOST_TOLD:
+            self.lacking[method, plain] = None
+            self._log(f"no answer to {method} {plain}: {reason}")
