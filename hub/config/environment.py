@@ -54,6 +54,9 @@ class HubEnvironment(BaseSettings):
     huggingface_url: str = ""  # the operator's Hugging Face endpoint; empty: no read-through
     huggingface_token: str = ""  # sent to that endpoint only; never to a box
     huggingface_repositories: list[str] = Field(default_factory=lambda: ["*"])  # allow-list of repository patterns
+    file_hosts: list[str] = Field(
+        default_factory=list
+    )  # whose files the hub fetches for boxes: ["raw.githubusercontent.com"]
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
 
     @field_validator("data")

@@ -7,16 +7,18 @@ from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.data import DataRequest, DataView
+from envhub.protocol.files import FileDeletion, FileRequest, FileView, name_of
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.accounts.permissions import require_administrator, require_scope
-from hub.core.http import answer, answer_page, parse
+from hub.core.http import answer, answer_page, parse, parse_query
 from hub.core.pagination import newest_first
 from hub.core.parameters import PAGE, query
 from hub.data import services
-from hub.data.models import Snapshot
-from hub.data.queries import listed
+from hub.data.files import add_file, remove_file
+from hub.data.models import OutsideFile, Snapshot
+from hub.data.queries import listed, listed_files
 
 
 def view_of(row: Snapshot) -> DataView:
@@ -60,3 +62,34 @@ def data_refresh(request: Request, kind: str, repository: str) -> HttpResponse:
     require_administrator(request, Scope.WRITE)
     row = services.refresh(kind=kind, repository=repository)
     return answer(view_of(listed().get(pk=row.pk)))
+
+
+def view_of_file(row: OutsideFile) -> FileView:
+    """A row of `listed_files`."""
+    return FileView(
+        kind=name_of(row.url)[0],
+        name=row.name,
+        url=row.url,
+        sha256=row.blob.sha256,
+        size=row.blob.size,
+        upstream=row.upstream,
+        added_by=row.added_by.username if row.added_by else "",
+        created_at=row.created_at,
+    )
+
+
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[FileView])
+@extend_schema(methods=["PUT"], request=FileRequest, responses=FileView)
+@extend_schema(methods=["DELETE"], parameters=query("kind", "name"), responses={204: None})
+@api_view(["GET", "PUT", "DELETE"])
+def data_files(request: Request) -> HttpResponse:
+    """Files of the outside: those that are kept, newest first; add one from an uploaded blob; forget one."""
+    if request.method == "GET":
+        require_scope(request, Scope.READ)
+        return answer_page(*newest_first(listed_files(), request), view_of_file)
+    user = require_administrator(request, Scope.WRITE)
+    if request.method == "DELETE":
+        asked = parse_query(request, FileDeletion)
+        remove_file(kind=asked.kind, name=asked.name)
+        return HttpResponse(status=204)
+    return answer(view_of_file(add_file(request=parse(request, FileRequest), by=user)))

@@ -1,15 +1,16 @@
-"""Says which repositories are kept here and which have come: versions wait for them (hub.core.needs)."""
+"""Says which repositories and files are kept here and which have come: versions wait for them (hub.core.needs)."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from envhub.protocol.files import FileKind, need_of, url_of
 from envhub.protocol.needs import NeedKind
 
 from hub.core.needs import Arrival, Holder, announce, register_holder
-from hub.data import upstream
-from hub.data.models import RepositoryKind, Snapshot
-from hub.data.queries import pinned
+from hub.data import file_source, upstream
+from hub.data.models import OutsideFile, RepositoryKind, Snapshot
+from hub.data.queries import file_at, pinned
 
 KINDS = {RepositoryKind.DATASET.value: NeedKind.DATA_SET, RepositoryKind.MODEL.value: NeedKind.MODEL}
 
@@ -17,11 +18,42 @@ KINDS = {RepositoryKind.DATASET.value: NeedKind.DATA_SET, RepositoryKind.MODEL.v
 def register() -> None:
     """Called once, when the app is ready."""
     for kind, need in KINDS.items():
-        register_holder(need, Holder(has=partial(_has, kind), may_fetch=upstream.allows))
+        register_holder(need, Holder(has=partial(_has, kind), may_fetch=upstream.may_fetch))
+    for need in (NeedKind.FILE, NeedKind.CORPUS):
+        register_holder(need, Holder(has=_has_file, may_fetch=_may_fetch_file))
 
 
 def _has(kind: str, name: str) -> bool:
     return pinned(kind, name) is not None
+
+
+def _has_file(name: str) -> bool:
+    url = url_needed(name)
+    return bool(url) and file_at(url) is not None
+
+
+def _may_fetch_file(name: str) -> bool:
+    url = url_needed(name)
+    return bool(url) and file_source.may_fetch(url)
+
+
+def url_needed(name: str) -> str:
+    """Where what a need names lies: "nltk:words", "https://..."; empty for what the hub keeps no files of."""
+    prefix, _, rest = name.partition(":")
+    kinds: dict[str, FileKind] = {"nltk": "nltk", "tiktoken": "tiktoken"}
+    try:
+        return url_of(kinds[prefix], rest) if prefix in kinds else url_of("file", name)
+    except ValueError:
+        return ""
+
+
+def announce_file(row: OutsideFile) -> None:
+    """Tell on commit: a corpus is asked for by its name, and by its URL where code fetches it itself."""
+    kinds: dict[str, FileKind] = {"nltk": "nltk", "tiktoken": "tiktoken"}
+    kind, name = need_of(kinds.get(row.kind, "file"), row.name)
+    announce(Arrival(kind, (name,)))
+    if kind is not NeedKind.FILE:
+        announce(Arrival(NeedKind.FILE, (row.url,)))
 
 
 def announce_snapshot(snapshot: Snapshot) -> None:

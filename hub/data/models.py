@@ -1,7 +1,8 @@
-"""Snapshots of repositories: a revision's files, whose bytes are blobs once somebody asked for them."""
+"""Snapshots of repositories, whose bytes are blobs once somebody asked for them; and single files of the outside."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 
 from hub.core.ids import new_id
@@ -22,6 +23,7 @@ class Snapshot(models.Model):
     kind = models.CharField(max_length=8, choices=RepositoryKind)
     repository = models.CharField(max_length=200)  # "openai/gsm8k", or "gsm8k"
     revision = models.CharField(max_length=40)  # a commit id upstream; of snapshots added by hand, of the content
+    tag = models.CharField(max_length=100, blank=True)  # by which packages ask for one added by hand
     upstream = models.BooleanField(default=False)  # missing files are fetched from the operator's endpoint
     pinned = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -57,3 +59,24 @@ class SnapshotFile(models.Model):
     def etag(self) -> str:
         """Names the content: the same before and after its bytes are fetched."""
         return self.oid or self.blob_id or ""
+
+
+class OutsideFile(models.Model):
+    """What boxes find at `url`, the same for ever: pinned when it was first fetched, unless it was added by hand."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    kind = models.CharField(max_length=8)  # envhub.protocol.files.FileKind
+    name = models.CharField(max_length=1000)  # "words" of nltk, "cl100k_base" of tiktoken, else the URL
+    url = models.CharField(max_length=1000, unique=True)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    content_type = models.CharField(max_length=100)
+    details = models.JSONField(default=dict)  # what NLTK's index says of a package
+    added_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    upstream = models.BooleanField(default=False)  # fetched from `url`
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "name"], name="outside_file_once")]
+
+    def __str__(self) -> str:
+        return self.url

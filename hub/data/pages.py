@@ -1,4 +1,5 @@
 """/hf/...: Hugging Face's HTTP API over kept snapshots, for `HF_ENDPOINT` in boxes (run token) and of users.
+/outside?url=: single files of the outside, for the boxes' https requests.
 
 Errors carry X-Error-Code and X-Error-Message, which huggingface_hub turns into its exceptions.
 """
@@ -13,12 +14,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from envhub.protocol.accounts import Scope
+from envhub.protocol.files import NLTK_INDEX
 from rest_framework.request import Request
 
 from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication
 from hub.accounts.models import ApiToken
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.data.arrivals import Arrival, find_or_fetch
+from hub.data.files import FileNotKept, find_or_fetch_file, read_nltk_index
 from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import file_of, files_below
 from hub.data.services import resolve
@@ -165,3 +168,23 @@ def file(request: HttpRequest, repository: str, revision: str, path: str, plural
         content.begun()
         return serve_part(request, content.pieces, size=found.size, filename=name, headers=headers)
     return HttpResponseRedirect(presign_get(content.sha256, filename=name), headers=headers)
+
+
+@guarded
+def outside(request: HttpRequest) -> HttpResponseBase:
+    """GET or HEAD /outside?url=: what is kept of a URL, its own type in X-File-Type."""
+    url = request.GET.get("url", "")
+    if request.method not in {"GET", "HEAD"}:
+        raise FileNotKept(url[:200], "only GET and HEAD read files")
+    if url == NLTK_INDEX:
+        return HttpResponse(read_nltk_index(), headers={"X-File-Type": "text/xml; charset=utf-8"})
+    row = find_or_fetch_file(url)
+    headers = {"ETag": f'"{row.blob.sha256}"', "X-File-Type": row.content_type, "Accept-Ranges": "bytes"}
+    if request.method == "HEAD":
+        return HttpResponse(headers={**headers, "Content-Length": str(row.blob.size)})
+    return HttpResponseRedirect(presign_get(row.blob.sha256, filename=url_name(row.url)), headers=headers)
+
+
+def url_name(url: str) -> str:
+    """The last part of a URL's path."""
+    return url.partition("?")[0].rpartition("/")[2][:100] or "file"

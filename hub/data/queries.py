@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, QuerySet, Sum
+import re
+
+from django.db.models import Count, Q, QuerySet, Sum
+from envhub.protocol.files import NLTK_INDEX
 
 from hub.core.errors import NotFound
-from hub.data.models import Snapshot, SnapshotFile
+from hub.data.models import OutsideFile, Snapshot, SnapshotFile
+
+MAIN = {"main", "HEAD"}
+COMMIT = re.compile(r"[0-9a-f]{7,40}")  # whole or shortened, as git takes it
 
 
 def pinned(kind: str, repository: str) -> Snapshot | None:
@@ -14,10 +20,13 @@ def pinned(kind: str, repository: str) -> Snapshot | None:
 
 
 def find(kind: str, repository: str, revision: str) -> Snapshot | None:
-    """A kept revision: "main" is the pinned one, others by commit id."""
-    if revision in {"main", "HEAD"}:
+    """A kept revision: "main" is the pinned one, others by commit id, the beginning of one, or tag."""
+    if revision in MAIN:
         return pinned(kind, repository)
-    return _named(kind, repository).filter(revision=revision).first()
+    named = Q(revision=revision) | Q(tag=revision)
+    if COMMIT.fullmatch(revision):
+        named |= Q(revision__startswith=revision)
+    return _named(kind, repository).filter(named).first()
 
 
 def _named(kind: str, repository: str) -> QuerySet[Snapshot]:
@@ -46,3 +55,14 @@ def files_below(snapshot: Snapshot, folder: str) -> QuerySet[SnapshotFile]:
     """The files in and under a folder ("" for all), by path."""
     rows = SnapshotFile.objects.filter(snapshot=snapshot).order_by("path")
     return rows.filter(path__startswith=f"{folder}/") if folder else rows
+
+
+def file_at(url: str) -> OutsideFile | None:
+    """What is kept of a canonical URL, with its blob."""
+    return OutsideFile.objects.select_related("blob").filter(url=url).first()
+
+
+def listed_files() -> QuerySet[OutsideFile]:
+    """All kept files of the outside, with who added them; NLTK's index is no file of anybody's."""
+    rows = OutsideFile.objects.exclude(url=NLTK_INDEX).select_related("blob", "added_by")
+    return rows.order_by("kind", "name")

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from pathlib import PurePosixPath
 from uuid import UUID
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from envhub.protocol.data import DataRequest
 
-from hub.core.errors import Invalid, NotFound
+from hub.core.errors import Conflict, Invalid, NotFound
 from hub.data import upstream
 from hub.data.arrivals import Arrival, find_or_fetch
 from hub.data.holdings import announce_snapshot
 from hub.data.models import Snapshot, SnapshotFile
-from hub.data.queries import file_of, find, pinned
+from hub.data.queries import MAIN, file_of, find, pinned
 from hub.storage.models import Blob
 from hub.storage.services import confirm_blob
 
+logger = logging.getLogger(__name__)
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?")
 REVISION = re.compile(r"[\w./-]{1,100}")
 
@@ -27,13 +30,14 @@ REVISION = re.compile(r"[\w./-]{1,100}")
 class NotKept(NotFound):
     """Nobody has added the repository, and it cannot be read through."""
 
-    def __init__(self, kind: str, repository: str) -> None:
+    def __init__(self, kind: str, repository: str, why: str = "") -> None:
         flag = "" if kind == "dataset" else " --kind model"
         what = "data set" if kind == "dataset" else "model"
         super().__init__(
-            f"the {what} {repository} is not in this hub",
+            f"the {what} {repository} is not in this hub" + (f": {why}" if why else ""),
             code="data_not_kept",
-            hint=f"hub data add {repository} DIR{flag}   (administrators; or the operator sets HUB_HUGGINGFACE_URL)",
+            hint=f"hub data add {repository} DIR{flag}   (administrators"
+            + (")" if why else "; or the operator sets HUB_HUGGINGFACE_URL)"),
         )
 
 
@@ -52,6 +56,9 @@ def resolve(*, kind: str, repository: str, revision: str) -> Snapshot:
         return found
     if not upstream.allows(repository) or not REVISION.fullmatch(revision) or ".." in revision:
         raise NotKept(kind, repository)
+    if not upstream.is_there():  # an answer that clients do not try again
+        raise NotKept(kind, repository, f"the hub could not reach {settings.HUB.huggingface_url}")
+    logger.info("%s is asked for the first time: fetching from %s", repository, settings.HUB.huggingface_url)
     listing = upstream.read_listing(kind, repository, revision)
     return _keep(kind=kind, listing=listing, pin=revision in {"main", "HEAD"})
 
@@ -113,14 +120,14 @@ def blob_of(*, snapshot: Snapshot, path: str) -> Blob:
 
 
 def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Snapshot:
-    """Keep files that `holder` has uploaded as the pinned snapshot; again changes nothing. Raises Invalid."""
+    """Keep files that `holder` has uploaded as a snapshot, pinned unless the request names a revision and another is;
+    again changes nothing. Raises Invalid, Conflict."""
     check_full_name(repository)
     for file in request.files:
         pure = PurePosixPath(file.path)
         if pure.is_absolute() or ".." in pure.parts or str(pure) != file.path:
             raise Invalid("paths are relative and plain", fields={"path": file.path})
-    content = json.dumps(sorted((file.path, file.sha256) for file in request.files))
-    revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
+    revision, tag = revision_of(request)
     with transaction.atomic():
         found = find(kind, repository, revision)
         if found is None:
@@ -134,8 +141,26 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
                 )
                 for file in request.files
             )
+        elif {(f.path, f.etag) for f in found.files.all()} != {(f.path, f.sha256) for f in request.files}:
+            hint = f"hub data delete {repository}, then add it again"
+            raise Conflict(f"{repository} has other files at {revision}", code="other_content", hint=hint)
+        if tag:
+            Snapshot.objects.filter(kind=kind, repository=repository, tag=tag).update(tag="")
+            found.tag = tag
+            found.save(update_fields=["tag"])
         announce_snapshot(found)
-        return _pin(found)
+        return found if request.revision and pinned(kind, repository) is not None else _pin(found)
+
+
+def revision_of(request: DataRequest) -> tuple[str, str]:
+    """The commit id and the tag of what is added by hand: without a commit id, one of the content. Raises Invalid."""
+    asked = request.revision
+    if asked in MAIN:
+        raise Invalid("main is what was added last: leave the revision out", fields={"revision": asked})
+    if re.fullmatch(r"[0-9a-f]{40}", asked):
+        return asked, ""
+    content = json.dumps(sorted((file.path, file.sha256) for file in request.files))
+    return hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest(), asked
 
 
 def remove(*, kind: str, repository: str) -> None:

@@ -12,6 +12,7 @@ import httpx
 from django.conf import settings
 
 from hub.core.errors import NotFound, TooLarge, Unavailable
+from hub.data.reach import by_proxy, is_away, is_reachable
 
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 LONGEST_OID = 64
@@ -22,6 +23,16 @@ def allows(repository: str) -> bool:
     """Whether the operator's endpoint is configured and lets this repository through."""
     hub = settings.HUB
     return bool(hub.huggingface_url) and any(fnmatchcase(repository, p) for p in hub.huggingface_repositories)
+
+
+def may_fetch(repository: str) -> bool:
+    """Whether the first who asks makes the hub fetch it."""
+    return allows(repository) and not is_away(by_proxy(settings.HUB.huggingface_url))
+
+
+def is_there() -> bool:
+    """Whether the endpoint can be reached."""
+    return is_reachable(by_proxy(settings.HUB.huggingface_url))
 
 
 def _client() -> httpx.Client:

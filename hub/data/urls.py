@@ -10,10 +10,12 @@ HF_API = rf"^hf/api/(?P<plural>datasets|models)/{REPOSITORY}"
 
 api_urls: list[URLPattern | URLResolver] = [
     re_path(r"^data$", api.data_list),
+    re_path(r"^data/files$", api.data_files),
     re_path(rf"^data/(?P<kind>dataset|model)/{REPOSITORY}/refresh$", api.data_refresh),
     re_path(rf"^data/(?P<kind>dataset|model)/{REPOSITORY}$", api.data_detail),
 ]
 page_urls: list[URLPattern | URLResolver] = [
+    re_path(r"^outside$", pages.outside),
     re_path(rf"{HF_API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.*))?$", pages.tree),
     re_path(rf"{HF_API}/paths-info/(?P<revision>[^/]+)$", pages.paths_info),
     re_path(rf"{HF_API}/revision/(?P<revision>[^/]+)$", pages.info),

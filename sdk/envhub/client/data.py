@@ -1,15 +1,17 @@
-"""Data sets and models that the hub keeps for boxes: the Hugging Face cache."""
+"""What the hub keeps for boxes: data sets and models (the Hugging Face cache), and single files of the outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
 from envhub.protocol.data import DataFile, DataKind, DataRequest, DataView
+from envhub.protocol.files import FileKind, FileRequest, FileView
 
 
 class Data:
@@ -23,14 +25,25 @@ class Data:
         """The pinned snapshots."""
         return iterate(self._hub, "/data", Page[DataView])
 
-    def add(self, kind: DataKind, repository: str, directory: Path, progress: Progress | None = None) -> DataView:
-        """Upload a directory as the repository's pinned snapshot; hidden files are left out."""
+    def add(
+        self,
+        kind: DataKind,
+        repository: str,
+        directory: Path,
+        *,
+        revision: str = "",
+        progress: Progress | None = None,
+    ) -> DataView:
+        """Upload a directory as a snapshot of the repository; hidden files are left out.
+
+        It becomes the pinned one, except with a `revision`, a commit or tag by which packages ask for it.
+        """
         found = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
         paths = sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(directory).parts))
         blobs = {str(path.relative_to(directory)): LocalBlob.of(path) for path in paths}
         self._blobs.ensure(blobs.values(), progress)
         files = tuple(DataFile(path=name, sha256=blob.sha256, size=blob.size) for name, blob in blobs.items())
-        return self._hub.put(f"/data/{kind}/{repository}", DataRequest(files=files), DataView)
+        return self._hub.put(f"/data/{kind}/{repository}", DataRequest(files=files, revision=revision), DataView)
 
     def refresh(self, kind: DataKind, repository: str) -> DataView:
         """Pin what the operator's endpoint has now."""
@@ -39,3 +52,18 @@ class Data:
     def delete(self, kind: DataKind, repository: str) -> None:
         """Forget a repository."""
         self._hub.delete(f"/data/{kind}/{repository}")
+
+    def files(self) -> Iterator[FileView]:
+        """The files of the outside."""
+        return iterate(self._hub, "/data/files", Page[FileView])
+
+    def add_file(self, kind: FileKind, name: str, path: Path, progress: Progress | None = None) -> FileView:
+        """Upload a file: boxes find it at the URL that `name` is or stands for."""
+        blob = LocalBlob.of(path)
+        self._blobs.ensure([blob], progress)
+        request = FileRequest(kind=kind, name=name, sha256=blob.sha256, size=blob.size)
+        return self._hub.put("/data/files", request, FileView)
+
+    def delete_file(self, kind: FileKind, name: str) -> None:
+        """Forget a file."""
+        self._hub.delete(f"/data/files?{urlencode({'kind': kind, 'name': name})}")

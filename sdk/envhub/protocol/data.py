@@ -21,8 +21,9 @@ class DataFile(Request):
 
 
 class DataRequest(Request):
-    """A snapshot added by hand: from now on what `main` means."""
+    """A snapshot added by hand: from now on what `main` means; with a `revision` (a commit or tag) only what that does."""
 
+    revision: str = Field(default="", max_length=100, pattern=r"^[\w./-]*$")
     files: tuple[DataFile, ...] = Field(min_length=1, max_length=10_000)
 
 

@@ -24,7 +24,7 @@ class NeedKind(StrEnum):
 
     DATA_SET = "data_set"  # "openai/gsm8k": a Hugging Face repository of kind dataset
     MODEL = "model"  # "Qwen/Qwen3-0.6B": a Hugging Face repository of kind model (a tokenizer, an embedding)
-    CORPUS = "corpus"  # "nltk:words"
+    CORPUS = "corpus"  # "nltk:words", "tiktoken:cl100k_base", "spacy:en_core_web_sm"
     FILE = "file"  # "https://host/path": a plain file that is fetched at load
     SECRET = "secret"  # "SEARCH_API_KEY"
     ARGUMENT = "argument"  # "path": an argument of load_environment without a default
@@ -114,7 +114,7 @@ _HOST_NAME = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _NAMES = {  # what a name must look like to stand in a command: nothing that is read as an option
     NeedKind.DATA_SET: _REPOSITORY,
     NeedKind.MODEL: _REPOSITORY,
-    NeedKind.CORPUS: r"[A-Za-z0-9][\w.:/-]*",
+    NeedKind.CORPUS: r"(nltk|tiktoken):[A-Za-z0-9][\w./-]*",
     NeedKind.FILE: r"https?://\S+",
     NeedKind.SECRET: SECRET_NAME.strip("^$"),
     NeedKind.HOST: _HOST_NAME + r":[0-9]{1,5}",
@@ -122,7 +122,7 @@ _NAMES = {  # what a name must look like to stand in a command: nothing that is 
 _COMMANDS = {
     NeedKind.DATA_SET: "hub data add {name} DIRECTORY",
     NeedKind.MODEL: "hub data add {name} DIRECTORY --kind model",
-    NeedKind.CORPUS: "hub data add {name} FILE --kind nltk",
+    NeedKind.CORPUS: "hub data add {corpus} FILE --kind {family}",
     NeedKind.FILE: "hub data add {name} FILE --kind file",
     NeedKind.SECRET: "hub secret set {name} && hub env check {environment} --secret {name}",
     NeedKind.ARGUMENT: "hub env check {environment} --env-args {argument}",
@@ -130,6 +130,7 @@ _COMMANDS = {
     NeedKind.JUDGE: "hub env check {environment} --judge {name}=OWNER/MODEL",
 }
 _HINTS = {
+    NeedKind.CORPUS: "`{name}` is not kept by hubs: add the URL of its wheel to the package's dependencies",
     NeedKind.SANDBOX: "this hub has no sandbox service yet",
     NeedKind.GPU: "it needs a worker whose boxes have a GPU",
     NeedKind.GIT_HOST: "an operator lets {name} through with HUB_GIT_HOSTS, then: `hub env rebuild {environment}`",
@@ -183,8 +184,11 @@ def _filled(templates: Mapping[NeedKind, str], need: Need, environment: str) -> 
     template, pattern = templates.get(need.kind, ""), _NAMES.get(need.kind)
     if pattern is not None and not re.fullmatch(pattern, need.name):
         return ""
+    family, _, corpus = need.name.partition(":")
     argument = quote(json.dumps({need.name: "..."}, ensure_ascii=False))
-    return template.format(name=quote(need.name), argument=argument, environment=environment)
+    return template.format(
+        name=quote(need.name), argument=argument, environment=environment, family=family, corpus=quote(corpus)
+    )
 
 
 def _has(given: Mapping[str, object] | None, name: str) -> bool:

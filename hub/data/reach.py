@@ -1,0 +1,99 @@
+"""Whether a server outside can be reached, found out in a second and remembered for a minute.
+
+Without a network a name may take half a minute to fail, for each file anew, and everything that loads one would wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from envhub.client.addresses import OutboundRefused
+
+logger = logging.getLogger(__name__)
+PATIENCE_S = 1.0
+REMEMBERED_S = 60.0
+PORTS = {"http": 80, "https": 443}
+Lookup = Callable[[str, int], Iterable[str]]
+_found: dict[tuple[str, int], tuple[bool, float]] = {}  # by host and port: whether it was reached, and until when
+_lock = threading.Lock()
+
+
+def resolved(host: str, port: int) -> Iterable[str]:
+    """The system's addresses. Raises OSError."""
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def is_reachable(url: str, lookup: Lookup = resolved, *, now: Callable[[], float] = time.monotonic) -> bool:
+    """Whether somebody listens at the host of `url`; `lookup` gives its addresses. Raises OutboundRefused of it."""
+    place = place_of(url)
+    with _lock:  # whoever asks meanwhile waits for the same answer
+        known = _found.get(place)
+        if known is not None and now() < known[1]:
+            return known[0]
+        reached = _try(place, lookup)
+        _found[place] = reached, now() + REMEMBERED_S
+    if not reached and (known is None or known[0]):
+        logger.warning("the hub could not reach %s: it is left alone for %d s at a time", place[0], int(REMEMBERED_S))
+    return reached
+
+
+def is_away(url: str, *, now: Callable[[], float] = time.monotonic) -> bool:
+    """Whether it was just found to be out of reach; asks nobody."""
+    known = _found.get(place_of(url))
+    return known is not None and not known[0] and now() < known[1]
+
+
+def by_proxy(url: str) -> str:
+    """The address that a client with the process's proxy settings would connect to for `url`."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme) or getproxies().get("all")
+    if not proxy or proxy_bypass(parts.netloc):
+        return url
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """Host and port."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or PORTS.get(parts.scheme, 443)
+
+
+def _try(place: tuple[str, int], lookup: Lookup) -> bool:
+    """In a thread: nothing can end a resolver that waits."""
+    refused: list[OutboundRefused] = []
+    reached = threading.Event()
+    ended = threading.Event()
+
+    def connect() -> None:
+        try:
+            for address in lookup(*place):
+                try:
+                    socket.create_connection((address, place[1]), timeout=PATIENCE_S).close()
+                except OSError:
+                    continue
+                reached.set()
+                return
+        except OutboundRefused as error:
+            if error.code != "unknown_host":
+                refused.append(error)
+        except OSError:
+            pass
+        finally:
+            ended.set()
+
+    threading.Thread(target=connect, name=f"reach {place[0]}", daemon=True).start()
+    ended.wait(PATIENCE_S)
+    if refused:
+        raise refused[0]
+    return reached.is_set()
+
+
+def forget() -> None:
+    """For tests: each begins knowing nothing."""
+    _found.clear()

@@ -1,0 +1,125 @@
+"""Files of the outside that the hub keeps: plain URLs, and NLTK's packages and tiktoken's encodings by their names.
+
+Names and URLs are two spellings of one thing: clients ask for the URL, people and errors say the name.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from envhub.protocol.base import Request, Response, Sha256, Size
+from envhub.protocol.needs import Need, NeedKind
+
+FileKind = Literal["file", "nltk", "tiktoken"]
+NLTK = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages"
+NLTK_INDEX = f"{NLTK}/index.xml"
+TIKTOKEN = "https://openaipublic.blob.core.windows.net/encodings"
+LONGEST_URL = 1000
+NAME = r"[A-Za-z0-9][\w.-]{0,99}"
+_NLTK_PACKAGE = re.compile(rf"{re.escape(NLTK)}/packages/([a-z_]+)/({NAME})\.(?:zip|xml)", re.ASCII)
+_ENCODING = re.compile(rf"{re.escape(TIKTOKEN)}/({NAME})\.tiktoken", re.ASCII)
+_FOLDERS = {  # of NLTK's packages that are no corpora
+    "tokenizers": {"punkt", "punkt_tab"},
+    "taggers": {
+        "averaged_perceptron_tagger", "averaged_perceptron_tagger_eng", "averaged_perceptron_tagger_ru",
+        "averaged_perceptron_tagger_rus", "maxent_treebank_pos_tagger", "maxent_treebank_pos_tagger_tab",
+        "universal_tagset",
+    },
+    "chunkers": {"maxent_ne_chunker", "maxent_ne_chunker_tab"},
+    "stemmers": {"porter_test", "rslp", "snowball_data"},
+    "sentiment": {"vader_lexicon"},
+    "help": {"tagsets", "tagsets_json"},
+    "grammars": {"basque_grammars", "book_grammars", "large_grammars", "sample_grammars", "spanish_grammars"},
+    "misc": {"mwa_ppdb", "perluniprops"},
+    "models": {"bllip_wsj_no_aux", "moses_sample", "wmt15_eval", "word2vec_sample"},
+}  # fmt: skip
+
+
+class FileRequest(Request):
+    """A file added by hand; its bytes were uploaded as a blob. Of NLTK: NAME, or FOLDER/NAME as `corpora/words`."""
+
+    kind: FileKind
+    name: str = Field(min_length=1, max_length=LONGEST_URL)
+    sha256: Sha256
+    size: Size
+
+
+class FileDeletion(Request):
+    """Which file to forget."""
+
+    kind: FileKind
+    name: str = Field(min_length=1, max_length=LONGEST_URL)
+
+
+class FileView(Response):
+    """A kept file. `upstream`: the hub fetched it from `url`, else `added_by` brought it."""
+
+    kind: FileKind
+    name: str
+    url: str
+    sha256: str
+    size: int
+    upstream: bool
+    added_by: str
+    created_at: datetime
+
+
+def url_of(kind: FileKind, name: str) -> str:
+    """Where clients ask for it. Raises ValueError for what is no name of that kind."""
+    if kind == "file":
+        return canonical(name)
+    folder, _, last = name.rpartition("/")
+    if not re.fullmatch(NAME, last, re.ASCII) or (folder and (kind != "nltk" or not re.fullmatch(r"[a-z_]+", folder))):
+        raise ValueError(f"not a name of {kind}: {name[:200]!r}")
+    if kind == "tiktoken":
+        return f"{TIKTOKEN}/{last}.tiktoken"
+    return f"{NLTK}/packages/{folder or nltk_folder(last)}/{last}.zip"
+
+
+def nltk_folder(package: str) -> str:
+    """Where NLTK keeps a package; most are corpora."""
+    return next((folder for folder, packages in _FOLDERS.items() if package in packages), "corpora")
+
+
+def canonical(url: str) -> str:
+    """One spelling of an http(s) URL, without a fragment. Raises ValueError."""
+    parts = urlsplit(url)
+    port = "" if parts.port in {None, 443 if parts.scheme == "https" else 80} else f":{parts.port}"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or ":" in parts.hostname:
+        raise ValueError(f"not the URL of a file: {url[:200]!r}")
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url or len(url) > LONGEST_URL:
+        raise ValueError(f"a URL has at most {LONGEST_URL} plain characters")
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path or '/'}{query}"
+
+
+def name_of(url: str) -> tuple[FileKind, str]:
+    """The kind and the name of what lies at a canonical URL."""
+    if package := _NLTK_PACKAGE.fullmatch(url):
+        return "nltk", package.group(2)
+    if encoding := _ENCODING.fullmatch(url):
+        return "tiktoken", encoding.group(1)
+    return "file", url
+
+
+def need_of(kind: FileKind, name: str) -> tuple[NeedKind, str]:
+    """The need that it meets."""
+    return (NeedKind.FILE, name) if kind == "file" else (NeedKind.CORPUS, f"{kind}:{name}")
+
+
+def need_at(url: str) -> Need | None:
+    """What is lacking when there is no answer at a URL; None for what is no plain file, and for NLTK's index."""
+    try:
+        url = canonical(url)
+    except ValueError:
+        return None
+    parts = urlsplit(url)
+    if url == NLTK_INDEX or parts.query or "." not in parts.path.rpartition("/")[2].strip("."):
+        return None
+    kind, name = need_of(*name_of(url))
+    return Need(kind=kind, name=name) if len(name) <= 500 else None
