@@ -141,7 +141,7 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
                 )
                 for file in request.files
             )
-        elif {(f.path, f.etag) for f in found.files.all()} != {(f.path, f.sha256) for f in request.files}:
+        elif not found.upstream and _content(found) != {(file.path, file.sha256) for file in request.files}:
             hint = f"hub data delete {repository}, then add it again"
             raise Conflict(f"{repository} has other files at {revision}", code="other_content", hint=hint)
         if tag:
@@ -150,6 +150,11 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
             found.save(update_fields=["tag"])
         announce_snapshot(found)
         return found if request.revision and pinned(kind, repository) is not None else _pin(found)
+
+
+def _content(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Paths and hashes of what was added by hand."""
+    return {(file.path, file.etag) for file in snapshot.files.all()}
 
 
 def revision_of(request: DataRequest) -> tuple[str, str]:

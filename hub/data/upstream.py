@@ -14,7 +14,7 @@ from django.conf import settings
 from hub.core.errors import NotFound, TooLarge, Unavailable
 from hub.data.reach import by_proxy, is_away, is_reachable
 
-TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 LONGEST_OID = 64
 LARGEST_FILE = 64 * 1024**3
 
@@ -109,6 +109,8 @@ def fetch(kind: str, repository: str, commit: str, path: str) -> Iterator[bytes]
     """A file's bytes, as they come. Raises NotFound, Unavailable, TooLarge."""
     prefix, size = "datasets/" if kind == "dataset" else "", 0
     url = f"/{prefix}{repository}/resolve/{commit}/{quote(path)}"
+    if not is_there():
+        raise Unavailable(f"the hub could not reach {settings.HUB.huggingface_url}", hint="try again later")
     with _client() as http:
         try:
             with http.stream("GET", url) as response:

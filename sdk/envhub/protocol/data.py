@@ -21,7 +21,7 @@ class DataFile(Request):
 
 
 class DataRequest(Request):
-    """A snapshot added by hand: from now on what `main` means; with a `revision` (a commit or tag) only what that does."""
+    """A snapshot added by hand: from now on what `main` means; with a `revision` (a commit or tag), what that means."""
 
     revision: str = Field(default="", max_length=100, pattern=r"^[\w./-]*$")
     files: tuple[DataFile, ...] = Field(min_length=1, max_length=10_000)

@@ -6,24 +6,19 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from django.conf import settings
 from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
-from hub.core.handler import ThreadedHandler
 from hub.data.models import SnapshotFile
 from hub.data.services import add, blob_of, resolve
 from hub.storage.models import EVERYBODY
-from hub.storage.queries import backend
 from tests.factories.accounts import make_token, make_user
 from tests.factories.storage import make_blob
 from tests.fakes.huggingface import COMMIT, HuggingFace
@@ -79,27 +74,10 @@ def load(endpoint: str, name: str, cache: Path, **variables: str) -> subprocess.
 
 
 @pytest.fixture
-def served() -> Iterator[str]:
-    """The hub's own server, which streams as Django's for tests does not."""
-    server = uvicorn.Server(uvicorn.Config(ThreadedHandler(), port=0, lifespan="off", log_level="critical"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.fixture
-def endpoint(served: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def endpoint(served: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The hub's HF_ENDPOINT, with a user's token in place."""
     monkeypatch.setenv("TEST_HUB_TOKEN", make_token(make_user()))
-    hub = settings.HUB.model_copy(update={"base_url": type(settings.HUB.base_url)(served)})
-    monkeypatch.setattr(settings, "HUB", hub)
-    backend.cache_clear()  # it signs URLs of this server from now on
-    yield f"{served}/hf"
-    backend.cache_clear()
+    return f"{served}/hf"
 
 
 def test_the_fake_endpoint_satisfies_the_real_library(folder: Path, tmp_path: Path) -> None:
