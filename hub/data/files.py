@@ -85,12 +85,9 @@ def find_or_fetch_file(url: str) -> OutsideFile:
 
 
 def read_nltk_index() -> bytes:
-    """NLTK's index of what can be had here. Raises FileNotKept."""
+    """NLTK's index of what can be had here, be it nothing: its downloader then says which package is missing."""
     rows = list(OutsideFile.objects.filter(kind="nltk").select_related("blob").order_by("name"))
-    source = _source_index()
-    if not rows and source is None:
-        raise FileNotKept(NLTK_INDEX)
-    return nltk_index.index(rows, source)
+    return nltk_index.index(rows, _source_index())
 
 
 def _source_index() -> bytes | None:

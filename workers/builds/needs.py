@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from envhub.protocol.files import need_at
 from envhub.protocol.needs import Need, NeedKind, distinct
 from envhub.protocol.secrets import SECRET_NAME
 
@@ -14,7 +15,8 @@ _NAMES = {
     NeedKind.DATA_SET: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
     NeedKind.MODEL: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
     NeedKind.CORPUS: r"[a-z]{1,20}:\w[\w./-]{0,199}",
-    NeedKind.FILE: r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:\d{1,5})?/[\w./~%+@=,:-]{1,400}",  # no user, no query
+    NeedKind.FILE: r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(:\d{1,5})?/[\w./~%+@=,:-]{1,400}"
+    r"(\?(raw|download|dl)=(true|1))?",  # no user, no other query
     NeedKind.SECRET: SECRET_NAME,
     NeedKind.ARGUMENT: r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,5}",
     NeedKind.HOST: r"(?=.{1,260}\Z)[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?:\d{1,5}",
@@ -36,6 +38,11 @@ def cleaned(needs: Iterable[Need]) -> tuple[Need, ...]:
 def judges(models: Iterable[str]) -> tuple[Need, ...]:
     """What a run that asked these models as judges needs."""
     return tuple(Need(kind=NeedKind.JUDGE, name=name or "*") for name in models)
+
+
+def files(lacking: Iterable[tuple[str, str]]) -> tuple[Need, ...]:
+    """What had no answer, as (method, URL), where it was a plain file: for code that has hidden why it fails."""
+    return tuple(need for method, url in lacking if method == "GET" and (need := need_at(url)) is not None)
 
 
 def told(needs: Iterable[Need]) -> str:

@@ -14,7 +14,7 @@ from envhub.protocol.needs import Need
 from envhub.protocol.runner import Described, Hello, Load, SplitInfo
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.needs import cleaned, judges, told
+from workers.builds.needs import cleaned, files, judges, told
 from workers.builds.record import Record
 from workers.builds.scripted import CHECK, Scripted, run_scripted
 from workers.rollouts.environment import InstalledEnvironment
@@ -143,14 +143,14 @@ def _stage(name: str, record: Record, interceptor: Interceptor) -> Iterator[None
         try:
             yield
         except RunnerFatal as fatal:
-            raise _refused(name, fatal, judges(interceptor.judges_lacking)) from fatal
+            raise _refused(name, fatal, interceptor) from fatal
         except RunnerGone as gone:
             raise _gone(name, gone) from gone
 
 
-def _refused(stage: str, fatal: RunnerFatal, asked: tuple[Need, ...]) -> Exception:
+def _refused(stage: str, fatal: RunnerFatal, interceptor: Interceptor) -> Exception:
     failure = fatal.failure
-    needs = cleaned([*fatal.needs, *asked])
+    needs = cleaned([*fatal.needs, *judges(interceptor.judges_lacking)]) or cleaned(files(interceptor.files_lacking))
     if failure.kind is FailureKind.INFRASTRUCTURE and not needs:
         return RunFailed(failure)
     trial = Trial(

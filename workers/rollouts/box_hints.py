@@ -12,10 +12,13 @@ NO_NETWORK = (
     "Network is unreachable",
     "nodename nor servname",
     "is not on this run's list",
+    "Unable to connect to proxy",
+    "Remote end closed connection without response",
 )
 NETWORK_ADVICE = (
     "the environment asked for the network, which its box has not: grant the host with `hub eval run --allow-host "
-    "HOST:PORT` (an operator permits hosts with HUB_BOX_ALLOW_HOSTS)"
+    "HOST:PORT` (an operator permits hosts with HUB_BOX_ALLOW_HOSTS), or keep the file that it reads in the hub: "
+    "`hub data add URL FILE --kind file`; the run's log names what had no answer"
 )
 READ_ONLY = ("Read-only file system",)
 READ_ONLY_ADVICE = (

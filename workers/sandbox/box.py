@@ -23,7 +23,7 @@ CACHES = {  # where packages keep what they fetch; their own defaults may lie wh
     "NLTK_DATA": f"{HOME}/.cache/nltk_data",
     "TIKTOKEN_CACHE_DIR": f"{HOME}/.cache/tiktoken",
 }
-TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS")
 
 
 class AgentJob:
@@ -119,6 +119,7 @@ class AgentBox:
             "TMPDIR": self.path("/tmp"),  # noqa: S108 - the box's own
             "LANG": "C.UTF-8",
             "USER": "sandbox",
+            "ENVHUB_NETWORK": self.spec.network,
             **{name: self.path(path) for name, path in CACHES.items()},
         }
         if self.spec.has_proxy:

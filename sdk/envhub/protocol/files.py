@@ -21,6 +21,7 @@ NLTK_INDEX = f"{NLTK}/index.xml"
 TIKTOKEN = "https://openaipublic.blob.core.windows.net/encodings"
 LONGEST_URL = 1000
 NAME = r"[A-Za-z0-9][\w.-]{0,99}"
+_READ_QUERY = re.compile(r"(?:raw|download|dl)=(?:true|1)")
 _NLTK_PACKAGE = re.compile(rf"{re.escape(NLTK)}/packages/([a-z_]+)/({NAME})\.(?:zip|xml)", re.ASCII)
 _ENCODING = re.compile(rf"{re.escape(TIKTOKEN)}/({NAME})\.tiktoken", re.ASCII)
 _FOLDERS = {  # of NLTK's packages that are no corpora
@@ -119,7 +120,11 @@ def need_at(url: str) -> Need | None:
     except ValueError:
         return None
     parts = urlsplit(url)
-    if url == NLTK_INDEX or parts.query or "." not in parts.path.rpartition("/")[2].strip("."):
+    if (
+        url == NLTK_INDEX
+        or (parts.query and not _READ_QUERY.fullmatch(parts.query))
+        or "." not in parts.path.rpartition("/")[2].strip(".")
+    ):
         return None
     kind, name = need_of(*name_of(url))
     return Need(kind=kind, name=name) if len(name) <= 500 else None

@@ -18,9 +18,14 @@ _SIGNS = re.compile(
     r"Temporary failure in name resolution|Name or service not known|No address associated with hostname|"
     r"nodename nor servname|Network is unreachable|getaddrinfo failed|Failed to resolve|NameResolutionError|"
     r"is not on this run's list|Cannot connect to host|All connection attempts failed|Couldn't reach https?://|"
-    r"Unable to find '?https?://"
+    r"Unable to find '?https?://|Remote end closed connection without response"
 )
-_UNREACHED = {"gaierror", "ConnectError", "ConnectTimeout", "ConnectionError", "ClientConnectorError", "ProxyError"}
+# the last are how an address looks of which the hub has no file: the connection ends, or its certificate is not trusted
+_UNREACHED = {
+    "gaierror", "ConnectError", "ConnectTimeout", "ConnectionError", "ClientConnectorError", "ProxyError",
+    "RemoteProtocolError", "ServerDisconnectedError", "SSLError", "ClientConnectorCertificateError",
+}  # fmt: skip
+_READ_QUERY = re.compile(r"(?:raw|download|dl)=(?:true|1)")
 _URL = re.compile(r"https?://[^\s'\"<>()\\]+")
 _POOL = re.compile(r"HTTPS?ConnectionPool\(host='([\w.-]+)', port=(\d+)\).*?with url: (\S+)", re.DOTALL)
 _AIOHTTP = re.compile(r"Cannot connect to host ([\w.-]+):(\d+)")
@@ -49,8 +54,8 @@ def is_file(method: str, url: str) -> bool:
     """Whether a request reads a plain file: what has a query, a body or no name asks a service."""
     parts = urlsplit(url)
     last = parts.path.rpartition("/")[2]
-    plain = not parts.query and parts.username is None
-    return method in {"GET", "HEAD"} and plain and "." in last.strip(".")
+    plain = (not parts.query or _READ_QUERY.fullmatch(parts.query)) and parts.username is None
+    return method in {"GET", "HEAD"} and bool(plain) and "." in last.strip(".")
 
 
 def _asked(link: Link) -> tuple[str, str] | None:

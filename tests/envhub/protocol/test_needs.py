@@ -44,6 +44,10 @@ def test_a_name_is_one_printable_line() -> None:
     ("kind", "name", "command"),
     [
         (NeedKind.DATA_SET, "openai/gsm8k", "hub data add openai/gsm8k DIRECTORY"),
+        (NeedKind.CORPUS, "nltk:words", "hub data add words FILE --kind nltk"),
+        (NeedKind.CORPUS, "tiktoken:cl100k_base", "hub data add cl100k_base FILE --kind tiktoken"),
+        (NeedKind.CORPUS, "spacy:en_core_web_sm", ""),
+        (NeedKind.FILE, "https://h.test/a.txt", "hub data add https://h.test/a.txt FILE --kind file"),
         (NeedKind.SECRET, "API_KEY", "hub secret set API_KEY && hub env check alice/env --secret API_KEY"),
         (NeedKind.ARGUMENT, "path", 'hub env check alice/env --env-args \'{"path": "..."}\''),
         (NeedKind.HOST, "api.example.com:443", "hub env check alice/env --allow-host api.example.com:443"),

@@ -66,3 +66,12 @@ def test_a_box_that_may_reach_hosts_keeps_the_addresses(seen: list[httpx.Request
     with httpx.Client(transport=answer_to(seen)) as http:
         http.post("https://api.openai.com/v1/chat/completions")
     assert str(seen[0].url) == "https://api.openai.com/v1/chat/completions"
+
+
+@pytest.mark.parametrize(("network", "closed"), [("gateway", True), ("none", True), ("allow-list", False)])
+def test_the_proxy_of_a_box_that_reaches_nobody_keeps_no_address(
+    network: str, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:8001")
+    monkeypatch.setenv("ENVHUB_NETWORK", network)
+    assert judge_calls.is_closed() is closed

@@ -138,3 +138,46 @@ async def test_what_is_not_kept_is_told_with_its_command(box: OutsideBox) -> Non
     read = await box.python("import tiktoken; tiktoken.get_encoding('o200k_base')")
     assert read.exit_code == 1
     assert "hub data add o200k_base FILE --kind tiktoken   (administrators" in box.said[0]
+
+
+LACKING = """
+import sys
+from envhub_runner.needs import lacking
+try:
+    exec(sys.argv[1])
+except BaseException as error:
+    print([(need.kind, need.name) for need in lacking(error)])
+"""
+ENCODING = "tiktoken:o200k_base"
+
+
+@pytest.mark.parametrize(
+    ("code", "need"),
+    [
+        (f"import requests; requests.get('{URL}')", ("file", URL)),
+        (f"import httpx; httpx.get('{URL}?raw=true')", ("file", f"{URL}?raw=true")),
+        (f"import urllib.request; urllib.request.urlopen('{URL}')", ("file", URL)),
+        (f"import datasets; datasets.load_dataset('csv', data_files='{URL}')", ("file", URL)),
+        ("import requests; requests.post('https://api.test/v1/search', json={})", ("host", "api.test:443")),
+        ("import httpx; httpx.get('http://api.test:8080/status')", ("host", "api.test:8080")),
+        ("import tiktoken; tiktoken.get_encoding('o200k_base')", ("corpus", ENCODING)),
+        ("import nltk; nltk.download('words'); nltk.data.find('corpora/words')", ("corpus", "nltk:words")),
+        ("import nltk; nltk.download('words', raise_on_error=True)", ("corpus", "nltk:words")),
+    ],
+)
+async def test_what_is_lacking_is_a_need_with_its_name(box: OutsideBox, code: str, need: tuple[str, str]) -> None:
+    read = await box.python(LACKING, code)
+    assert read.stdout.decode().splitlines()[-1:] == [str([need])], read.stdout + read.stderr[-1500:]
+
+
+async def test_a_provider_that_code_names_itself_is_still_a_judge(box: OutsideBox) -> None:
+    code = """
+import httpx, sys
+from envhub_runner.judge_calls import lead_judge_calls
+lead_judge_calls(sys.argv[1] + "/judge")
+print(httpx.post("https://api.openai.com/v1/chat/completions", json={"model": "gpt-4.1", "messages": []}).status_code)
+"""
+    read = await box.python(code, box.box.gateway_url)
+    assert read.stdout == b"404\n", read.stderr[-1500:]
+    assert list(box.interceptor.judges_lacking) == ["gpt-4.1"]
+    assert not box.interceptor.files_lacking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.protocol.needs import Need, NeedKind
 
-from workers.builds.needs import LIMIT, cleaned, judges, told
+from workers.builds.needs import LIMIT, cleaned, files, judges, told
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,22 @@ def test_needs_are_told_in_words() -> None:
     found = [Need(kind=NeedKind.DATA_SET, name="a/b"), Need(kind=NeedKind.SANDBOX, name="*")]
     assert told(found) == "data set a/b, sandbox"
     assert told(judges(["gpt-4.1-mini"])) == "judge gpt-4.1-mini"
+
+
+def test_a_plain_file_that_had_no_answer_is_a_need_and_a_question_to_a_service_is_none() -> None:
+    asked = [
+        ("GET", "https://h.test/a/words.txt"),
+        ("GET", "https://h.test/a/words.csv?raw=true"),
+        ("GET", "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/words.zip"),
+        ("GET", "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"),
+        ("GET", "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/index.xml"),
+        ("GET", "https://h.test/v1/search?q=a.b"),
+        ("POST", "https://h.test/a/words.txt"),
+        ("GET", "https://user@h.test/words.txt"),
+    ]
+    assert [need.words for need in cleaned(files(asked))] == [
+        "file https://h.test/a/words.txt",
+        "file https://h.test/a/words.csv?raw=true",
+        "corpus nltk:words",
+        "corpus tiktoken:o200k_base",
+    ]

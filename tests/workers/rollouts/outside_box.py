@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aiohttp
 
+from workers.rollouts.boxes import RUNNER_PATH, RUNNER_SOURCE
 from workers.rollouts.interceptor.answers import Upstream
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.scripted import Scripted
@@ -32,7 +33,8 @@ class OutsideBox:
 
     async def python(self, code: str, *arguments: str, **variables: str) -> ExecResult:
         base = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}").resolve())
-        env = {"PYTHONPATH": self.box.path(SITE), **variables}
+        paths = [self.box.path(SITE), self.box.path(str(Path(RUNNER_PATH).parent))]
+        env = {"PYTHONPATH": ":".join(paths), **variables}
         return await self.box.exec([base, "-W", "ignore", "-c", code, *arguments], env=env, timeout=60)
 
 
@@ -51,7 +53,7 @@ async def outside_box(
         with socket_folder(root) as sockets:
             async with interceptor.serve(sockets / "gateway.sock"), server.serve(sockets) as outside:
                 spec = BoxSpec(
-                    binds=(Bind(site, SITE),),
+                    binds=(Bind(site, SITE), Bind(RUNNER_SOURCE, RUNNER_PATH)),
                     sockets=sockets,
                     network="allow-list" if allow else "gateway",
                     allow=tuple(allow),
