@@ -127,6 +127,12 @@ class Version(models.Model):
         return self.version
 
     @property
+    def is_lock_open(self) -> bool:
+        """Whether checks may still change the lock: no rollout of theirs has ever succeeded with it."""
+        rollout = self.scripted_rollout or {}
+        return bool(rollout.get("outcome", "failed") == "failed")
+
+    @property
     def yanked(self) -> bool:
         """Whether resolution skips it."""
         return self.yanked_at is not None

@@ -124,6 +124,7 @@ def build_payload(run: Run) -> BuildPayload:
         secrets=reveal_for_run(version.environment.owner, secrets),
         judges=_judges(run, given),
         only_checks=version.check_run_id == run.pk,
+        lock_is_open=version.is_lock_open,
         tool_programs=tuple(version.programs),
         previous=lock_for_payload(version) if version.lock is not None else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock
 from envhub.protocol.packages import TriedRelease, VersionView
@@ -52,6 +52,8 @@ async def run_build(job: Job) -> None:
         if payload.only_checks and payload.previous is not None:
             build.lock = payload.previous
             build.trial = await check_again(job, payload, payload.previous, sandbox, build.record)
+            if payload.lock_is_open and not build.trial.settled:
+                await _search_again(build)
         else:
             try:
                 await _build(build)
@@ -81,6 +83,19 @@ async def _build(build: Build) -> None:
             raise
         finally:
             build.tried = tuple(attempt.told(chosen=attempt is chosen) for attempt in search.attempts)
+
+
+async def _search_again(build: Build) -> None:
+    """What was lacking had ended the search for a release; now that it is there, another one may do better. Raises
+    RunFailed."""
+    anew = replace(build, record=Record(build.job.lease))
+    try:
+        await _build(anew)
+    except (BuildFailed, HostsNeeded) as error:
+        build.job.lease.log(f"no other release of verifiers does better: {error}")
+        return
+    if anew.trial.settled:
+        build.lock, build.trial, build.record, build.tried = anew.lock, anew.trial, anew.record, anew.tried
 
 
 def _report(build: Build, failed: BuildFailed | None) -> BuildReport:

@@ -42,7 +42,7 @@ def store_build_report(*, run: Run, report: BuildReport) -> Version:
         if only_checks and report.failure is not None:
             return version
         changes = _findings(version, report, only_checks=only_checks)
-        if report.lock is not None and report.failure is None and not only_checks:
+        if report.lock is not None and report.failure is None and (version.is_lock_open or not only_checks):
             store_lock_wheels(lock=report.lock, shared=is_shared(run), holder=run.owner_id)
             lock = _without_urls(report.lock)
             changes |= {"lock": lock, "lock_sha256": _digest(lock)}

@@ -109,6 +109,21 @@ def test_what_checks_find_replaces_what_they_found_before(waiting: Version) -> N
     assert (version.state, version.lock, version.needs.count()) == ("ready", waiting.lock, 0)
 
 
+@pytest.mark.parametrize(("outcome", "taken"), [("failed", "0.1.12"), ("ok", "0.1.14")])
+def test_checks_may_bring_another_lock_until_a_rollout_has_succeeded(
+    waiting: Version, outcome: str, taken: str
+) -> None:
+    Version.objects.update(scripted_rollout={"outcome": outcome})
+    recheck_waiting(CAME)
+    run, secret = hold(waiting)
+    assert build_payload(run).lock_is_open is (outcome == "failed")
+    lock = {"python": "3.11", "platform": "linux_x86_64", "verifiers": "0.1.12", "wheels": []}
+    assert say(run, secret, generation="legacy", verifiers="0.1.12", lock=lock, checks=PASSED).status_code == 200
+    version = end(run)
+    assert version.lock is not None
+    assert version.lock["verifiers"] == taken
+
+
 def test_checks_that_could_not_be_run_leave_what_was_there(waiting: Version) -> None:
     recheck_waiting(CAME)
     run, secret = hold(waiting)

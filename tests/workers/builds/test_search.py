@@ -193,6 +193,18 @@ async def test_a_required_argument_is_a_need_that_the_settings_meet(build: Build
     assert again.lock.verifiers == "0.1.14"
 
 
+@pytest.mark.parametrize(("lock_is_open", "taken"), [(True, "0.1.12"), (False, "0.1.14")])
+async def test_a_need_that_is_met_lets_the_search_go_on(build: Build, lock_is_open: bool, taken: str) -> None:
+    source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    vf.old()\n    return")
+    libraries = {"0.1.14": LIBRARY, "0.1.12": f"{LIBRARY}\ndef old(): ...\n"}
+    report = await build(source, libraries)
+    assert tried(report) == [("0.1.14", "load", True)]
+    given = {"settings": CheckSettings(secrets=("SEARCH_KEY",)), "secrets": {"SEARCH_KEY": "x"}}
+    again = await build(source, {}, only_checks=True, previous=with_urls(report), lock_is_open=lock_is_open, **given)
+    assert again.lock is not None
+    assert (again.lock.verifiers, all(check.passed for check in again.checks)) == (taken, lock_is_open)
+
+
 CONFIG = """
 class ValidationError(ValueError):
     def errors(self, **kw):
