@@ -120,11 +120,8 @@ def need_at(url: str) -> Need | None:
     except ValueError:
         return None
     parts = urlsplit(url)
-    if (
-        url == NLTK_INDEX
-        or (parts.query and not _READ_QUERY.fullmatch(parts.query))
-        or "." not in parts.path.rpartition("/")[2].strip(".")
-    ):
+    reads = not parts.query or _READ_QUERY.fullmatch(parts.query)
+    if url == NLTK_INDEX or not reads or "." not in parts.path.rpartition("/")[2].strip("."):
         return None
     kind, name = need_of(*name_of(url))
     return Need(kind=kind, name=name) if len(name) <= 500 else None

@@ -37,7 +37,7 @@ _HUB_ERRORS = {
     "CouldNotReachHub", "DataFilesNotFoundError",
 }  # fmt: skip
 _NLTK = re.compile(r"Resource\s+(?:\x1b\[[\d;]*m)?'?([\w.-]+)(?:/[\w./-]*)?.{0,20}not found\..*NLTK", re.DOTALL)
-_NLTK_INDEX = re.compile(r"Package '?([\w.-]+)'? not found in\s+index")
+_NLTK_INDEX = re.compile(r"(?:Error loading \S+: )?Package '?([\w.-]+)'? not found in\s+index")
 _NLTK_PACKAGE = re.compile(r"nltk/nltk_data/gh-pages/packages/[a-z_]+/([\w.-]+?)\.(?:zip|xml)")
 _TIKTOKEN = re.compile(r"openaipublic\.blob\.core\.windows\.net[^\s]*?/encodings/([\w.-]+?)\.tiktoken")
 _SPACY = re.compile(r"\[E050\] Can't find model '([\w.-]+)'")
@@ -81,9 +81,8 @@ def _url(link: Link) -> str:
 def corpora(link: Link) -> Iterator[tuple[str, str]]:
     """Corpora that a library would download: NLTK's, tiktoken's encodings, spaCy's models."""
     asked = f"{_url(link)} {link.text}"
-    if "LookupError" in link.names and (found := _NLTK.search(link.text)):
-        yield CORPUS, f"nltk:{found.group(1)}"
-    elif found := _NLTK_INDEX.fullmatch(link.text) or _NLTK_PACKAGE.search(asked):
+    looked_up = _NLTK.search(link.text) if "LookupError" in link.names else None
+    if found := looked_up or _NLTK_INDEX.fullmatch(link.text) or _NLTK_PACKAGE.search(asked):
         yield CORPUS, f"nltk:{found.group(1)}"
     elif found := _TIKTOKEN.search(asked):
         yield CORPUS, f"tiktoken:{found.group(1)}"
