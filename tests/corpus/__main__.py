@@ -68,24 +68,27 @@ def main() -> int:
         for group in dict.fromkeys(package.group for package in found):
             corpus.join(group)
         with ThreadPoolExecutor(options.jobs) as pool:
-            rows = _judged(options, pool.map(corpus.try_package, found))
+            rows = _judged(corpus, pool.map(corpus.try_package, found))
             if options.stand_ins:
                 print(f"\nstand-ins added: {', '.join(standins.add(stack, [trial for trial, _ in rows]))}\n")
                 again = [trial for trial, _ in rows if standins.settle(corpus.owners[trial.package.group], trial)]
-                _judged(options, pool.map(corpus.evaluated, again))
-                rows = [(trial, judge(trial, bare=options.bare)) for trial, _ in rows]
+                judged = {id(trial): whose for trial, whose in _judged(corpus, pool.map(corpus.evaluated, again))}
+                rows = [(trial, judged.get(id(trial), whose)) for trial, whose in rows]
+                if options.out:
+                    report.save(options.out, rows)
         if options.rewards:
             print(rewards.table(stack, corpus.endpoint.base_url, [trial for trial, _ in rows]))
     print(report.counts(rows))
     return int(any(whose == "ours" for _, whose in rows))
 
 
-def _judged(options: argparse.Namespace, trials: Iterable[Trial]) -> list[report.Row]:
+def _judged(corpus: Corpus, trials: Iterable[Trial]) -> list[report.Row]:
     """Print the table as the trials end."""
+    options, endpoint = corpus.options, corpus.endpoint.base_url
     rows: list[report.Row] = []
     print(report.head(), flush=True)
     for trial in trials:
-        rows.append((trial, judge(trial, bare=options.bare)))
+        rows.append((trial, judge(trial, corpus.stack, endpoint, bare=options.bare)))
         print(report.line(*rows[-1]), flush=True)
         if options.out:
             report.save(options.out, rows)

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from uv import find_uv_bin
@@ -26,28 +27,31 @@ elif not getattr(module, "__all__", None):
 """
 
 
-def fails_alike(trial: Trial) -> bool:
-    """Whether every release that the hub tried (the newest that fits, when none) fails in a plain environment, too."""
+def fails_alike(trial: Trial, data: Mapping[str, str]) -> bool:
+    """Whether every release that the hub tried (the newest that fits, when none) fails in a plain environment, too.
+
+    `data`: variables by which it finds the hub's data sets.
+    """
     tried = [one.verifiers for one in trial.view.tried] if trial.view else []
-    return all(_fails(trial.package.directory, trial.package.name, release) for release in tried or [""])
+    return all(_fails(trial.package.directory, trial.package.name, release, data) for release in tried or [""])
 
 
-def _fails(directory: Path, name: str, release: str) -> bool:
+def _fails(directory: Path, name: str, release: str, data: Mapping[str, str]) -> bool:
     with tempfile.TemporaryDirectory(prefix="corpus-bare-") as folder:
         venv = Path(folder) / "venv"
         pins = [f"verifiers=={release}"] if release else []
         uv = find_uv_bin()
         subprocess.run([uv, "venv", "-q", str(venv)], check=True, timeout=INSTALL_S)
         install = [uv, "pip", "install", "-q", "--python", str(venv / "bin/python"), str(directory), *pins]
-        if _run(install, Path(folder), INSTALL_S) != 0:
+        if _run(install, Path(folder), INSTALL_S, data) != 0:
             return True
         module = re.sub(r"[-.]+", "_", name)
-        return _run([str(venv / "bin/python"), "-c", LOAD, module], Path(folder), LOAD_S) != 0
+        return _run([str(venv / "bin/python"), "-c", LOAD, module], Path(folder), LOAD_S, data) != 0
 
 
-def _run(command: list[str], folder: Path, seconds: int) -> int:
+def _run(command: list[str], folder: Path, seconds: int, data: Mapping[str, str]) -> int:
     """With this machine's own variables: they say where its package index is."""
-    environment = {**os.environ, "HF_HUB_DISABLE_XET": "1"}
+    environment = {**os.environ, **data, "HOME": str(folder), "HF_HUB_DISABLE_XET": "1"}
     try:
         return subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False

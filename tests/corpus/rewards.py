@@ -37,7 +37,7 @@ def table(stack: Stack, endpoint: str, trials: Sequence[Trial]) -> str:
         if trial.view is None or all(reward is None for reward in trial.rewards):
             continue
         try:
-            bare: object = bare_rewards(trial, locked(stack, trial), endpoint, stack.url, stack.token)
+            bare: object = bare_rewards(trial, locked(stack, trial), endpoint, data_variables(stack))
         except (subprocess.SubprocessError, ValueError, LookupError) as error:
             bare = f"{type(error).__name__}: {str(getattr(error, 'stderr', None) or error)[-300:]}"
         agree = bare == trial.rewards
@@ -54,7 +54,7 @@ def locked(stack: Stack, trial: Trial) -> dict[str, str]:
     return {wheel.name: wheel.version for wheel in lock.wheels if not wheel.owned and not wheel.tool}
 
 
-def bare_rewards(trial: Trial, wheels: Mapping[str, str], endpoint: str, hub: str, token: str) -> list[float | None]:
+def bare_rewards(trial: Trial, wheels: Mapping[str, str], endpoint: str, data: Mapping[str, str]) -> list[float | None]:
     """Rewards of examples 0 and 1. `wheels`: name -> version of the lock; `endpoint`: the scripted model's base URL.
 
     Raises subprocess.CalledProcessError with what the library printed.
@@ -65,9 +65,13 @@ def bare_rewards(trial: Trial, wheels: Mapping[str, str], endpoint: str, hub: st
         python = _install(home, trial.package.directory, wheels)
         arguments = _legacy(endpoint) if not wheels.get("verifiers", "").startswith("0.4") else _current(endpoint)
         variables = {"HOME": str(home), "STUB_KEY": "stub", "OPENAI_API_KEY": "stub", "OPENAI_BASE_URL": endpoint}
-        data = {"HF_ENDPOINT": f"{hub}/hf", "HF_TOKEN": token, "HF_HUB_DISABLE_XET": "1"}
         _run([str(python), "-c", EVAL, trial.view.name, *arguments], home, RUN_S, **variables, **data)
         return _read(home)
+
+
+def data_variables(stack: Stack) -> dict[str, str]:
+    """By which the Hugging Face libraries find the hub's data sets."""
+    return {"HF_ENDPOINT": f"{stack.url}/hf", "HF_TOKEN": stack.token, "HF_HUB_DISABLE_XET": "1"}
 
 
 def _install(home: Path, package: Path, wheels: Mapping[str, str]) -> Path:

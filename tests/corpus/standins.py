@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.e2e.stack import Stack
 
 SETTLE_S = 300.0
 ROWS = 1000  # some environments select a fixed number
+_COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 Row = Callable[[int], dict[str, Any]]
 NAMES = [f"{first}{last}" for first in ("Ada", "Bo", "Cy", "Di", "Ed") for last in ("Low", "Moss", "Nye", "Orr", "Poe")]
 SENTENCE = "The river of region {i} runs past {n} old mills and a quiet market before it slowly reaches the wide sea"
@@ -121,7 +123,9 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn(_science, ("train",), "gpqa_main"),
     ),
     "TIGER-Lab/MMLU-Pro": (StandIn(_choices, ("validation", "test")),),
-    "PrimeIntellect/INTELLECT-3-RL": tuple(StandIn(_graded, ("train",), name) for name in ("math", "science")),
+    "PrimeIntellect/INTELLECT-3-RL": tuple(
+        StandIn(_graded, ("train",), name) for name in ("math", "science", "logic", "code")
+    ),
     "google/IFEval": (StandIn(_instruction, ("train",)),),
     "allenai/IFBench_test": (StandIn(_instruction, ("train",)),),
     "openai/graphwalks": (StandIn(_graph, ("train",)),),
@@ -150,7 +154,7 @@ def write(name: str, folder: Path) -> None:
     (folder / "README.md").write_text("\n".join([*card, "---", "Made-up rows.", ""]))
 
 
-def add(stack: Stack, trials: Iterable[Trial]) -> list[str]:
+def add(stack: Stack, trials: Sequence[Trial]) -> list[str]:
     """Give the hub every data set that some trial needs and that we can stand in for, as an administrator would."""
     needs = distinct(need for trial in trials if trial.view for need in trial.view.needs)
     wanted = [need.name for need in needs if need.kind is NeedKind.DATA_SET and need.name in STAND_INS]
@@ -158,8 +162,17 @@ def add(stack: Stack, trials: Iterable[Trial]) -> list[str]:
     for name in wanted:
         with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
             write(name, Path(folder))
-            stack.cli("data", "add", name, folder, HUB_TOKEN=token)
+            for revision in ("", *pinned(name, trials)):
+                at = ("--revision", revision) if revision else ()
+                stack.cli("data", "add", name, folder, *at, HUB_TOKEN=token)
     return wanted
+
+
+def pinned(name: str, trials: Iterable[Trial]) -> set[str]:
+    """The commits by which packages that need this data set ask for it."""
+    asking = [trial for trial in trials if trial.view and any(need.name == name for need in trial.view.needs)]
+    sources = (path.read_text(errors="replace") for trial in asking for path in trial.package.directory.rglob("*.py"))
+    return {revision for source in sources for revision in _COMMIT.findall(source)}
 
 
 def settle(stack: Stack, trial: Trial) -> bool:
@@ -171,5 +184,5 @@ def settle(stack: Stack, trial: Trial) -> bool:
         time.sleep(0.5)
         with stack.client() as hub:
             view = hub.environments.version(f"{view.owner}/{view.name}", view.version)
-    trial.view = view
+    trial.view, trial.made_up = view, True
     return True

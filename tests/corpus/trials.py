@@ -29,7 +29,13 @@ class Trial:
     evaluation: str = ""  # "-" when it was not tried, else how it ended
     rewards: list[float | None] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)  # failure kinds of its rollouts
+    made_up: bool = False  # its rows are a stand-in's
     message: str = ""  # of the evaluation's failure, or of its first failed rollout
+
+    @property
+    def installed(self) -> bool:
+        """Whether it has an environment whose very releases can be installed without the hub."""
+        return self.view is not None and any(check.name == "install" and check.passed for check in self.view.checks)
 
     @property
     def state(self) -> str:
