@@ -51,7 +51,7 @@ def _fails(directory: Path, name: str, release: str, data: Mapping[str, str]) ->
 
 def _run(command: list[str], folder: Path, seconds: int, data: Mapping[str, str]) -> int:
     """With this machine's own variables: they say where its package index is."""
-    environment = {**os.environ, **data, "HOME": str(folder), "HF_HUB_DISABLE_XET": "1"}
+    environment = {**os.environ, **data, "HF_HOME": str(folder / "hf"), "HF_HUB_DISABLE_XET": "1"}
     try:
         return subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, timeout=seconds, check=False
