@@ -56,7 +56,7 @@ class InstalledEnvironment:
             yield None
             return
         server = OutsideServer(data.files(), self.log, self.interceptor.files_lacking)
-        async with server.serve(sockets) as outside:
+        async with server.serve(sockets, beside_real=bool(self.allow)) as outside:
             yield outside
 
     def _spec(self, sockets: Path, outside: Outside | None) -> BoxSpec:

@@ -66,12 +66,12 @@ class Destination:
 @dataclass(frozen=True)
 class Outside:
     """The worker's own answers to what the allow-list does not grant: two sockets where it listens in the place of
-    every server, with TLS and without. `authority` is the certificate, in PEM, that the box's programs have to trust.
+    every server, with TLS and without. `trusted` are the authorities, in PEM, that the box's programs trust.
     """
 
     https: Path
     http: Path
-    authority: bytes
+    trusted: bytes
 
 
 @dataclass(frozen=True)

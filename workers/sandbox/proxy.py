@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import certifi
-
 from .interface import TRUSTED, BoxSpec, Destination, Outside
 
 MAX_HEAD = 16 * 1024
@@ -155,17 +153,12 @@ class Proxy:
             task.cancel()
 
 
-def trusted(outside: Outside, allow: Sequence[Destination]) -> bytes:
-    """The certificates that programs in the box trust: the public ones too, where they reach real servers."""
-    return b"\n".join([outside.authority, *([Path(certifi.where()).read_bytes()] if allow else [])])
-
-
 @contextlib.asynccontextmanager
 async def open_proxy(folder: Path, spec: BoxSpec) -> AsyncIterator[None]:
     """The box's proxy, and whom its programs trust, in its folder of sockets until the context ends."""
     if spec.outside is not None:
         bundle = folder / PurePosixPath(TRUSTED).name
-        bundle.write_bytes(trusted(spec.outside, spec.allow))
+        bundle.write_bytes(spec.outside.trusted)
         bundle.chmod(0o644)
     async with serve_proxy(folder / "proxy.sock", spec.allow, spec.outside):
         yield

@@ -51,7 +51,10 @@ async def outside_box(
         interceptor = Interceptor(model, data=data)
         server = OutsideServer(data.files(), said.append, interceptor.files_lacking)
         with socket_folder(root) as sockets:
-            async with interceptor.serve(sockets / "gateway.sock"), server.serve(sockets) as outside:
+            async with (
+                interceptor.serve(sockets / "gateway.sock"),
+                server.serve(sockets, beside_real=bool(allow)) as outside,
+            ):
                 spec = BoxSpec(
                     binds=(Bind(site, SITE), Bind(RUNNER_SOURCE, RUNNER_PATH)),
                     sockets=sockets,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+import certifi
 from aiohttp import web
 
 from workers.rollouts.outside.authority import authority
@@ -39,13 +40,14 @@ class OutsideServer:
         self.lacking = {} if lacking is None else lacking
 
     @asynccontextmanager
-    async def serve(self, folder: Path) -> AsyncIterator[Outside]:
-        """Listen in `folder` until the context ends."""
+    async def serve(self, folder: Path, *, beside_real: bool = False) -> AsyncIterator[Outside]:
+        """Listen in `folder` until the context ends. `beside_real`: the box reaches some real servers, too."""
         app = web.Application(client_max_size=BODY_LIMIT)
         app.router.add_route("*", "/{tail:.*}", self._answer)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
         await runner.setup()
-        outside = Outside(folder / "https.sock", folder / "http.sock", authority().certificate)
+        trusted = [authority().certificate, *([Path(certifi.where()).read_bytes()] if beside_real else [])]
+        outside = Outside(folder / "https.sock", folder / "http.sock", b"\n".join(trusted))
         try:
             await web.UnixSite(runner, str(outside.https), ssl_context=authority().context(), backlog=128).start()
             await web.UnixSite(runner, str(outside.http), backlog=128).start()
