@@ -51,7 +51,7 @@ class HubEnvironment(BaseSettings):
     package_index_url: str = ""  # the operator's index for builds; empty: uv's and pip's own configuration
     git_hosts: list[str] = Field(default_factory=list)  # where direct references of packages may lead: ["github.com"]
     git_mirrors: dict[str, str] = Field(default_factory=dict)  # {"https://github.com/": "https://git.example.org/"}
-    huggingface_url: str = ""  # the operator's Hugging Face endpoint; empty: no read-through
+    huggingface_url: str = ""  # the operator's Hugging Face endpoint; empty or "none": no read-through
     huggingface_token: str = ""  # sent to that endpoint only; never to a box
     huggingface_repositories: list[str] = Field(default_factory=lambda: ["*"])  # allow-list of repository patterns
     file_hosts: list[str] = Field(
@@ -65,6 +65,11 @@ class HubEnvironment(BaseSettings):
         if data.exists() and not data.is_dir():
             raise ValueError(f"{data} is no directory")
         return data
+
+    @field_validator("huggingface_url")
+    @classmethod
+    def _none_is_empty(cls, url: str) -> str:
+        return "" if url.lower() == "none" else url
 
     @model_validator(mode="after")
     def _has_a_bucket(self) -> Self:

@@ -36,9 +36,19 @@ def is_reachable(url: str, lookup: Lookup = resolved, *, now: Callable[[], float
         known = _found.get(place)
         if known is not None and now() < known[1]:
             return known[0]
-        reached = _try(place, lookup)
-        _found[place] = reached, now() + REMEMBERED_S
-    if not reached and (known is None or known[0]):
+        return _note(place, _try(place, lookup), now())
+
+
+def found_away(url: str, *, now: Callable[[], float] = time.monotonic) -> None:
+    """A client could not get through to the host of `url`, though somebody listens there."""
+    with _lock:
+        _note(place_of(url), False, now())
+
+
+def _note(place: tuple[str, int], reached: bool, now: float) -> bool:
+    before = _found.get(place, (True, 0.0))[0]
+    _found[place] = reached, now + REMEMBERED_S
+    if before and not reached:
         logger.warning("the hub could not reach %s: it is left alone for %d s at a time", place[0], int(REMEMBERED_S))
     return reached
 

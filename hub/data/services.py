@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from envhub.protocol.data import DataRequest
 
@@ -22,7 +20,6 @@ from hub.data.queries import MAIN, file_of, find, pinned
 from hub.storage.models import Blob
 from hub.storage.services import confirm_blob
 
-logger = logging.getLogger(__name__)
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?")
 REVISION = re.compile(r"[\w./-]{1,100}")
 
@@ -56,10 +53,10 @@ def resolve(*, kind: str, repository: str, revision: str) -> Snapshot:
         return found
     if not upstream.allows(repository) or not REVISION.fullmatch(revision) or ".." in revision:
         raise NotKept(kind, repository)
-    if not upstream.is_there():  # an answer that clients do not try again
-        raise NotKept(kind, repository, f"the hub could not reach {settings.HUB.huggingface_url}")
-    logger.info("%s is asked for the first time: fetching from %s", repository, settings.HUB.huggingface_url)
-    listing = upstream.read_listing(kind, repository, revision)
+    try:
+        listing = upstream.read_listing(kind, repository, revision)
+    except upstream.OutOfReach as away:  # as not kept: clients would try again what is only not available
+        raise NotKept(kind, repository, away.message) from away
     return _keep(kind=kind, listing=listing, pin=revision in {"main", "HEAD"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,11 +13,20 @@ import httpx
 from django.conf import settings
 
 from hub.core.errors import NotFound, TooLarge, Unavailable
-from hub.data.reach import by_proxy, is_away, is_reachable
+from hub.data.reach import by_proxy, found_away, is_away, is_reachable
 
+logger = logging.getLogger(__name__)
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+NOT_THROUGH = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 LONGEST_OID = 64
 LARGEST_FILE = 64 * 1024**3
+
+
+class OutOfReach(Unavailable):
+    """There is no way to the endpoint."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the hub could not reach {settings.HUB.huggingface_url}", hint="try again later")
 
 
 def allows(repository: str) -> bool:
@@ -62,7 +72,12 @@ class Listing:
 
 
 def read_listing(kind: str, repository: str, revision: str) -> Listing:
-    """What a revision holds. Raises NotFound, Unavailable."""
+    """What a revision holds. Raises NotFound, Unavailable (OutOfReach)."""
+    if not is_there():
+        raise OutOfReach()
+    logger.info(
+        "%s@%s is asked for the first time: fetched from %s", repository, revision, settings.HUB.huggingface_url
+    )
     plural = f"{kind}s"
     with _client() as http:
         info = _json(http, f"/api/{plural}/{repository}/revision/{quote(revision, safe='')}")
@@ -92,6 +107,9 @@ def _json(http: httpx.Client, url: str) -> Any:
 def _get(http: httpx.Client, url: str) -> httpx.Response:
     try:
         response = http.get(url)
+    except NOT_THROUGH as error:
+        found_away(by_proxy(settings.HUB.huggingface_url))
+        raise OutOfReach() from error
     except httpx.HTTPError as error:
         raise Unavailable(f"the Hugging Face endpoint does not answer: {error!r}", hint="try again later") from error
     _check(response)
@@ -110,7 +128,7 @@ def fetch(kind: str, repository: str, commit: str, path: str) -> Iterator[bytes]
     prefix, size = "datasets/" if kind == "dataset" else "", 0
     url = f"/{prefix}{repository}/resolve/{commit}/{quote(path)}"
     if not is_there():
-        raise Unavailable(f"the hub could not reach {settings.HUB.huggingface_url}", hint="try again later")
+        raise OutOfReach()
     with _client() as http:
         try:
             with http.stream("GET", url) as response:

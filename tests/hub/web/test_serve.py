@@ -16,6 +16,7 @@ from pydantic import HttpUrl
 from pytest_django import Settings
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from hub.config.environment import HubEnvironment
 from hub.web.management.commands.serve import (
     WORKER_UMASK,
     check_address,
@@ -24,6 +25,7 @@ from hub.web.management.commands.serve import (
     close_data,
     login_link_command,
     web_command,
+    with_public_data,
 )
 from hub.web.supervisor import Child
 
@@ -102,3 +104,18 @@ def test_the_advice_for_a_lost_link_makes_one_of_this_hub(tmp_path: Path, settin
     words = shlex.split(login_link_command())
     assert words[:2] == [f"HUB_DATA={tmp_path}", "HUB_BASE_URL=http://127.0.0.1:8123"]
     assert words[-3:] == ["manage.py", "login_link", "admin"]
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ({}, "https://huggingface.co"),
+        ({"HUB_HUGGINGFACE_URL": "none"}, ""),
+        ({"HUB_HUGGINGFACE_URL": "https://m.test"}, "https://m.test"),
+    ],
+)
+def test_public_data_sets_are_read_through_unless_the_operator_says_otherwise(
+    given: dict[str, str], used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_HUGGINGFACE_URL", with_public_data(given)["HUB_HUGGINGFACE_URL"])
+    assert HubEnvironment().huggingface_url == used

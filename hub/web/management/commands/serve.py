@@ -32,6 +32,7 @@ from hub.web.tiny_model import can_be_made, is_made
 
 EVERY_INTERFACE = ("0.0.0.0", "::", "[::]")
 PATIENCE_S = 8.0  # the web server of a hub that was killed takes 5 s to end
+DATA_URL, PUBLIC_DATA = "HUB_HUGGINGFACE_URL", "https://huggingface.co"
 WORKER_TOKEN_FILE = "worker_token"
 PRIVATE_UMASK = 0o077
 WORKER_UMASK = 0o022  # its boxes have uids of their own, and read the environments that it makes
@@ -58,10 +59,11 @@ class Command(HubCommand):
         call_command("migrate", interactive=False, verbosity=0)
         system_owner()
         self.welcome()
+        environment = with_public_data(os.environ)
         url = str(settings.HUB.base_url).rstrip("/")
         children = [
-            Child("web server", web_command(host, port), marked(os.environ)),
-            Child("sweeper", [sys.executable, "manage.py", "sweep"], marked(os.environ)),
+            Child("web server", web_command(host, port), marked(environment)),
+            Child("sweeper", [sys.executable, "manage.py", "sweep"], marked(environment)),
         ]
         if not no_worker:
             command = [sys.executable, "-m", "workers"]
@@ -70,6 +72,8 @@ class Command(HubCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, supervisor.stop)
         self.stdout.write(f"Environments Hub: {url}  (Ctrl-C stops it; its state is in {settings.HUB.data.absolute()})")
+        if source := environment.get(DATA_URL, "").strip():
+            self.stdout.write(f"Data sets that environments ask for come from {source}, once each ({DATA_URL}).")
         if tiny_model:
             self.begin_tiny_model()
         with lock or nullcontext():
@@ -152,6 +156,14 @@ def web_command(host: str, port: int) -> list[str]:
         *("--timeout-graceful-shutdown", "5"),
         *("--forwarded-allow-ips", os.environ.get("FORWARDED_ALLOW_IPS", "")),
     ]
+
+
+def with_public_data(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the embedded hub: public data sets are read through unless the operator says where or `none`.
+
+    On a machine without a network that costs a second a minute (hub.data.reach).
+    """
+    return {DATA_URL: PUBLIC_DATA, **environment}
 
 
 def marked(environment: Mapping[str, str]) -> dict[str, str]:
