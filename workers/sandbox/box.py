@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .channel import Channel, sealed_file
 from .errors import BoxFailed, BoxGone, FileRefused, TooLarge
-from .interface import GATEWAY_PORT, HOME, PROXY_PORT, TRUSTED, BoxSpec, ExecResult, OnOutput, Stats
+from .interface import GATEWAY_PORT, HOME, PROXY_PORT, TRUSTED, WGETRC, BoxSpec, ExecResult, OnOutput, Stats
 from .output import Drain
 
 REFUSED, TOO_LARGE = 3, 4  # agent.py
@@ -23,7 +23,7 @@ CACHES = {  # where packages keep what they fetch; their own defaults may lie wh
     "NLTK_DATA": f"{HOME}/.cache/nltk_data",
     "TIKTOKEN_CACHE_DIR": f"{HOME}/.cache/tiktoken",
 }
-TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS")
+TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "NODE_EXTRA_CA_CERTS")
 
 
 class AgentJob:
@@ -128,7 +128,7 @@ class AgentBox:
             environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
             environment["NLTK_ALLOW_PROXIED_URLOPEN"] = "1"  # it asks whether the proxy can be trusted
         if self.spec.has_proxy and self.spec.outside:
-            environment |= dict.fromkeys(TRUST, self.path(TRUSTED))
+            environment |= dict.fromkeys(TRUST, self.path(TRUSTED)) | {"WGETRC": self.path(WGETRC)}
         return environment | dict(self.spec.env) | dict(extra or {})
 
     async def start_job(

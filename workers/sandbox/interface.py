@@ -15,6 +15,7 @@ MIB = 1024 * 1024
 HOME = "/box"
 SOCKETS = "/run/hub"
 TRUSTED = f"{SOCKETS}/trusted.pem"
+WGETRC = f"{SOCKETS}/wgetrc"  # wget reads whom it trusts from a file alone
 GATEWAY_PORT = 8000
 PROXY_PORT = 8001
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)

@@ -56,7 +56,9 @@ class ProcessSandbox:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             if spec.has_proxy:
-                await stack.enter_async_context(open_proxy(places[SOCKETS], spec))
+                await stack.enter_async_context(
+                    open_proxy(places[SOCKETS], spec, trusted=str(places[SOCKETS] / "trusted.pem"))
+                )
             yield await self._start(spec, record, places, stack)
 
     async def _start(

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from .interface import TRUSTED, BoxSpec, Destination, Outside
+from .interface import TRUSTED, WGETRC, BoxSpec, Destination, Outside
 
 MAX_HEAD = 16 * 1024
 HOPS = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
@@ -154,12 +154,18 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def open_proxy(folder: Path, spec: BoxSpec) -> AsyncIterator[None]:
-    """The box's proxy, and whom its programs trust, in its folder of sockets until the context ends."""
+async def open_proxy(folder: Path, spec: BoxSpec, *, trusted: str = TRUSTED) -> AsyncIterator[None]:
+    """The box's proxy, and whom its programs trust, in its folder of sockets until the context ends.
+
+    `trusted` is where the box sees the latter.
+    """
     if spec.outside is not None:
         bundle = folder / PurePosixPath(TRUSTED).name
         bundle.write_bytes(spec.outside.trusted)
         bundle.chmod(0o644)
+        settings = folder / PurePosixPath(WGETRC).name
+        settings.write_text(f"ca_certificate = {trusted}\n")
+        settings.chmod(0o644)
     async with serve_proxy(folder / "proxy.sock", spec.allow, spec.outside):
         yield
 

@@ -45,6 +45,11 @@ _WORDS = {  # kind -> code, what it says, what to do
     "argument": ("bad_arguments", "{name}: this argument is required", "See the arguments on the version's page."),
     "sandbox": ("sandbox_needed", "it asks for a sandbox of its own", "This hub has no sandbox service yet."),
     "gpu": ("gpu_needed", "it asks for a GPU", "It needs a worker whose boxes have a GPU."),
+    "open_files": (
+        "open_files_needed",
+        "it wants to have {name} files open at once, more than the host of the worker lets a process have",
+        "Start the worker with a higher limit: `ulimit -Hn {name}`, or `LimitNOFILE={name}` in its unit.",
+    ),
     "program": ("program_needed", "the box has no program {name}", "Install {name} on the worker's host."),
 }
 

@@ -13,6 +13,8 @@ import aiohttp
 import httpx
 import pytest
 import requests
+from envhub.protocol.needs import NeedKind
+from envhub.runner import load_error
 from envhub.runner.needs import lacking, lacking_in_text
 from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -226,3 +228,8 @@ def test_an_error_that_is_only_text_is_read_from_its_traceback() -> None:
 )
 def test_what_is_the_packages_own_fault_needs_nothing(error: Exception) -> None:
     assert found(error) == []
+
+
+def test_every_kind_that_the_runner_finds_has_words() -> None:
+    found_by_the_worker = {NeedKind.JUDGE.value, NeedKind.GIT_HOST.value}
+    assert {kind.value for kind in NeedKind} - found_by_the_worker <= load_error._WORDS.keys()

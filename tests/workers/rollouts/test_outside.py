@@ -17,7 +17,10 @@ from workers.sandbox import Destination, Sandbox, backend
 pytestmark = pytest.mark.sandbox
 URL = "https://raw.githubusercontent.com/someone/words/main/words.txt"
 TEXT = "größe\nzwei\n".encode()
+PROGRAM = "import subprocess, sys; print(ascii(subprocess.check_output([{}, sys.argv[1]]).decode()))"
 READERS = {
+    "curl": PROGRAM.format("'curl', '-sSf'"),
+    "wget": PROGRAM.format("'wget', '-qO-'"),
     "requests": "import requests, sys; r = requests.get(sys.argv[1]); r.raise_for_status(); print(ascii(r.text))",
     "httpx": "import httpx, sys; r = httpx.get(sys.argv[1]); r.raise_for_status(); print(ascii(r.text))",
     "urllib": "import urllib.request, sys; print(ascii(urllib.request.urlopen(sys.argv[1]).read().decode()))",
