@@ -24,13 +24,13 @@ _WORDS = {  # kind -> code, what it says, what to do
     "corpus": (
         "corpus_needs_network",
         "the corpus {name} is not in the package, and the sandbox has no network to fetch it",
-        "An administrator can run `hub data add {name} FILE --kind nltk`, or put it into the package (NLTK: its "
-        "nltk_data folder, first in nltk.data.path).",
+        "An administrator can run `hub data add NAME FILE --kind nltk` (tiktoken), or let the hub fetch it, or put it "
+        "into the package (NLTK: its nltk_data folder, first in nltk.data.path).",
     ),
     "file": (
         "file_needs_network",
         "{name} cannot be reached from the sandbox",
-        "An administrator can run `hub data add {name} FILE --kind file`.",
+        "An administrator can run `hub data add {name} FILE --kind file`, or let the hub fetch it (HUB_FILE_HOSTS).",
     ),
     "host": (
         "host_needed",

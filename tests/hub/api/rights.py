@@ -285,6 +285,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_MODEL}/test": {"post": Access.PRIVATE},
     # data
     "api/v1/data": {"get": Access.SIGNED_IN},
+    "api/v1/data/files": {
+        "get": Access.SIGNED_IN,
+        "put": Access.ADMINISTRATOR,
+        "delete": Access.ADMINISTRATOR,
+    },
+    "outside": {"get": Access.SHARED},
     _DATA: {"put": Access.ADMINISTRATOR, "delete": Access.ADMINISTRATOR},
     f"{_DATA}/refresh": {"post": Access.ADMINISTRATOR},
     _HF: {"get": Access.SHARED},
