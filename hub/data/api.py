@@ -18,11 +18,11 @@ from hub.core.parameters import PAGE, query
 from hub.data import services
 from hub.data.files import add_file, remove_file
 from hub.data.models import OutsideFile, Snapshot
-from hub.data.queries import listed, listed_files
+from hub.data.queries import listed, listed_files, measured
 
 
 def view_of(row: Snapshot) -> DataView:
-    """A row of `listed`."""
+    """A row of `measured`."""
     return DataView(
         kind="dataset" if row.kind == "dataset" else "model",
         repository=row.repository,
@@ -37,7 +37,7 @@ def view_of(row: Snapshot) -> DataView:
 @extend_schema(parameters=query(*PAGE), responses=Page[DataView])
 @api_view(["GET"])
 def data_list(request: Request) -> HttpResponse:
-    """The pinned snapshot of each kept repository, newest first."""
+    """The pinned snapshot of each kept repository, and those added under a revision, newest first."""
     require_scope(request, Scope.READ)
     return answer_page(*newest_first(listed(), request), view_of)
 
@@ -52,7 +52,7 @@ def data_detail(request: Request, kind: str, repository: str) -> HttpResponse:
         services.remove(kind=kind, repository=repository)
         return HttpResponse(status=204)
     row = services.add(kind=kind, repository=repository, request=parse(request, DataRequest), holder=user.owner.pk)
-    return answer(view_of(listed().get(pk=row.pk)))
+    return answer(view_of(measured().get(pk=row.pk)))
 
 
 @extend_schema(request=None, responses=DataView)
@@ -61,7 +61,7 @@ def data_refresh(request: Request, kind: str, repository: str) -> HttpResponse:
     """Pin what the operator's endpoint has now."""
     require_administrator(request, Scope.WRITE)
     row = services.refresh(kind=kind, repository=repository)
-    return answer(view_of(listed().get(pk=row.pk)))
+    return answer(view_of(measured().get(pk=row.pk)))
 
 
 def view_of_file(row: OutsideFile) -> FileView:

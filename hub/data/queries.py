@@ -38,9 +38,15 @@ def _named(kind: str, repository: str) -> QuerySet[Snapshot]:
 
 
 def listed() -> QuerySet[Snapshot]:
-    """All pinned snapshots with their number of files and bytes, by name."""
-    rows = Snapshot.objects.filter(pinned=True)
-    return rows.annotate(file_count=Count("files"), total=Sum("files__size")).order_by("kind", "repository")
+    """All pinned snapshots, and those added under a revision, as in `measured`."""
+    return measured().filter(Q(pinned=True) | ~Q(tag=""))
+
+
+def measured() -> QuerySet[Snapshot]:
+    """Snapshots with their number of files and bytes, by name."""
+    return Snapshot.objects.annotate(file_count=Count("files"), total=Sum("files__size")).order_by(
+        "kind", "repository", "pk"
+    )
 
 
 def file_of(snapshot: Snapshot, path: str) -> SnapshotFile:

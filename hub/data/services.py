@@ -160,7 +160,7 @@ def revision_of(request: DataRequest) -> tuple[str, str]:
     if asked in MAIN:
         raise Invalid("main is what was added last: leave the revision out", fields={"revision": asked})
     if re.fullmatch(r"[0-9a-f]{40}", asked):
-        return asked, ""
+        return asked, asked
     content = json.dumps(sorted((file.path, file.sha256) for file in request.files))
     return hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest(), asked
 

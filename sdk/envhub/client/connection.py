@@ -96,9 +96,9 @@ class Connection:
         """PATCH with the fields of `body` that were set."""
         return self._parse(self.send("PATCH", path, body=body, repeatable=True, only_set=True), answer)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, /, **params: str) -> None:
         """DELETE `path`."""
-        self.send("DELETE", path)
+        self.send("DELETE", path, params=params)
 
     def send(
         self,

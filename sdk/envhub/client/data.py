@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
 
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
@@ -66,4 +65,4 @@ class Data:
 
     def delete_file(self, kind: FileKind, name: str) -> None:
         """Forget a file."""
-        self._hub.delete(f"/data/files?{urlencode({'kind': kind, 'name': name})}")
+        self._hub.delete("/data/files", kind=kind, name=name)

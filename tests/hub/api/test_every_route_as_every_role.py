@@ -85,7 +85,7 @@ class Role:
     def user(self, user: Any, *scopes: Scope) -> HttpResponseBase:
         """By API token where tokens are taken, by session on pages."""
         client = Client()
-        if self.path.startswith(("api/", "index/", "inference/", "hf/")):
+        if self.path.startswith(("api/", "index/", "inference/", "hf/", "outside")):
             extra = (Scope.ADMIN,) if user.is_superuser and not scopes else ()
             return self.call(client, make_token(user, *(scopes or (Scope.READ, Scope.WRITE, Scope.INFERENCE)), *extra))
         client.force_login(user)
