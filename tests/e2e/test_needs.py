@@ -28,6 +28,12 @@ TAIL = """
 READS_DATA = f"""{HEAD}def load_environment() -> vf.Environment:
     rows = load_dataset("e2e/words", split="train")
 {TAIL}"""
+URL = "https://raw.githubusercontent.com/e2e/words/main/words.txt"
+READS_A_FILE = f"""import urllib.request
+{HEAD}def load_environment() -> vf.Environment:
+    words = urllib.request.urlopen("{URL}").read().decode().split()
+    rows = Dataset.from_list([{{"question": word, "answer": word}} for word in words])
+{TAIL}"""
 ASKS = f"""{HEAD}def load_environment(word: str) -> vf.Environment:
     assert os.environ["E2E_KEY"] == "open sesame"
     rows = Dataset.from_list([{{"question": word, "answer": word}}])
@@ -72,6 +78,24 @@ def test_a_data_set_that_comes_turns_its_check_green_by_itself(stack: Stack, tmp
     assert all(check.passed for check in green.checks), green.checks
     assert green.lock_sha256 == waiting.lock_sha256
     assert stack.cli(*evaluation, "--json").json["summary"]["reward"]["mean"] == 1.0
+
+
+def test_a_file_that_comes_is_read_at_its_own_address_by_the_package_as_it_is(stack: Stack, tmp_path: Path) -> None:
+    stack.wait_ready(stack.push(write_package(tmp_path, "e2e-reads", source=READS_A_FILE)))
+    waiting = version_of(stack, "e2e-reads")
+    assert waiting.state is VersionState.READY
+    assert [need.words for need in waiting.needs] == [f"file {URL}"], waiting.checks
+    words = tmp_path / "words.txt"
+    words.write_text("one\n")
+    administrator = stack.make_token("admin", "read,write,admin")
+    stack.cli("data", "add", URL, str(words), "--kind", "file", HUB_TOKEN=administrator)
+    wait_until(
+        lambda: not version_of(stack, "e2e-reads").needs, 120, lambda: str(version_of(stack, "e2e-reads").checks)
+    )
+    assert all(check.passed for check in version_of(stack, "e2e-reads").checks)
+    model = stack.register(PolicyEndpoint(answer=says("one")))
+    evaluation = stack.cli("eval", "run", "e2e-reads", "-m", model, "-n", "1", "-r", "1", "--json").json
+    assert evaluation["summary"]["reward"]["mean"] == 1.0
 
 
 def test_what_is_given_by_env_check_turns_it_green_and_runs_must_bring_it_too(stack: Stack, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ class AgentBox:
         if self.spec.has_proxy:
             names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
             environment |= dict.fromkeys(names, self.proxy_url)
-            environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
+            environment |= dict.fromkeys(("NO_PROXY", "no_proxy"), f"127.0.0.1,0.0.0.0,localhost,{self.spec.hostname}")
             environment["NLTK_ALLOW_PROXIED_URLOPEN"] = "1"  # it asks whether the proxy can be trusted
         if self.spec.has_proxy and self.spec.outside:
             environment |= dict.fromkeys(TRUST, self.path(TRUSTED)) | {"WGETRC": self.path(WGETRC)}

@@ -9,12 +9,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
+from envhub.protocol.files import FileKind, FileRequest
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FinishRequest, RunState
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from hub.accounts.models import User
 from hub.core.needs import Arrival
+from hub.data.files import add_file
 from hub.data.services import add
 from hub.registry.models import Version
 from hub.registry.services import rebuild_version, recheck_version, recheck_waiting
@@ -88,6 +90,29 @@ def test_a_data_set_that_comes_checks_again_what_waits_for_it_and_nothing_else(
     run = Run.objects.get(state=RunState.QUEUED.value)
     version.refresh_from_db()
     assert (run.subject, run.pk, version.state) == ("alice/tiny-env@0.1.0 (checks)", version.check_run_id, "ready")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "need"),
+    [
+        ("file", "https://h.test/words.txt", Need(kind=NeedKind.FILE, name="https://h.test/words.txt")),
+        ("tiktoken", "cl100k_base", Need(kind=NeedKind.CORPUS, name="tiktoken:cl100k_base")),
+    ],
+)
+def test_a_file_that_comes_checks_again_what_waits_for_it(
+    alice: User,
+    kind: FileKind,
+    name: str,
+    need: Need,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    version = create_needing_version(need, user=alice)
+    Run.objects.update(state=RunState.SUCCEEDED.value)
+    blob = make_blob()
+    with django_capture_on_commit_callbacks(execute=True):
+        add_file(request=FileRequest(kind=kind, name=name, sha256=blob.pk, size=blob.size), by=alice)
+    version.refresh_from_db()
+    assert Run.objects.get(state=RunState.QUEUED.value).pk == version.check_run_id
 
 
 def test_checks_again_are_given_the_lock_that_is_there(waiting: Version) -> None:

@@ -53,10 +53,17 @@ async def hub_route(request: web.Request) -> web.StreamResponse:
     return web.Response(body=TEXT, headers={"X-File-Type": "text/plain; charset=utf-8", "ETag": '"1"'})
 
 
+async def data_route(request: web.Request) -> web.StreamResponse:
+    """As the hub's data cache."""
+    assert request.headers["Authorization"] == "Bearer run-token"
+    return web.Response(body=b"kept")
+
+
 @pytest.fixture
 async def hub() -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_get("/outside", hub_route)
+    app.router.add_get("/hf/datasets/a/b/resolve/main/x.csv", data_route)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -89,6 +96,24 @@ async def test_what_the_hub_lacks_is_no_answer_and_is_told(opened: OutsideBox, c
     assert error in read.stderr.decode()
     assert opened.interceptor.files_lacking == {("GET", f"{URL}x"): None}
     assert opened.said[0] == f"no answer to GET {URL}x: the hub has no such file. hub data add"
+
+
+async def test_a_file_of_a_data_set_is_read_by_its_public_address(opened: OutsideBox) -> None:
+    url = "https://huggingface.co/datasets/a/b/resolve/main/x.csv"
+    assert (await opened.python(READERS["requests"], url)).stdout == b"'kept'\n"
+    assert (await opened.python(READERS["requests"], f"{url}/../y.csv")).exit_code == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
+async def test_servers_in_the_box_are_reached_themselves(opened: OutsideBox, host: str) -> None:
+    code = """
+import http.server, httpx, requests, sys, threading, urllib.request
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://{sys.argv[1]}:{server.server_port}/"
+print(requests.get(url).status_code, httpx.get(url).status_code, urllib.request.urlopen(url).status)
+"""
+    assert (await opened.python(code, host)).stdout == b"200 200 200\n"
 
 
 async def test_nothing_is_sent_outside(opened: OutsideBox) -> None:
