@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,14 @@ READS_A_FILE = f"""import urllib.request
 {HEAD}def load_environment() -> vf.Environment:
     words = urllib.request.urlopen("{URL}").read().decode().split()
     rows = Dataset.from_list([{{"question": word, "answer": word}} for word in words])
+{TAIL}"""
+READS_CORPORA = f"""import nltk
+import tiktoken.load
+{HEAD}def load_environment() -> vf.Environment:
+    nltk.download("words")
+    words = list(nltk.corpus.words.words())
+    ranks = tiktoken.load.load_tiktoken_bpe("https://openaipublic.blob.core.windows.net/encodings/e2e.tiktoken")
+    rows = Dataset.from_list([{{"question": word, "answer": word}} for word in words if word.encode() in ranks])
 {TAIL}"""
 ASKS = f"""{HEAD}def load_environment(word: str) -> vf.Environment:
     assert os.environ["E2E_KEY"] == "open sesame"
@@ -96,6 +106,25 @@ def test_a_file_that_comes_is_read_at_its_own_address_by_the_package_as_it_is(st
     model = stack.register(PolicyEndpoint(answer=says("one")))
     evaluation = stack.cli("eval", "run", "e2e-reads", "-m", model, "-n", "1", "-r", "1", "--json").json
     assert evaluation["summary"]["reward"]["mean"] == 1.0
+
+
+def test_nltk_and_tiktoken_find_what_the_hub_keeps(stack: Stack, tmp_path: Path) -> None:
+    requires = ("verifiers>=0.1.8", "nltk", "tiktoken")
+    name, administrator = "e2e-corpora", stack.make_token("admin", "read,write,admin")
+    stack.wait_ready(stack.push(write_package(tmp_path, name, source=READS_CORPORA, dependencies=requires)))
+    words, encoding = tmp_path / "words.zip", tmp_path / "e2e.tiktoken"
+    with zipfile.ZipFile(words, "w") as archive:
+        archive.writestr("words/en", "one\ntwo\n")
+    encoding.write_bytes(base64.b64encode(b"one") + b" 0\n")
+    for need, corpus, path in (("nltk:words", "words", words), ("tiktoken:e2e", "e2e", encoding)):
+
+        def found(need: str = need) -> bool:
+            return [lacking.words for lacking in version_of(stack, name).needs] == [f"corpus {need}"]
+
+        wait_until(found, 120, lambda: str(version_of(stack, name).checks))
+        stack.cli("data", "add", corpus, str(path), "--kind", need.partition(":")[0], HUB_TOKEN=administrator)
+    wait_until(lambda: not version_of(stack, name).needs, 120, lambda: str(version_of(stack, name).checks))
+    assert all(check.passed for check in version_of(stack, name).checks), version_of(stack, name).checks
 
 
 def test_what_is_given_by_env_check_turns_it_green_and_runs_must_bring_it_too(stack: Stack, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _WORDS = {  # kind -> code, what it says, what to do
     "corpus": (
         "corpus_needs_network",
         "the corpus {name} is not in the package, and the sandbox has no network to fetch it",
-        "An administrator can run `hub data add NAME FILE --kind nltk` (tiktoken), or let the hub fetch it, or put it "
+        "An administrator can run `hub data add {corpus} FILE --kind {family}`, or let the hub fetch it, or put it "
         "into the package (NLTK: its nltk_data folder, first in nltk.data.path).",
     ),
     "file": (
@@ -73,6 +73,12 @@ class LoadError(Exception):
         return {"type": "fatal", "failure": failure, "traceback": self.trace, **told}
 
 
+def filled(hint: str, name: str) -> str:
+    """A hint with its name; those of corpora begin with their family, as "nltk:words"."""
+    family, _, corpus = name.partition(":")
+    return hint.format(name=name, family=family, corpus=corpus)
+
+
 def needed(error: BaseException) -> LoadError | None:
     """What the exception shows to be lacking from outside; None when it is something else."""
     needs = lacking(error)
@@ -86,7 +92,7 @@ def needed(error: BaseException) -> LoadError | None:
     return LoadError(
         code,
         says if first.kind == "secret" else f"{says}: {first.detail[:500]}",
-        " ".join(hint.format(name=need.name) for need in needs[:3]),
+        " ".join(filled(hint, need.name) for need in needs[:3]),
         kind=INFRASTRUCTURE if slow else ENVIRONMENT,
         trace=trace_of(error),
         needs=needs,

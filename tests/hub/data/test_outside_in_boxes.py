@@ -5,18 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import socket
 import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.conf import settings
 from envhub.protocol.files import FileKind, FileRequest
 
 from hub.accounts.models import User
 from hub.data.files import add_file
 from tests.factories.accounts import make_token, make_user
 from tests.factories.storage import make_blob
+from tests.fakes.files import FileServer
 from tests.workers.rollouts.outside_box import OutsideBox, outside_box
 from workers.sandbox import backend
 
@@ -181,3 +186,26 @@ print(httpx.post("https://api.openai.com/v1/chat/completions", json={"model": "g
     assert read.stdout == b"404\n", read.stderr[-1500:]
     assert list(box.interceptor.judges_lacking) == ["gpt-4.1"]
     assert not box.interceptor.files_lacking
+
+
+async def test_a_file_of_an_allowed_host_is_fetched_for_the_first_box_and_the_same_ever_after(
+    box: OutsideBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import requests, sys; r = requests.get(sys.argv[1]); print(r.text, r.headers['content-type'])"
+    with FileServer({"/words.txt": b"one"}) as source:
+        place = source.place.replace("127.0.0.1", "files.test")
+        monkeypatch.setattr(socket, "getaddrinfo", partial(resolve_files_test, socket.getaddrinfo))
+        update = {"file_hosts": [place], "outbound_allow": [place]}
+        monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update=update))
+        first = await box.python(code, f"http://{place}/words.txt")
+        source.files["/words.txt"] = b"another"
+        second = await box.python(code, f"http://{place}/words.txt")
+    third = await box.python(code, f"http://{place}/words.txt")
+    assert first.stdout == b"one text/x-words; charset=utf-8\n", first.stderr[-1500:] + str(box.said).encode()
+    assert first.stdout == second.stdout == third.stdout
+    assert source.asked == ["/words.txt"]
+
+
+def resolve_files_test(resolve: Callable[..., Any], host: Any, *arguments: Any, **options: Any) -> Any:
+    """A resolver that knows the test's host."""
+    return resolve("127.0.0.1" if host == "files.test" else host, *arguments, **options)
