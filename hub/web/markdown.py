@@ -1,8 +1,9 @@
 """Untrusted Markdown (READMEs) to sanitised HTML that the CSP has no objection to.
 
-No raw HTML and no scripts. A picture from elsewhere becomes a link to it: showing it would tell its server who reads
-here, and air-gapped hubs could not. Column alignment is an attribute, since the CSP forbids styles. A text that is too
-long, or takes too long (nested brackets cost the square of their number), is shown as it is.
+Of raw HTML what is harmless (`hub.web.raw_html`), no scripts. A picture from elsewhere becomes a link to it: showing it
+would tell its server who reads here, and air-gapped hubs could not. Column alignment is an attribute, since the CSP
+forbids styles. A text that is too long, or takes too long (nested brackets cost the square of their number), is shown
+as it is.
 """
 
 from __future__ import annotations
@@ -21,16 +22,13 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from hub.web.raw_html import ATTRIBUTES, RawHtml, TooManyTags, picture
+
 LONGEST = 256 * 1024
 LONGEST_SHOWN = 512 * 1024
 CPU_SECONDS = 2.0
 KEPT = 32  # rendered texts a process
-_ATTRIBUTES = {
-    "a": {"href", "title"},
-    "code": {"class"},
-    "th": {"align"},
-    "td": {"align"},
-}
+_ATTRIBUTES = {name: set(values) for name, values in ATTRIBUTES.items()} | {"code": {"class"}}
 _TAGS = nh3.ALLOWED_TAGS - {"style", "math", "svg", "map", "area", "img"}
 _ALIGNMENT = "text-align:"
 
@@ -38,15 +36,36 @@ _ALIGNMENT = "text-align:"
 def _picture(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
     """The alternative text, linked to the picture; the text alone inside of another link."""
     token = tokens[index]
-    text = renderer.renderInlineAsText(token.children or [], options, env) or "picture"
-    words = nh3.clean_text(text)
-    return words if env.get("links") else f'<a href="{nh3.clean_text(str(token.attrGet("src")))}">{words}</a>'
+    text = renderer.renderInlineAsText(token.children or [], options, env)
+    inside_link = bool(env.get("links")) or "a" in env["raw"].open
+    return picture(text, str(token.attrGet("src")), inside_link=inside_link)
 
 
 def _link(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
     """Counts the open links, for `_picture`: looking back at every picture would cost the square of their number."""
     env["links"] = env.get("links", 0) + tokens[index].nesting
     return renderer.renderToken(tokens, index, options, env)
+
+
+def _raw(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """A tag within a paragraph."""
+    html: str = env["raw"].read(tokens[index].content, inside_link=bool(env.get("links")))
+    return html
+
+
+def _raw_block(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """A block of HTML."""
+    html: str = env["raw"].read(tokens[index].content, inside_link=False) + env["raw"].close()
+    return html
+
+
+class _Renderer(RendererHTML):
+    """Ends with each block what its raw HTML leaves open."""
+
+    def renderInline(self, tokens: Sequence[Token], options: OptionsDict, env: EnvType) -> str:
+        """A paragraph, heading or cell."""
+        html = super().renderInline(tokens, options, env)
+        return html + str(env["raw"].close())
 
 
 def _cell(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
@@ -84,7 +103,9 @@ def _block_clock(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return False
 
 
-_markdown = MarkdownIt("gfm-like", {"html": False, "linkify": True})
+_markdown = MarkdownIt("gfm-like", {"html": True, "linkify": True}, renderer_cls=_Renderer)
+_markdown.add_render_rule("html_inline", _raw)
+_markdown.add_render_rule("html_block", _raw_block)
 _markdown.add_render_rule("image", _picture)
 _markdown.add_render_rule("link_open", _link)
 _markdown.add_render_rule("link_close", _link)
@@ -102,8 +123,10 @@ def render(text: str) -> SafeString:
     if len(text) > LONGEST:
         return _plain(text)
     try:
-        html = _markdown.render(text, {"until": time.thread_time() + CPU_SECONDS})
-    except _TooSlow:
+        env: EnvType = {"until": time.thread_time() + CPU_SECONDS}
+        env["raw"] = RawHtml(lambda: _check_time(env))
+        html = _markdown.render(text, env)
+    except (_TooSlow, TooManyTags):
         return _plain(text)
     clean = nh3.clean(
         html,
