@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import dj_database_url
+from envhub.protocol.files import FileKind
 
 from hub.config.environment import load
 from hub.core.csp import policy
@@ -145,7 +146,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",  # pydantic writes `null` types
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENUM_NAME_OVERRIDES": {"OutsideFileKind": ["file", "nltk", "tiktoken"]},
+    "ENUM_NAME_OVERRIDES": {"FileKindEnum": list(get_args(FileKind))},  # requests and views share it
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
