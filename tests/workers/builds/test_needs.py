@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.runs import Failure, FailureKind
 
 from workers.builds.needs import LIMIT, cleaned, files, judges, told
+from workers.builds.trial import _Ended, _refused
+from workers.rollouts.errors import RunnerFatal
+from workers.rollouts.interceptor.scripted import Scripted
+from workers.rollouts.interceptor.server import Interceptor
 
 
 @pytest.mark.parametrize(
@@ -86,3 +91,16 @@ def test_a_plain_file_that_had_no_answer_is_a_need_and_a_question_to_a_service_i
         "corpus nltk:words",
         "corpus tiktoken:o200k_base",
     ]
+
+
+def test_code_that_hides_why_it_fails_is_given_the_file_that_had_no_answer() -> None:
+    interceptor = Interceptor(Scripted())
+    interceptor.files_lacking["GET", "https://h.test/words.txt"] = None
+    failure = Failure(kind=FailureKind.ENVIRONMENT, code="load_failed", message="list index out of range")
+    silent = _refused("load", RunnerFatal(failure, ""), interceptor)
+    assert isinstance(silent, _Ended)
+    assert [need.words for need in silent.trial.needs] == ["file https://h.test/words.txt"]
+    secret = Need(kind=NeedKind.SECRET, name="API_KEY")
+    clear = _refused("load", RunnerFatal(failure, "", (secret,)), interceptor)
+    assert isinstance(clear, _Ended)
+    assert clear.trial.needs == (secret,)
