@@ -31,7 +31,7 @@ from workers.venvs.environment import ensure_environment
 FURTHER = {"resolve": 0, "install": 1, "load": 2, "describe": 4, "scripted-rollout": 5, "": 6}
 NEEDS_SOMETHING = 3  # it was really entered, though another release may not ask for that
 TOLD = 300  # characters of what others said, in the message of a conflict
-NOTHING = "no_load_environment"  # the runner's codes
+NOTHING, NO_NAME = "no_load_environment", "no_verifiers_name"  # the runner's codes
 WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
 FIRST_STATES = Version("0.1.8.dev0")  # before it, is_completed took messages and env_response returned the state
 FIRST_TASKSETS = Version("0.2.dev0")  # from here on a package may export a taskset
@@ -112,8 +112,8 @@ class Search:
         return best
 
     def _installed(self) -> int:
-        """What a try costs: a release that conflicts takes seconds."""
-        return sum(attempt.stage != "resolve" for attempt in self.attempts)
+        """Tries that cost something: a release that conflicts, or has not what the package imports, takes seconds."""
+        return sum(attempt.stage != "resolve" and attempt.code != NO_NAME for attempt in self.attempts)
 
     async def _try(self, candidate: Candidate) -> Attempt:
         attempt = Attempt(candidate, self.record.fork())

@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
             name='VersionNeed',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('data_set', 'data_set'), ('model', 'model'), ('corpus', 'corpus'), ('file', 'file'), ('secret', 'secret'), ('argument', 'argument'), ('host', 'host'), ('judge', 'judge'), ('sandbox', 'sandbox'), ('gpu', 'gpu'), ('git_host', 'git_host'), ('program', 'program')], max_length=16)),
+                ('kind', models.CharField(choices=[('data_set', 'data_set'), ('model', 'model'), ('corpus', 'corpus'), ('file', 'file'), ('secret', 'secret'), ('argument', 'argument'), ('host', 'host'), ('judge', 'judge'), ('sandbox', 'sandbox'), ('gpu', 'gpu'), ('git_host', 'git_host'), ('program', 'program'), ('open_files', 'open_files')], max_length=16)),
                 ('name', models.CharField(max_length=500)),
                 ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='needs', to='registry.version')),
             ],

@@ -243,6 +243,14 @@ async def test_when_nothing_can_be_resolved_the_first_conflict_is_told_with_the_
     assert "verifiers 0.1.11" in report.failure.message
 
 
+async def test_releases_without_what_the_package_imports_do_not_use_up_the_tries(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
+    report = await build(SOURCE, {"0.1.14": "class Environment: ...\n", "0.1.12": LIBRARY})
+    assert [one for one in tried(report) if one[1] != "resolve"] == [("0.1.14", "load", False), ("0.1.12", "", True)]
+
+
 async def test_no_more_releases_are_tried_than_the_worker_may(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
     report = await build(SOURCE, {"0.1.14": "", "0.1.12": LIBRARY})
