@@ -39,8 +39,8 @@ READS_A_FILE = f"""import urllib.request
 READS_CORPORA = f"""import nltk
 import tiktoken.load
 {HEAD}def load_environment() -> vf.Environment:
-    nltk.download("words")
-    words = list(nltk.corpus.words.words())
+    nltk.download("stopwords")
+    words = list(nltk.corpus.stopwords.words("english"))
     ranks = tiktoken.load.load_tiktoken_bpe("https://openaipublic.blob.core.windows.net/encodings/e2e.tiktoken")
     rows = Dataset.from_list([{{"question": word, "answer": word}} for word in words if word.encode() in ranks])
 {TAIL}"""
@@ -112,11 +112,11 @@ def test_nltk_and_tiktoken_find_what_the_hub_keeps(stack: Stack, tmp_path: Path)
     requires = ("verifiers>=0.1.8", "nltk", "tiktoken")
     name, administrator = "e2e-corpora", stack.make_token("admin", "read,write,admin")
     stack.wait_ready(stack.push(write_package(tmp_path, name, source=READS_CORPORA, dependencies=requires)))
-    words, encoding = tmp_path / "words.zip", tmp_path / "e2e.tiktoken"
+    words, encoding = tmp_path / "stopwords.zip", tmp_path / "e2e.tiktoken"
     with zipfile.ZipFile(words, "w") as archive:
-        archive.writestr("words/en", "one\ntwo\n")
+        archive.writestr("stopwords/english", "one\ntwo\n")
     encoding.write_bytes(base64.b64encode(b"one") + b" 0\n")
-    for need, corpus, path in (("nltk:words", "words", words), ("tiktoken:e2e", "e2e", encoding)):
+    for need, corpus, path in (("nltk:stopwords", "stopwords", words), ("tiktoken:e2e", "e2e", encoding)):
 
         def found(need: str = need) -> bool:
             return [lacking.words for lacking in version_of(stack, name).needs] == [f"corpus {need}"]

@@ -48,7 +48,7 @@ def test_entries_of_one_id_become_variants_of_one_model() -> None:
         ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nkey='k'", "url missing"),
         ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nurl='u'\nkey='k'\ntyp='x'", "unknown key 'typ'"),
         ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nurl='u'\napi_base_url='v'\nkey='k'", "differ"),
-        ("[[endpoint]]\nendpoint_id='e'\nmodel=1\nurl='u'\nkey='k'", "model"),
+        ("[[endpoint]]\nendpoint_id='e'\nmodel=1\nurl='http://u/v1'\nkey='k'", "model"),
         ("endpoint = 3", "expected"),
         ("[[", "endpoints.toml"),
     ],

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pydantic import HttpUrl
 
 from hub.config.environment import HubEnvironment
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own services are not asked about."""
+    for name in [name for name in os.environ if name.startswith("HUB_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize(
