@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from envhub.protocol.files import need_at
 from envhub.protocol.needs import Need, NeedKind, distinct
@@ -11,6 +12,8 @@ from envhub.protocol.secrets import SECRET_NAME
 
 LIMIT = 20
 DETAIL = 500
+_PROGRAM_ENDED = re.compile(r"CalledProcessError|TimeoutExpired|ExceptionGroup|Connection closed")
+_PORTS = {"http": 80, "https": 443}
 _NAMES = {
     NeedKind.DATA_SET: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
     NeedKind.MODEL: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",
@@ -43,6 +46,15 @@ def judges(models: Iterable[str]) -> tuple[Need, ...]:
 def files(lacking: Iterable[tuple[str, str]]) -> tuple[Need, ...]:
     """What had no answer, as (method, URL), where it was a plain file: for code that has hidden why it fails."""
     return tuple(need for method, url in lacking if method == "GET" and (need := need_at(url)) is not None)
+
+
+def hosts(lacking: Iterable[tuple[str, str]], message: str) -> tuple[Need, ...]:
+    """Where a program asked in vain whose end is all that the failure's message tells."""
+    if _PROGRAM_ENDED.search(message) is None:
+        return ()
+    parts = (urlsplit(url) for _, url in lacking)
+    places = dict.fromkeys(f"{one.hostname}:{one.port or _PORTS.get(one.scheme, 443)}" for one in parts if one.hostname)
+    return tuple(Need(kind=NeedKind.HOST, name=place) for place in places)
 
 
 def told(needs: Iterable[Need]) -> str:

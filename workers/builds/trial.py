@@ -14,7 +14,7 @@ from envhub.protocol.needs import Need
 from envhub.protocol.runner import Described, Hello, Load, SplitInfo
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.needs import cleaned, files, judges, told
+from workers.builds.needs import cleaned, files, hosts, judges, told
 from workers.builds.record import Record
 from workers.builds.scripted import CHECK, Scripted, run_scripted
 from workers.rollouts.environment import InstalledEnvironment
@@ -150,7 +150,9 @@ def _stage(name: str, record: Record, interceptor: Interceptor) -> Iterator[None
 
 def _refused(stage: str, fatal: RunnerFatal, interceptor: Interceptor) -> Exception:
     failure = fatal.failure
-    needs = cleaned([*fatal.needs, *judges(interceptor.judges_lacking)]) or cleaned(files(interceptor.files_lacking))
+    asked = interceptor.files_lacking
+    needs = cleaned([*fatal.needs, *judges(interceptor.judges_lacking)])
+    needs = needs or cleaned(files(asked)) or cleaned(hosts(asked, failure.message))
     if failure.kind is FailureKind.INFRASTRUCTURE and not needs:
         return RunFailed(failure)
     trial = Trial(

@@ -6,7 +6,7 @@ import pytest
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FailureKind
 
-from workers.builds.needs import LIMIT, cleaned, files, judges, told
+from workers.builds.needs import LIMIT, cleaned, files, hosts, judges, told
 from workers.builds.trial import _Ended, _refused
 from workers.rollouts.errors import RunnerFatal
 from workers.rollouts.interceptor.scripted import Scripted
@@ -104,3 +104,16 @@ def test_code_that_hides_why_it_fails_is_given_the_file_that_had_no_answer() -> 
     clear = _refused("load", RunnerFatal(failure, "", (secret,)), interceptor)
     assert isinstance(clear, _Ended)
     assert clear.trial.needs == (secret,)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("CalledProcessError: Command 'download.sh' returned non-zero exit status 1.", ["packages.example.org:443"]),
+        ("ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)", ["packages.example.org:443"]),
+        ("ValueError: x", []),
+    ],
+)
+def test_a_program_that_ended_says_not_what_it_asked_for_but_the_worker_does(message: str, expected: list[str]) -> None:
+    asked = [("GET", "https://packages.example.org/a"), ("POST", "https://packages.example.org/b")]
+    assert [need.name for need in cleaned(hosts(asked, message))] == expected
