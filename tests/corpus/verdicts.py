@@ -31,7 +31,11 @@ def judge(trial: Trial, stack: Stack, endpoint: str, *, bare: bool) -> Whose:
     view = trial.view
     if view is not None and view.needs:
         return Whose.OUTSIDE
-    failed = view is None or view.state is not VersionState.READY or any(check.failed for check in view.checks)
+    failed = (
+        view is None
+        or view.state is not VersionState.READY
+        or any(check.failed and check.name != "readme" for check in view.checks)
+    )
     if not failed and trial.evaluation.startswith("succeeded") and not trial.faults:
         return Whose.NOBODY
     rolled = trial.installed and not trial.evaluation.startswith("refused")

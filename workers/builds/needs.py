@@ -12,7 +12,7 @@ from envhub.protocol.secrets import SECRET_NAME
 
 LIMIT = 20
 DETAIL = 500
-_PROGRAM_ENDED = re.compile(r"CalledProcessError|TimeoutExpired|ExceptionGroup|Connection closed")
+_PROGRAM_ENDED = re.compile(r"CalledProcessError|TimeoutExpired|ExceptionGroup|Connection closed|curl: \(\d+\)")
 _PORTS = {"http": 80, "https": 443}
 _NAMES = {
     NeedKind.DATA_SET: r"\w[\w.-]{0,99}(/\w[\w.-]{0,99})?",

@@ -87,3 +87,11 @@ async def test_what_the_runner_says_that_a_failed_rollout_lacked_is_a_need() -> 
     check = await OneRollout(failed(FailureKind.INFRASTRUCTURE, "no sandbox"), needs).check()
     assert [(need.kind, need.name) for need in check.needs] == [(NeedKind.SANDBOX, "*")]
     assert "needs sandbox: no sandbox" in check.summary
+
+
+async def test_a_file_that_a_failed_rollout_asked_for_in_vain_is_a_need() -> None:
+    failure = RolloutFailure(kind=FailureKind.ENVIRONMENT, type="Error", message="curl: (52) Empty reply from server")
+    rollout = OneRollout(failure)
+    rollout.interceptor.files_lacking["GET", "https://tools.example.org/install.sh"] = None
+    assert [need.words for need in (await rollout.check()).needs] == ["file https://tools.example.org/install.sh"]
+    assert not (await OneRollout(failure).check()).needs
