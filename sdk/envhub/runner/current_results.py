@@ -133,17 +133,27 @@ def failure(attempt: Attempt, episode: Any) -> Failure | None:
     return Failure(_kind(error, trace, attempt), *said, lacking_in_text(*said))
 
 
-def _kind(error: Any, trace: Any, attempt: Attempt) -> str:
-    text = f"{error.message}\n{error.traceback or ''}"
-    marked = of_provider_text(text)
+def kind_outside(error: Any) -> str | None:
+    """Whose fault a trace's error is when the model's endpoint or the host caused it; else None."""
+    marked = of_provider_text(text_of(error))
     if marked is not None:
         return marked
     if error.type == "ProviderError":
         status = error.status_code or 502
         return INFRASTRUCTURE if status >= 500 or status in RETRYABLE else POLICY
-    if error.type in {"InterceptionError", "TunnelError", "SandboxError"}:
-        return INFRASTRUCTURE
+    return INFRASTRUCTURE if error.type in {"InterceptionError", "TunnelError", "SandboxError"} else None
+
+
+def text_of(error: Any) -> str:
+    """Message and traceback of a trace's error."""
+    return f"{error.message}\n{error.traceback or ''}"
+
+
+def _kind(error: Any, trace: Any, attempt: Attempt) -> str:
+    outside = kind_outside(error)
+    if outside is not None:
+        return outside
     scored = trace is not None and trace.timing.scoring.start
     if (error.type == "TaskError" and scored) or (error.type in {"TaskError", "EnvError"} and attempt.scoring):
-        return JUDGE if "/judge/" in text else VERIFIER
+        return JUDGE if "/judge/" in text_of(error) else VERIFIER
     return ENVIRONMENT

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .attempts import Attempt, Result
-from .current_results import RETRYABLE, conversation
-from .failures import ENVIRONMENT, INFRASTRUCTURE, JUDGE, POLICY, VERIFIER, Failure, of_provider_text
+from .current_results import conversation, kind_outside, text_of
+from .failures import ENVIRONMENT, JUDGE, VERIFIER, Failure
 from .jsonable import to_json
 from .needs import lacking_in_text
 
@@ -52,15 +52,9 @@ def _failure(attempt: Attempt, trace: Any) -> Failure | None:
 
 
 def _kind(error: Any, trace: Any) -> str:
-    text = f"{error.message}\n{error.traceback or ''}"
-    marked = of_provider_text(text)
-    if marked is not None:
-        return marked
-    if error.type == "ProviderError":
-        status = error.status_code or 502
-        return INFRASTRUCTURE if status >= 500 or status in RETRYABLE else POLICY
-    if error.type in {"InterceptionError", "TunnelError", "SandboxError"}:
-        return INFRASTRUCTURE
+    outside = kind_outside(error)
+    if outside is not None:
+        return outside
     if trace.timing.scoring.start:
-        return JUDGE if "/judge/" in text else VERIFIER
+        return JUDGE if "/judge/" in text_of(error) else VERIFIER
     return ENVIRONMENT
