@@ -46,11 +46,11 @@ class WorkerEnvironment(BaseSettings):
     sandboxes: Annotated[str, AfterValidator(known_sandboxes)] = "bwrap"  # in the order in which they are preferred
     sandbox_engine: Path = Path("/run/envhub-engine/engine.sock")  # where podman's daemon listens
     sandbox_accept_no_isolation: bool = False  # "process" isolates nothing: it must be accepted as well
-    poll_seconds: PositiveFloat | None = None  # None: what the hub says when the worker joins
+    beat_seconds: PositiveFloat | None = None  # how often the hub hears of it; None: as the hub says when it joins
     heartbeat_seconds: PositiveFloat = 1.0  # at most; a third of the lease when that is shorter
     hub_patience_s: PositiveFloat = 180.0  # how long a call is retried while the hub is away
     run_limit_s: PositiveFloat = 24 * 3600.0  # a run that takes longer is stopped
-    stop_grace_s: PositiveFloat = 30.0  # after SIGTERM, before a slot is killed
+    stop_grace_s: PositiveFloat = 30.0  # after SIGTERM, before a run that was not given back is killed
     log_limit_mb: PositiveInt = 16  # of one attempt's log
     cache_mb: PositiveInt = 10_000  # of fetched blobs
     venvs_mb: PositiveInt = 40_000  # of unpacked wheels, which all environments share

@@ -43,7 +43,7 @@ class HubEnvironment(BaseSettings):
     max_push_mb: PositiveInt = Field(default=250, le=1024)  # more no package is unpacked to
     owner_quota_gb: float = Field(default=500.0, ge=0)  # stored for one owner, in 10^9 bytes; 0: no limit
     lease_seconds: Seconds = 30.0
-    worker_poll_seconds: Seconds = 2.0
+    worker_beat_seconds: Seconds = 2.0
     max_attempts: PositiveInt = 3
     retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
     owner_queued: NonNegativeInt = 1000  # runs that one owner may have waiting; 0: no limit

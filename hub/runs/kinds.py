@@ -29,7 +29,6 @@ class RunKindSpec:
     queue: str
     payload: Callable[[Run], BaseModel]
     on_transition: Callable[[Run, RunState, RunState], None] = _ignore
-    task: str = "workers.run"
     farewell: timedelta = timedelta()
 
 

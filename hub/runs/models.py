@@ -23,12 +23,29 @@ class Worker(models.Model):
     token = models.ForeignKey("WorkerToken", on_delete=models.CASCADE, related_name="workers")
     joined_at = models.DateTimeField(auto_now=True)
     seen_at = models.DateTimeField(db_index=True)
+    free_gpus = models.JSONField(default=list)  # free MB of each that no run of it holds, less what is on its way
+    busy_gpus = models.JSONField(default=list)  # MB of each that one holds
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["token", "name", "hostname"], name="worker_once")]
 
     def __str__(self) -> str:
         return self.name
+
+
+class Lane(models.Model):
+    """A worker's own queue for runs of one queue, and how many more it could take now."""
+
+    worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="lanes")
+    queue = models.CharField(max_length=32)
+    room = models.PositiveIntegerField(default=0)  # as its last beat said, less what was sent since
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["worker", "queue"], name="lane_once")]
+        indexes = [models.Index(fields=["queue", "-room"], name="lane_with_room", condition=models.Q(room__gt=0))]
+
+    def __str__(self) -> str:
+        return f"{self.queue} of {self.worker_id}: {self.room}"
 
 
 class WorkerToken(models.Model):
@@ -66,6 +83,11 @@ class Run(models.Model):
     worker = models.ForeignKey(
         Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs", db_index=False
     )  # run_by_worker is its index
+    sent_to = models.ForeignKey(
+        Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )  # run_on_its_way is its index
+    sent_until = models.DateTimeField(null=True, blank=True)  # the message to that worker is trusted until then
+    sends = models.PositiveIntegerField(default=0)  # messages for the attempt that comes, or goes on
     token_digest = models.CharField(max_length=64, blank=True)  # of the current attempt's run token
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)  # back-off before the next attempt
@@ -96,6 +118,7 @@ class Run(models.Model):
             models.Index(fields=["state", "-id"], name="run_by_state"),
             models.Index(fields=["kind", "-id"], name="run_by_kind"),
             models.Index(fields=["worker", "state"], name="run_by_worker"),
+            models.Index(fields=["sent_to"], name="run_on_its_way", condition=models.Q(state="queued")),
         ]
 
     def __str__(self) -> str:

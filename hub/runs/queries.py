@@ -105,7 +105,7 @@ def find_worker(worker_id: GivenId) -> Worker:
 
 def silent_after() -> timedelta:
     """A worker that was not heard of for longer is away."""
-    return timedelta(seconds=max(15.0, 5 * settings.HUB.worker_poll_seconds))
+    return timedelta(seconds=max(15.0, 5 * settings.HUB.worker_beat_seconds))
 
 
 def get_worker(token_id: uuid.UUID, worker_id: str | uuid.UUID) -> Worker:

@@ -1,4 +1,4 @@
-"""What workers call: join, ask for runs, claim; and with a run token: start, heartbeat, log, finish."""
+"""What workers call: join, beat, claim; and with a run token: start, heartbeat, log, finish."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from envhub.protocol.live_sandboxes import LiveReport
 from envhub.protocol.runs import (
+    BeatReply,
+    BeatRequest,
     Claim,
-    ClaimableReply,
     ClaimRequest,
     FinishRequest,
     Heartbeat,
@@ -26,15 +27,13 @@ from envhub.protocol.runs import (
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
-from hub.core.errors import Invalid, NotFound
+from hub.core.errors import NotFound
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId, whole_id
-from hub.core.parameters import MEANINGS
 from hub.core.queue import broker_options
 from hub.runs.authentication import require_run, require_worker
-from hub.runs.gpus import need_of, offered_runs
 from hub.runs.live_sandboxes import note_sandboxes
-from hub.runs.queries import claimable_runs, get_worker
+from hub.runs.queries import get_worker
 from hub.runs.services import (
     append_log,
     claim_run,
@@ -42,11 +41,10 @@ from hub.runs.services import (
     heartbeat_run,
     join_worker,
     note_worker,
+    receive_beat,
     start_run,
 )
 from hub.runs.wire import run_view
-
-MOST_GPUS = 64  # of one worker
 
 
 @extend_schema(request=JoinRequest, responses=JoinReply)
@@ -61,43 +59,20 @@ def worker_join(request: Request) -> HttpResponse:
         JoinReply(
             worker_id=str(worker.pk),
             broker_url=broker_url,
-            broker_options=broker_options(hub.data, broker_url),
-            poll_seconds=hub.worker_poll_seconds,
+            broker_options=broker_options(hub.data, broker_url, consumer=str(worker.pk)),
+            beat_seconds=hub.worker_beat_seconds,
             index_url=f"{str(hub.base_url).rstrip('/')}/index",
         )
     )
 
 
-@extend_schema(
-    parameters=[
-        OpenApiParameter("queue", str, many=True, description=MEANINGS["queue"]),
-        OpenApiParameter("free", int, many=True, description="free MB of each GPU that no run of the worker holds"),
-        OpenApiParameter("busy", int, many=True, description="MB of each GPU that one holds"),
-    ],
-    responses=ClaimableReply,
-)
-@api_view(["GET"])
-def worker_claimable(request: Request, worker_id: GivenId) -> HttpResponse:
-    """What the worker may claim now, in fair order between owners; asking is also its sign of life."""
+@extend_schema(request=BeatRequest, responses=BeatReply)
+@api_view(["POST"])
+def worker_beat(request: Request, worker_id: GivenId) -> HttpResponse:
+    """A worker's sign of life, and what it has room for: the runs that fit are sent to it by the broker."""
     worker = get_worker(require_worker(request).pk, whole_id(worker_id))
-    now = timezone.now()
-    note_worker(worker=worker, now=now)
-    asked = request.query_params.getlist("queue")
-    queues = [queue for queue in worker.queues if not asked or queue in asked]
-    free, busy = _sizes(request, "free"), _sizes(request, "busy")
-    waiting = claimable_runs(worker, queues, now=now)
-    offered = {queue: offered_runs(waiting, queue, free=free, busy=busy) for queue in queues}
-    needs = {str(run.pk): need_of(run) for runs in offered.values() for run in runs if run.gpus}
-    run_ids = {queue: tuple(str(run.pk) for run in runs) for queue, runs in offered.items()}
-    return answer(ClaimableReply(run_ids=run_ids, gpus=needs))
-
-
-def _sizes(request: Request, name: str) -> list[int]:
-    """Megabytes by GPU, from the query."""
-    given = request.query_params.getlist(name)
-    if len(given) > MOST_GPUS or not all(text.isdecimal() and len(text) < 10 for text in given):
-        raise Invalid(f"{name} must be megabytes, at most {MOST_GPUS} times", fields={name: "not megabytes"})
-    return [int(text) for text in given]
+    body = parse(request, BeatRequest)
+    return answer(BeatReply(sent=receive_beat(worker=worker, beat=body, now=timezone.now())))
 
 
 @extend_schema(request=ClaimRequest, responses=Claim)

@@ -25,7 +25,7 @@ $uv pip install --quiet --no-deps -e ./sdk -e .
 # Bytecode of what they import: otherwise all processes of a first start compile it at the same time.
 scratch=$(mktemp -d)
 warm() { env -u PYTHONDONTWRITEBYTECODE HUB_DATA="$scratch" DJANGO_SETTINGS_MODULE=hub.config.settings .venv/bin/python -c "import $1" || true; }
-warm hub.config.asgi,workers.tasks.slot,workers.tasks.listener,envhub.cli.main &
+warm hub.config.asgi,workers.celery,workers.tasks.host,envhub.cli.main &
 warm workers.training.tiny.__main__,workers.inference.torch_engine.serving,workers.training.learner.start
 wait
 rm -rf "$scratch"

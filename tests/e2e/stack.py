@@ -42,7 +42,7 @@ SETTINGS = {
     "HUB_LEASE_SECONDS": "6",
     "HUB_RETRY_SECONDS": "0.5",
     "HUB_MAX_ATTEMPTS": "4",
-    "HUB_WORKER_POLL_SECONDS": "1",
+    "HUB_WORKER_BEAT_SECONDS": "1",
     "HUB_HUGGINGFACE_URL": "none",
     "WORKER_SLOTS": '{"build": 2, "eval": 2}',
     "WORKER_STOP_GRACE_S": "5",

@@ -1,4 +1,4 @@
-"""The body of a build run, called by workers.tasks.slot: package -> candidates -> lock and trial -> report."""
+"""The body of a build run, called by workers.tasks.child: package -> candidates -> lock and trial -> report."""
 
 from __future__ import annotations
 

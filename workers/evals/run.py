@@ -1,4 +1,4 @@
-"""The body of an evaluation run: environment, model, box, rollouts, segments. Called by workers.tasks.slot."""
+"""The body of an evaluation run: environment, model, box, rollouts, segments. Called by workers.tasks.child."""
 
 from __future__ import annotations
 

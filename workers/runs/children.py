@@ -60,6 +60,10 @@ class Children:
                 kill_session(pid, process.start)
                 raise
 
+    def forget(self, pid: int) -> None:
+        """Remember a child no longer, which lives on."""
+        (self._folder / f"{pid}.json").unlink(missing_ok=True)
+
     def end(self, pid: int) -> None:
         """Kill what is left of a recorded child's session and forget it. Blocks for a moment at most."""
         path = self._folder / f"{pid}.json"

@@ -64,13 +64,19 @@ async def execute(
     settings: WorkerEnvironment,
     stop: asyncio.Event,
     gpus: tuple[Gpu, ...] = (),
+    *,
+    hurry: asyncio.Event | None = None,
 ) -> FinishRequest | None:
-    """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost."""
+    """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost.
+
+    stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled.
+    """
     run = hub.run(claim)
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2
     finish: FinishRequest | None
-    async with hold(run, claim, heartbeat_seconds=settings.heartbeat_seconds, log_limit=log_limit) as lease:
+    beat_s = settings.heartbeat_seconds
+    async with hold(run, claim, heartbeat_seconds=beat_s, log_limit=log_limit, hurry=hurry) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:
         return None

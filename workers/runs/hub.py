@@ -1,6 +1,6 @@
 """The hub's HTTP API as workers use it. Calls are retried while the hub is away, so its restart loses nothing.
 
-`HubClient` speaks with the worker token (join, claimable, claim), `RunClient` with one attempt's run token.
+`HubClient` speaks with the worker token (join, beat, claim), `RunClient` with one attempt's run token.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urljoin
 
 import httpx
 from envhub import errors
 from envhub.protocol.base import ErrorBody, ErrorDetail
 from envhub.protocol.runs import (
+    BeatReply,
+    BeatRequest,
     Claim,
-    ClaimableReply,
     ClaimRequest,
     FinishRequest,
     Heartbeat,
@@ -136,17 +137,10 @@ class HubClient:
         """Announce this worker; tried once, the caller decides about repeating."""
         return await self.connection.send("POST", f"{API}/workers/join", self._token, JoinReply, request, patience_s=0)
 
-    async def claimable(
-        self, worker_id: str, queues: tuple[str, ...], *, free: Iterable[int] = (), busy: Iterable[int] = ()
-    ) -> ClaimableReply:
-        """Runs that wait on `queues`, oldest first; also tells the hub that this worker lives. Tried once.
-
-        free, busy: memory in MB of each GPU that no run of this worker holds, and of each that one does.
-        """
-        sizes = [("free", memory) for memory in free] + [("busy", memory) for memory in busy]
-        query = urlencode([*(("queue", queue) for queue in queues), *sizes])
-        path = f"{API}/workers/{worker_id}/claimable?{query}"
-        return await self.connection.send("GET", path, self._token, ClaimableReply, patience_s=0)
+    async def beat(self, worker_id: str, request: BeatRequest) -> BeatReply:
+        """Say that this worker lives and what it has room for. Tried once: the next beat says it again."""
+        path = f"{API}/workers/{worker_id}/beat"
+        return await self.connection.send("POST", path, self._token, BeatReply, request, patience_s=0)
 
     async def claim(self, run_id: str, worker_id: str, gpus: tuple[int, ...] = ()) -> Claim:
         """Take a run for which GPUs with so much free memory (MB) are set aside. Tried once: a claim is not idempotent.

@@ -68,14 +68,20 @@ class Lease:
 
 @asynccontextmanager
 async def hold(
-    run: RunClient, claim: Claim, *, heartbeat_seconds: float, log_limit: int = 16 * 1024**2
+    run: RunClient,
+    claim: Claim,
+    *,
+    heartbeat_seconds: float,
+    log_limit: int = 16 * 1024**2,
+    hurry: asyncio.Event | None = None,
 ) -> AsyncIterator[Lease]:
-    """Keep the lease of `claim` while the body runs; at the end the log is flushed."""
+    """Keep the lease of `claim` while the body runs; at its end flush the log. `hurry` asks for a heartbeat now."""
     stream = LogStream(run, limit=log_limit)
     lease = Lease(run, stream)
     lease.mask(claim.token)
+    interval_s = min(heartbeat_seconds, claim.lease_seconds / 3)
     tasks = [
-        asyncio.create_task(keep_beating(lease, min(heartbeat_seconds, claim.lease_seconds / 3))),
+        asyncio.create_task(keep_beating(lease, interval_s, hurry or asyncio.Event())),
         asyncio.create_task(stream.keep_flushing(lease.lost)),
     ]
     try:
@@ -88,11 +94,14 @@ async def hold(
             await lease.close()
 
 
-async def keep_beating(lease: Lease, interval_s: float) -> None:
+async def keep_beating(lease: Lease, interval_s: float, hurry: asyncio.Event) -> None:
     """Beat until cancelled or lost. A hub that is away is waited for: whether the lease still stands, it will say."""
     away = False
     while True:
-        await asyncio.sleep(interval_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval_s):
+                await hurry.wait()
+        hurry.clear()
         try:
             await lease.beat()
             if away:

@@ -1,1 +1,1 @@
-"""How runs reach the code that executes them: the supervisor asks and listens, slots run one run at a time each."""
+"""How runs reach the code that executes them: Celery brings them, the host process gives each a place."""

@@ -1,4 +1,4 @@
-"""Runs that wait and forward: executed inside the worker's main process, beside its slots, of which they take none."""
+"""Runs that wait and forward: executed inside the host process, beside the pool, of which they take no child."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class RunsBeside:
         return min(self._since.values(), default=None)
 
     @property
-    def has_room(self) -> bool:
-        """Whether one more could run."""
-        return len(self._running) < self._most
+    def room(self) -> int:
+        """How many more could run."""
+        return max(0, self._most - len(self._running))
 
     def take(self, run_ids: Iterable[str], worker_id: str) -> None:
         """Claim and run those that are new, as far as there is room."""
         for run_id in run_ids:
-            if run_id not in self._running and self.has_room:
+            if run_id not in self._running and self.room:
                 self._since[run_id] = time.time()
                 self._running[run_id] = asyncio.create_task(self._run(run_id, worker_id))
 
@@ -57,7 +57,7 @@ class RunsBeside:
     async def _run(self, run_id: str, worker_id: str) -> None:
         note(run_id=run_id)
         try:
-            # A client of its own: the supervisor's has no patience, such a run must outlive a hub restart.
+            # A client of its own: the host process's has no patience, such a run must outlive a hub restart.
             token = self._settings.token.get_secret_value()
             async with HubClient(self._hub.url, token, patience_s=self._settings.hub_patience_s) as hub:
                 claim = await hub.claim(run_id, worker_id)
@@ -77,4 +77,4 @@ def runs_beside(settings: WorkerEnvironment, hub: HubClient) -> tuple[RunsBeside
         RunsBeside("serve", run_serve, settings.serve_runs, settings, hub),
         RunsBeside("sandbox", run_sandbox, settings.sandbox_runs, settings, hub),
     )
-    return tuple(kind for kind in kinds if kind.has_room)
+    return tuple(kind for kind in kinds if kind.room)

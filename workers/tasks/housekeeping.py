@@ -1,4 +1,4 @@
-"""What a worker keeps between runs stays within its budgets. The supervisor calls this now and then.
+"""What a worker keeps between runs stays within its budgets. The host process calls this now and then.
 
 Every run marks what it takes up as used, when it begins. So what nobody has used since the oldest live run began is in
 nobody's hands.

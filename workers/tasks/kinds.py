@@ -1,4 +1,4 @@
-"""Which body runs which kind of run. Named, not imported: a slot loads only what its queue needs."""
+"""Which body runs which kind of run. Named, not imported: a worker loads only what its queues need."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ BODIES = {
     RunKind.IMAGE: "workers.builds.image_run:run_image_build",
 }
 QUEUES = {"build": RunKind.BUILD, "eval": RunKind.EVAL, "train": RunKind.TRAIN, "gpu": RunKind.TRAIN}
+FORWARDED = ("serve", "sandbox")  # queues of runs that wait and forward: they take no child of the pool
 
 
 def body_of(kind: RunKind) -> Body | None:

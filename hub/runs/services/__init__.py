@@ -2,6 +2,7 @@
 
 from hub.runs.services.cancelling import request_cancel
 from hub.runs.services.creating import create_run, start_now
+from hub.runs.services.dispatching import receive_beat
 from hub.runs.services.finishing import end_attempt, finish_run
 from hub.runs.services.leases import claim_run, heartbeat_run, start_run
 from hub.runs.services.logs import append_log
@@ -20,6 +21,7 @@ __all__ = [
     "heartbeat_run",
     "join_worker",
     "note_worker",
+    "receive_beat",
     "request_cancel",
     "revoke_worker_token",
     "start_now",

@@ -8,13 +8,16 @@ from django.utils import timezone
 from envhub.protocol.runs import RunState
 
 from hub.core.errors import Conflict
+from hub.core.queue import revoke_on_commit
 from hub.runs.models import Run
+from hub.runs.services.dispatching import task_ids
 from hub.runs.services.finishing import CANCELLED, end_attempt
 from hub.runs.transitions import HELD
 
 
 def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
-    """A queued run ends at once; a held one learns of it by its heartbeat, and the sweeper ends it if it does not.
+    """A queued run ends at once; a held one learns of it by a heartbeat, and the sweeper ends it if it does not. Its
+    Celery tasks are revoked: one that waits never begins, one that runs sends that heartbeat now.
 
     Cancelling again is a no-op. Raises Conflict `run_final` when it has ended otherwise.
     """
@@ -27,13 +30,21 @@ def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
             raise Conflict(f"the run has already {run.state}", code="run_final")
         if run.state == RunState.QUEUED:
             try:
-                return end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
+                ended = end_attempt(run=run, to=RunState.CANCELLED, now=now, failure=CANCELLED)
             except Conflict:
                 continue
+            _revoke(run)
+            return ended
         if run.cancel_requested_at is not None:
             return run
         held = Run.objects.filter(pk=run.pk, state__in=HELD, attempt=run.attempt)
         if held.update(cancel_requested_at=now) == 1:
             run.cancel_requested_at = now
+            _revoke(run)
             return run
     raise Conflict("the run keeps moving; try again", code="run_moved")
+
+
+def _revoke(run: Run) -> None:
+    if ids := task_ids(run):
+        revoke_on_commit(ids)

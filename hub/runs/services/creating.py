@@ -11,9 +11,9 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
-from hub.core.queue import send_on_commit
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
+from hub.runs.services.dispatching import dispatch_on_commit
 
 
 def create_run(
@@ -28,7 +28,7 @@ def create_run(
     not_before: datetime | None = None,
     limited: bool = True,
 ) -> Run:
-    """Queue a run and hint at it on commit. Make the kind's own detail in the same transaction.
+    """Queue a run; it is sent to a worker with room on commit. Make the kind's own detail in the same transaction.
 
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
     the hub starts by itself, at times where nobody could be told.
@@ -51,7 +51,7 @@ def create_run(
             not_before=not_before,
         )
         if not_before is None:
-            send_on_commit(spec.task, queue=run.queue, run_id=str(run.pk))
+            dispatch_on_commit(run.queue)
     return run
 
 
@@ -61,7 +61,7 @@ def start_now(*, run: Run) -> bool:
         waiting = Run.objects.filter(pk=run.pk, state=RunState.QUEUED.value, not_before__isnull=False)
         if not waiting.update(not_before=None):
             return False
-        send_on_commit(spec_of(RunKind(run.kind)).task, queue=run.queue, run_id=str(run.pk))
+        dispatch_on_commit(run.queue)
     return True
 
 

@@ -9,10 +9,9 @@ from django.db import transaction
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from hub.core.errors import Conflict, Invalid
-from hub.core.queue import send_on_commit
 from hub.runs.errors import StaleAttempt
-from hub.runs.kinds import spec_of
 from hub.runs.models import Run
+from hub.runs.services.dispatching import dispatch_on_commit
 from hub.runs.services.logs import note_in_log
 from hub.runs.transitions import move
 
@@ -65,6 +64,9 @@ def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True)
             run,
             RunState.QUEUED,
             worker=None,
+            sent_to=None,
+            sent_until=None,
+            sends=0,
             token_digest="",
             lease_expires_at=None,
             not_before=now + back_off(run.attempt) if wait else None,
@@ -72,7 +74,7 @@ def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True)
         )
         note_in_log(run=queued, text=f"attempt {run.attempt} ended: {failure.message} [{failure.code}]; trying again")
         if not wait:
-            send_on_commit(spec_of(run.kind).task, queue=run.queue, run_id=str(run.pk))
+            dispatch_on_commit(run.queue)
     return queued
 
 

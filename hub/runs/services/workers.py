@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from envhub.protocol.runs import JoinRequest
+from envhub.protocol.runs import JoinRequest, RunState
 
 from hub.accounts.models import Owner
 from hub.core.errors import NotAllowed
-from hub.runs.models import Worker, WorkerToken
+from hub.runs.models import Lane, Run, Worker, WorkerToken
 from hub.runs.tokens import new_worker_token, token_digest
 
 SEEN_IS_NOTED_EVERY = timedelta(seconds=5)
@@ -36,7 +36,10 @@ def revoke_worker_token(*, token: WorkerToken, now: datetime) -> WorkerToken:
 
 
 def join_worker(*, token: WorkerToken, request: JoinRequest, now: datetime) -> Worker:
-    """The worker's row: one per token, name and host, so that joining again is safe. Raises NotAllowed."""
+    """The worker's row: one per token, name and host, so that joining again is safe. Raises NotAllowed.
+
+    What was sent to it before is trusted no longer; it has room when it says so.
+    """
     foreign = sorted(set(request.queues) - set(token.queues)) if token.queues else []
     if foreign:
         raise NotAllowed(
@@ -56,10 +59,26 @@ def join_worker(*, token: WorkerToken, request: JoinRequest, now: datetime) -> W
             "seen_at": now,
         },
     )
+    Lane.objects.filter(worker=worker, room__gt=0).update(room=0)
+    Run.objects.filter(state=RunState.QUEUED.value, sent_to=worker).update(sent_until=None)
     return worker
 
 
-def note_worker(*, worker: Worker, now: datetime) -> None:
-    """Write that the worker is there, at most every few seconds."""
+def note_worker(
+    *,
+    worker: Worker,
+    now: datetime,
+    free_gpus: Sequence[int] | None = None,
+    busy_gpus: Sequence[int] | None = None,
+) -> None:
+    """Write that the worker is there, at most every few seconds, and what its GPUs are, when that has changed."""
+    told = {"free_gpus": free_gpus, "busy_gpus": busy_gpus}
+    fields: dict[str, object] = {
+        name: list(sizes) for name, sizes in told.items() if sizes is not None and list(sizes) != getattr(worker, name)
+    }
     if now - worker.seen_at >= SEEN_IS_NOTED_EVERY:
-        Worker.objects.filter(pk=worker.pk).update(seen_at=now)
+        fields["seen_at"] = now
+    if fields:
+        Worker.objects.filter(pk=worker.pk).update(**fields)
+        for name, value in fields.items():
+            setattr(worker, name, value)

@@ -8,9 +8,10 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
-from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.gpus import Gpu
 
 MOST_LOGGED = 4_000_000  # characters of one piece
+RUN_TASK = "workers.run"  # the Celery task that executes a run; its one argument is the run's id
 
 
 class RunKind(StrEnum):
@@ -150,20 +151,33 @@ class WorkerTokenCreated(Response):
 
 
 class JoinReply(Response):
-    """What a worker needs to start: its id and where hints arrive."""
+    """What a worker needs to start: its id, and the broker that brings its runs (see own_queue)."""
 
     worker_id: str
     broker_url: str
     broker_options: StoredObject = Field(default_factory=dict)
-    poll_seconds: float
+    beat_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
 
 
-class ClaimableReply(Response):
-    """Runs that wait and fit the worker's free GPUs, oldest first."""
+def own_queue(queue: str, worker_id: str) -> str:
+    """The broker's queue in which one worker finds its runs of a queue. Nobody else consumes it."""
+    return f"{queue}.{worker_id}"
 
-    run_ids: dict[str, tuple[str, ...]]  # by queue
-    gpus: dict[str, GpuNeed] = Field(default_factory=dict)  # of those runs that need any
+
+class BeatRequest(Request):
+    """A worker lives, and has room for so many more runs. The hub sends it what fits, by the broker."""
+
+    room: dict[str, Count]  # by queue; a queue that it does not consume now has none
+    free_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # free MB of each GPU that no run of it holds
+    busy_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # MB of each GPU that one holds
+    refused: tuple[str, ...] = Field(default=(), max_length=1000)  # runs that came and found no room
+
+
+class BeatReply(Response):
+    """How many runs are on their way to the worker now."""
+
+    sent: int
 
 
 class ClaimRequest(Request):

@@ -19,7 +19,7 @@ from workers.runs.hub import TIMEOUT
         ("storage", "s3"),  # without a bucket
         ("lease_seconds", "0"),
         ("lease_seconds", "nan"),
-        ("worker_poll_seconds", "-1"),
+        ("worker_beat_seconds", "-1"),
         ("retry_seconds", "inf"),
         ("max_attempts", "0"),
         ("max_push_mb", "-1"),

@@ -94,7 +94,7 @@ async def test_a_hint_makes_the_next_poll_come_at_once(hub: FakeHub, tmp_path: P
     hub.broker_url, hub.broker_options = "filesystem://", where | {"polling_interval": 0.1}
     app = Celery(broker="filesystem://", set_as_current=False)
     app.conf.broker_transport_options = where
-    async with worker(hub, tmp_path / "data", **ONE_SLOT, WORKER_POLL_SECONDS="600"):
+    async with worker(hub, tmp_path / "data", **ONE_SLOT, WORKER_BEAT_SECONDS="600"):
         await until(lambda: hub.polls)
         run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
         await asyncio.to_thread(app.send_task, "workers.run", kwargs={"run_id": "r1"}, queue="eval")
@@ -139,7 +139,7 @@ async def test_a_killed_slot_is_replaced(hub: FakeHub, stub: PolicyEndpoint, tmp
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("WORKER_SLOTS", "many"), ("WORKER_SANDBOXES", "none"), ("WORKER_POLL_SECONDS", "-1")]
+    ("variable", "value"), [("WORKER_SLOTS", "many"), ("WORKER_SANDBOXES", "none"), ("WORKER_BEAT_SECONDS", "-1")]
 )
 async def test_a_bad_setting_stops_the_worker_and_names_itself(tmp_path: Path, variable: str, value: str) -> None:
     async with worker(FakeHub(url="http://127.0.0.1:9"), tmp_path, **{variable: value}) as process:

@@ -1,0 +1,159 @@
+"""Sending waiting runs to workers: each to the own queue of one that has room for it.
+
+Only the claim gives a run to a worker. So a message may be lost, late or doubled: it is trusted for some seconds, then
+the run is sent again, to the same worker or another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, F, Q, QuerySet
+from django.utils import timezone
+from envhub.protocol.runs import RUN_TASK, BeatRequest, RunState, own_queue
+
+from hub.core.queue import send
+from hub.runs.gpus import need_of, offered_runs
+from hub.runs.models import Lane, Run, Worker
+from hub.runs.queries import claimable_runs, silent_after
+from hub.runs.services.workers import note_worker
+
+logger = logging.getLogger(__name__)
+TRUSTED_S, LONGEST_TRUSTED_S = 5.0, 300.0  # a message that nobody has taken; doubles with each
+MOST_LANES = 8  # that are looked at for a run that has just been queued
+
+
+def trusted(sends: int) -> timedelta:
+    """How long the message number `sends` (from 1) of an attempt is waited for."""
+    return timedelta(seconds=min(LONGEST_TRUSTED_S, TRUSTED_S * 2 ** (sends - 1)))
+
+
+def task_ids(run: Run) -> list[str]:
+    """Of every message that was sent for the attempt that comes, or goes on."""
+    attempt = run.attempt + (run.state == RunState.QUEUED)
+    return [f"{run.pk}.{attempt}.{number}" for number in range(1, run.sends + 1)]
+
+
+def dispatch_on_commit(queue: str) -> None:
+    """After the commit, look for workers with room: a run has come to wait in `queue`. Never raises."""
+    transaction.on_commit(lambda: dispatch(queue, now=timezone.now()), robust=True)
+
+
+def dispatch(queue: str, *, now: datetime) -> int:
+    """Send what waits in a queue and is next to the first worker that takes any of it; how many runs."""
+    online = Q(worker__seen_at__gt=now - silent_after(), worker__token__revoked_at__isnull=True)
+    lanes = Lane.objects.select_related("worker__token").filter(online, queue=queue, room__gt=0).order_by("-room")
+    for lane in lanes[:MOST_LANES]:
+        if sent := _fill(lane, now=now):
+            return sent
+    return 0
+
+
+def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> int:
+    """Note what a worker says and send it what it has room for; how many runs are on their way to it then."""
+    sent_here = Run.objects.filter(state=RunState.QUEUED.value, sent_to=worker)
+    if beat.refused:
+        sent_here.filter(pk__in=_ids(beat.refused)).update(sent_until=None)
+    coming = list(sent_here.filter(sent_until__gt=now).only("queue", "gpus", "gpu_memory_mb"))
+    free, busy = list(beat.free_gpus), list(beat.busy_gpus)
+    for run in coming:
+        free, busy = _taken(run, free, busy)
+    note_worker(worker=worker, now=now, free_gpus=free, busy_gpus=busy)
+    on_the_way = Counter(run.queue for run in coming)
+    lanes = _write_lanes(
+        worker, {queue: max(0, beat.room.get(queue, 0) - on_the_way[queue]) for queue in worker.queues}
+    )
+    open_lanes = [lane for lane in lanes if lane.room]
+    return len(coming) + sum(_fill(lane, now=now) for lane in _with_runs(worker, open_lanes))
+
+
+def _write_lanes(worker: Worker, room: dict[str, int]) -> list[Lane]:
+    lanes = {lane.queue: lane for lane in Lane.objects.filter(worker=worker)}
+    missing = [Lane(worker=worker, queue=queue) for queue in room if queue not in lanes]
+    if missing:
+        Lane.objects.bulk_create(missing, ignore_conflicts=True)
+        return _write_lanes(worker, room)
+    for queue, lane in lanes.items():
+        if lane.room != room.get(queue, 0):
+            lane.room = room.get(queue, 0)
+            Lane.objects.filter(pk=lane.pk).update(room=lane.room)
+        lane.worker = worker
+    return list(lanes.values())
+
+
+def _with_runs(worker: Worker, lanes: Sequence[Lane]) -> list[Lane]:
+    """Those in whose queue anything waits: one query, and most beats end with it."""
+    if not lanes:
+        return []
+    queued = Run.objects.filter(state=RunState.QUEUED.value)
+    asked = [Exists(queued.filter(queue=lane.queue)) for lane in lanes]
+    found = Worker.objects.filter(pk=worker.pk).values_list(*asked).first() or ()
+    return [lane for lane, waits in zip(lanes, found, strict=False) if waits]
+
+
+def _fill(lane: Lane, *, now: datetime) -> int:
+    """Send runs until the lane has no more room or nothing waits; how many were sent."""
+    worker, sent = lane.worker, 0
+    for run in offered_runs(_unsent(worker, lane.queue, now), lane.queue, free=worker.free_gpus, busy=worker.busy_gpus)[
+        : lane.room
+    ]:
+        if not Lane.objects.filter(pk=lane.pk, room__gt=0).update(room=F("room") - 1):
+            break  # another web process has filled it
+        if not _mark(run, worker, now):
+            Lane.objects.filter(pk=lane.pk).update(room=F("room") + 1)
+            continue
+        if not _send(run, worker):
+            Run.objects.filter(pk=run.pk, sends=run.sends).update(sent_until=None, sends=F("sends") - 1)
+            Lane.objects.filter(pk=lane.pk).update(room=F("room") + 1)
+            break  # the broker is away
+        sent += 1
+        if run.gpus:
+            worker.free_gpus, worker.busy_gpus = _taken(run, worker.free_gpus, worker.busy_gpus)
+            Worker.objects.filter(pk=worker.pk).update(free_gpus=worker.free_gpus, busy_gpus=worker.busy_gpus)
+    return sent
+
+
+def _taken(run: Run, free: list[int], busy: list[int]) -> tuple[list[int], list[int]]:
+    """Free and busy GPUs (MB each) when the run has those that it needs."""
+    rest = need_of(run).rest(free)
+    return rest, [*busy, *(Counter(free) - Counter(rest)).elements()]
+
+
+def _unsent(worker: Worker, queue: str, now: datetime) -> QuerySet[Run]:
+    due = Q(sent_until__isnull=True) | Q(sent_until__lte=now)
+    return claimable_runs(worker, [queue], now=now).filter(due)
+
+
+def _mark(run: Run, worker: Worker, now: datetime) -> bool:
+    """Note where it is sent, by compare-and-set: of two web processes one sends it."""
+    same = Run.objects.filter(pk=run.pk, state=run.state, attempt=run.attempt, sends=run.sends)
+    run.sends += 1
+    return same.update(sent_to=worker, sent_until=now + trusted(run.sends), sends=run.sends) == 1
+
+
+def _send(run: Run, worker: Worker) -> bool:
+    need = need_of(run)
+    return send(
+        RUN_TASK,
+        str(run.pk),
+        queue=own_queue(run.queue, str(worker.pk)),
+        task_id=task_ids(run)[-1],
+        label=f"run.{run.kind}",
+        headers={"gpus": need.model_dump()} if need.count else {},
+    )
+
+
+def _ids(texts: Sequence[str]) -> list[UUID]:
+    """A worker's words: what is no id is nobody's."""
+    found = []
+    for text in texts:
+        try:
+            found.append(UUID(text))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,172 @@
+"""A child of the pool: it runs one run at a time, in its main thread (a bwrap box dies with the thread that made it).
+
+The host process gives it a place first, then the hub the run. SIGTERM, or the end of the host process, gives the run
+back; SIGUSR2 makes the next heartbeat come at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from envhub import errors
+from envhub.client.json_logs import note
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
+
+from workers.runs.children import die_with_parent
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job, execute
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment, load
+from workers.tasks.kinds import body_of
+from workers.tasks.places import Ask, Done, Place
+from workers.tasks.start_up import leave_parent
+
+logger = logging.getLogger(__name__)
+NOT_HERE = "not here"  # what a task gives that found no place or no run
+
+
+class RunFailedHere(Exception):
+    """A run has failed: a result like others to the worker, a failed task to whoever watches Celery."""
+
+
+class Signals:
+    """What SIGTERM and SIGUSR2 do: to an idle child, and to one that has a run. None that comes is lost."""
+
+    def __init__(self) -> None:
+        self.stop: Callable[[], object] | None = None  # of the run in hand
+        self.hurry: Callable[[], object] | None = None
+
+    def on_stop(self, *_: object) -> None:
+        """An idle child leaves at once."""
+        if self.stop is None:
+            sys.exit(0)
+        with suppress(RuntimeError):  # the run's loop has just ended
+            self.stop()
+
+    def on_hurry(self, *_: object) -> None:
+        """Nothing, for an idle child."""
+        if self.hurry is not None:
+            with suppress(RuntimeError):
+                self.hurry()
+
+
+signals = Signals()
+
+
+def become_child(**_: object) -> None:
+    """Called in each new child of the pool: a session of its own, ended with its parent, but not without a word."""
+    os.setsid()
+    leave_parent()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signals.on_stop)
+    signal.signal(signal.SIGUSR2, signals.on_hurry)
+    die_with_parent()
+
+
+def run_here(run_id: str, request: Any) -> str:
+    """Take a place, claim the run, execute it; gives its state then. `request` is the task's. Raises RunFailedHere."""
+    note(run_id=run_id)
+    settings = load()
+    need = GpuNeed.model_validate((request.headers or {}).get("gpus") or {})
+    queue = str(request.delivery_info["routing_key"]).partition(".")[0]
+    ask = Ask(pid=os.getpid(), run_id=run_id, queue=queue, gpus=need)
+    try:
+        finish = asyncio.run(perform(ask, settings))
+    finally:
+        signals.stop = signals.hurry = None
+        signal.alarm(0)
+    if finish is None:
+        return NOT_HERE
+    if finish.state is RunState.FAILED and finish.failure is not None:
+        raise RunFailedHere(f"{finish.failure.message} [{finish.failure.code}]")
+    return finish.state.value
+
+
+async def perform(ask: Ask, settings: WorkerEnvironment) -> FinishRequest | None:
+    """Ask the host process for a place and hold it for as long as the run is executed.
+
+    Gives what the hub was told; None when the run was not ours, or is no longer.
+    """
+    try:
+        reader, writer = await asyncio.open_unix_connection(settings.data.absolute() / "host.sock")
+    except OSError as error:
+        logger.warning("run %s: the host process cannot be asked: %s", ask.run_id, error)
+        return None
+    try:
+        writer.write(ask.model_dump_json().encode() + b"\n")
+        await writer.drain()
+        answer = await reader.readline()
+        if not answer:  # it ended this moment
+            return None
+        place = Place.model_validate_json(answer)
+        if place.refused:
+            logger.info("run %s is not taken: %s", ask.run_id, place.refused)
+            return None
+        stop = Stop(settings.stop_grace_s)
+        watch = asyncio.create_task(stop.when_closed(reader))
+        try:
+            claimed, finish = await claim_and_run(ask.run_id, place, settings, stop)
+        finally:
+            watch.cancel()
+        with suppress(ConnectionError):  # it died: the run was given back
+            writer.write(Done(claimed=claimed).model_dump_json().encode() + b"\n")
+            await writer.drain()
+    finally:
+        writer.close()
+    return finish
+
+
+class Stop:
+    """The wish that the run in hand is given back, by a signal or by the host process; and that it be looked at."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.came, self.hurry = asyncio.Event(), asyncio.Event()
+        self._grace_s = grace_s
+        loop = asyncio.get_running_loop()
+        signals.stop = lambda: loop.call_soon_threadsafe(self.tell)
+        signals.hurry = lambda: loop.call_soon_threadsafe(self.hurry.set)
+
+    def tell(self) -> None:
+        """Whoever does not stop in time is ended by SIGALRM, which nothing here handles."""
+        if not self.came.is_set():
+            self.came.set()
+            signal.alarm(math.ceil(self._grace_s))
+
+    async def when_closed(self, reader: asyncio.StreamReader) -> None:
+        """The host process says nothing more: it ends, or is gone."""
+        with suppress(ConnectionError):
+            await reader.read()
+        self.tell()
+
+
+async def claim_and_run(
+    run_id: str, place: Place, settings: WorkerEnvironment, stop: Stop
+) -> tuple[bool, FinishRequest | None]:
+    """Whether the hub gave the run to us, and how it ended here: None when its lease was lost."""
+    token = settings.token.get_secret_value()
+    async with HubClient(settings.hub, token, patience_s=settings.hub_patience_s) as hub:
+        try:
+            claim = await hub.claim(run_id, place.worker_id, tuple(gpu.free_mb for gpu in place.gpus))
+        except errors.EnvhubError as error:
+            logger.info("run %s not claimed: %s", run_id, error)
+            return False, None
+        logger.info("run %s (%s), attempt %d", claim.run_id, claim.kind, claim.attempt)
+        body = body_of(claim.kind) or refuse
+        finish = await execute(hub, claim, body, settings, stop.came, place.gpus, hurry=stop.hurry)
+        logger.info("run %s: %s", claim.run_id, finish.state if finish else "lease lost")
+    return True, finish
+
+
+async def refuse(job: Job) -> None:
+    """The body of a kind that this worker does not know."""
+    message = f"This worker cannot do {job.claim.kind} runs."
+    raise RunFailed(Failure(kind=FailureKind.INFRASTRUCTURE, code="unknown_kind", message=message))

@@ -1,0 +1,221 @@
+"""The host process of a worker: what its runs share on this host, and its voice towards the hub. It runs no run itself.
+
+It joins the hub and beats (what the worker has room for), keeps GPUs, engines and stores, gives the pool's children
+their places, and does the runs that wait and forward. Started by workers.tasks.host_process as
+`python -m workers.tasks.host`; it ends, and gives back what it holds, when its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+from envhub import errors
+from envhub.client.json_logs import start_logging
+from envhub.protocol.runs import BeatRequest, JoinReply
+from pydantic import BaseModel, Field
+
+from workers.inference.manager import EngineManager, EngineSettings
+from workers.runs.children import Children, die_with_parent
+from workers.runs.gpu_pool import GpuPool
+from workers.runs.hub import HubClient
+from workers.sandbox import SandboxError, sweep_leftovers
+from workers.settings import WorkerEnvironment, load
+from workers.tasks.bad_requests import leave_out_bad_requests
+from workers.tasks.beside import runs_beside
+from workers.tasks.housekeeping import keep_house
+from workers.tasks.joining import announce, join
+from workers.tasks.places import Places
+
+logger = logging.getLogger(__name__)
+LEAST_PAUSE_S = 0.05  # between two beats, however much happens
+AGAIN_S = 1.0  # after a beat that failed
+FAREWELL_S = 20.0  # for a child whose time to give its run back is over: it has ended itself
+
+
+class Told(BaseModel):
+    """A line on standard input. Each says what it names, the rest stays as it was."""
+
+    slots: dict[str, int] | None = None  # the first line: queue -> runs at once
+    forwarded: tuple[str, ...] = ()  # the first line: queues of runs that wait and forward
+    consumed: tuple[str, ...] | None = None  # queues that Celery consumes now
+    processes: int | None = None  # children of the pool
+    run_id: str = ""  # has come by the broker for this process
+    queue: str = ""  # of that run
+
+
+class Joined(BaseModel):
+    """The one line on standard output: how the broker is reached. Another answer at a later join ends this process."""
+
+    worker_id: str
+    broker_url: str
+    broker_options: dict[str, object] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reply: JoinReply) -> Joined:
+        """The part of a reply that matters to Celery."""
+        return cls(worker_id=reply.worker_id, broker_url=reply.broker_url, broker_options=reply.broker_options)
+
+
+class Host:
+    """One per worker; `run` lasts until its input ends, or until the worker must be started anew."""
+
+    def __init__(self, settings: WorkerEnvironment, hub: HubClient, first: Told, answers: TextIO) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._answers = answers
+        self._wake = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._joined: Joined | None = None
+        self._told: Joined | None = None
+        self._consumed: tuple[str, ...] = ()
+        self._beat_s = 2.0
+        children = Children(settings.folder("children"))
+        self._gpus = GpuPool(settings.gpus)
+        self._engines = EngineManager(engine_settings(settings), children, self._gpus)
+        self._places = Places(first.slots or {}, self._engines.take_gpus, self._gpus.give_back, children, self._on_free)
+        self._beside = [runs for runs in runs_beside(settings, hub) if runs.queue in first.forwarded]
+        self._queues = (*self._places.slots, *(runs.queue for runs in self._beside))
+
+    async def run(self, orders: asyncio.StreamReader) -> None:
+        """Clean up, join, beat until the input ends."""
+        await asyncio.to_thread(self._sweep)
+        await self._gpus.look()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._ended.set)  # Celery's process is gone
+        async with self._engines, self._places.serve(self._settings.data.absolute() / "host.sock"):
+            tasks = [
+                asyncio.create_task(work)
+                for work in (
+                    self._listen(orders),
+                    self._keep_beating(),
+                    keep_house(self._settings, self._oldest_run),
+                    self._gpus.keep_looking(self._forget_hub),
+                )
+            ]
+            try:
+                await self._ended.wait()
+            finally:
+                closing = self._places.close(self._settings.stop_grace_s + FAREWELL_S)
+                await asyncio.gather(closing, *(runs.stop() for runs in self._beside))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _sweep(self) -> None:
+        try:
+            for box in sweep_leftovers(self._settings.folder("boxes")):
+                logger.warning("removed a box that its dead owner left: %s", box)
+        except (SandboxError, OSError) as error:  # a run that needs boxes says it again
+            logger.warning("leftover boxes could not be swept: %s", error)
+
+    async def _listen(self, orders: asyncio.StreamReader) -> None:
+        async for line in orders:
+            told = Told.model_validate_json(line)
+            if told.consumed is not None:
+                self._consumed = told.consumed
+            if told.processes is not None:
+                self._places.processes = told.processes
+            for runs in self._beside:
+                if runs.queue == told.queue and self._joined is not None:
+                    runs.take((told.run_id,), self._joined.worker_id)
+            self._wake.set()
+        self._ended.set()
+
+    async def _keep_beating(self) -> None:
+        while True:
+            joined = self._joined or await self._join()
+            self._wake.clear()
+            beat = self._beat()
+            try:
+                await self._hub.beat(joined.worker_id, beat)
+            except errors.EnvhubError as error:
+                logger.warning("the hub was not told of this worker: %s", error)
+                self._places.refused.update(beat.refused)
+                self._joined = None  # join again: the hub may have been restarted, or this worker forgotten
+                await asyncio.sleep(AGAIN_S)
+                continue
+            await asyncio.sleep(LEAST_PAUSE_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._beat_s * random.uniform(0.8, 1.2)):  # noqa: S311  spread the workers
+                    await self._wake.wait()
+
+    def _beat(self) -> BeatRequest:
+        idle = self._engines.idle_gpus  # a run that waits has them at once
+        room = self._places.room() | {runs.queue: runs.room for runs in self._beside}
+        refused, self._places.refused = self._places.refused, set()
+        return BeatRequest(
+            room={queue: number for queue, number in room.items() if queue in self._consumed},
+            free_gpus=tuple(gpu.free_mb for gpu in (*self._gpus.free, *idle)),
+            busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
+            refused=tuple(refused),
+        )
+
+    async def _join(self) -> Joined:
+        reply = await join(self._hub, announce(self._settings, self._places.slots, self._queues, self._gpus.known))
+        joined = Joined.of(reply)
+        self._beat_s = self._settings.beat_seconds or reply.beat_seconds
+        self._places.worker_id = joined.worker_id
+        if self._told is None:
+            self._told = joined
+            self._answers.write(joined.model_dump_json() + "\n")
+            self._answers.flush()
+        elif joined != self._told:
+            logger.warning("the hub has another broker or knows this worker anew: starting anew")
+            self._ended.set()
+        self._joined = joined
+        return joined
+
+    def _forget_hub(self) -> None:
+        """Join again, to say what has changed."""
+        self._joined = None
+
+    def _oldest_run(self) -> float | None:
+        began = [self._places.oldest, *(runs.oldest for runs in self._beside)]
+        return min((moment for moment in began if moment is not None), default=None)
+
+    def _on_free(self, claimed: bool) -> None:
+        """A place is free: say so at once, unless the run that had it was not claimed."""
+        if claimed:
+            self._wake.set()
+
+
+def engine_settings(settings: WorkerEnvironment) -> EngineSettings:
+    """The part of the settings that the engine manager needs."""
+    return EngineSettings(
+        data=settings.data,
+        vllm_python=settings.vllm_python,
+        vllm_arguments=settings.vllm_arguments,
+        idle_seconds=settings.engine_idle_s,
+        threads=settings.engine_threads,
+    )
+
+
+async def work(settings: WorkerEnvironment, answers: TextIO) -> None:
+    """The host process's life."""
+    loop = asyncio.get_running_loop()
+    orders = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    first = Told.model_validate_json(await orders.readline())
+    async with HubClient(settings.hub, settings.token.get_secret_value(), patience_s=0) as hub:
+        await Host(settings, hub, first, answers).run(orders)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    settings = load()
+    start_logging(settings.log_level, settings.log_format, worker=settings.name)
+    leave_out_bad_requests()
+    die_with_parent()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever prints goes to the log
+    asyncio.run(work(settings, answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Joining the hub: what this worker says of itself, said as often as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import socket
+import time
+
+from envhub import __version__, errors
+from envhub.protocol.gpus import Gpu
+from envhub.protocol.runs import JoinReply, JoinRequest, WorkerFacts
+
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment
+from workers.training.exporters.weights_and_biases import has_wandb
+
+logger = logging.getLogger(__name__)
+LONGEST_PAUSE_S = 15.0
+HUB_STARTS_S = 10.0  # an embedded hub and its worker are started together
+
+
+async def join(hub: HubClient, announcement: JoinRequest) -> JoinReply:
+    """Join, as often as it takes; a refused token is waited for too, with a clear line in the log."""
+    pause, began = 0.5, time.monotonic()
+    while True:
+        try:
+            joined = await hub.join(announcement)
+        except errors.NotAuthenticated as error:
+            logger.error("the hub refuses WORKER_TOKEN: %s", error)
+        except errors.EnvhubError as error:
+            starting = isinstance(error, errors.ConnectionFailed) and time.monotonic() - began < HUB_STARTS_S
+            level = logging.DEBUG if starting else logging.WARNING
+            logger.log(level, "cannot join the hub at %s: %s", hub.url, error)
+        else:
+            logger.info("joined %s as %s, queues %s", hub.url, joined.worker_id, ", ".join(announcement.queues))
+            return joined
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def announce(
+    settings: WorkerEnvironment, slots: dict[str, int], queues: tuple[str, ...], gpus: tuple[Gpu, ...]
+) -> JoinRequest:
+    """slots: queue -> runs at once, in the pool; queues: all, with those of the runs that take no slot."""
+    facts = WorkerFacts(
+        cpus=settings.cpus,
+        memory_mb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024**2,
+        platform=platform.platform(),
+        engines=("torch", "vllm") if settings.vllm_python else ("torch",),
+        wandb=has_wandb(settings),
+        load_limit_s=settings.load_limit_s,
+        gpus=gpus,
+        version=__version__,
+    )
+    return JoinRequest(
+        name=settings.name,
+        hostname=socket.gethostname(),
+        queues=queues,
+        slots=slots,
+        sandbox=settings.sandboxes,
+        facts=facts,
+    )

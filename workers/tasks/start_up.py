@@ -1,0 +1,188 @@
+"""How `celery -A workers worker` becomes a worker: settings checked, hub joined, broker and queues as it says.
+
+Everything is configured by WORKER_* variables (workers.settings). Of Celery's own options -Q, -c, -n and those for
+logs, pid files and events are for operators to use.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from celery.platforms import SecurityWarning
+from celery.worker import state as celery_state
+from envhub.client.json_logs import start_logging
+from envhub.client.open_files import allow_open_files
+from envhub.client.own_processes import MARK
+from envhub.protocol.runs import own_queue
+from kombu.entity import Exchange, Queue
+
+from workers.runs.children import Children
+from workers.settings import BadSettings, WorkerEnvironment, load
+from workers.tasks.bad_requests import leave_out_bad_requests
+from workers.tasks.host import Joined
+from workers.tasks.host_process import HostProcess
+from workers.tasks.kinds import FORWARDED, QUEUES, body_of
+
+logger = logging.getLogger(__name__)
+RESTART_PAUSE_S = 1.0
+BROKER_VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
+
+
+@dataclass
+class Worker:
+    """What Celery's main process keeps: its children leave both when they are forked."""
+
+    lock: IO[str]
+    host: HostProcess
+
+
+_worker: list[Worker] = []  # at most one
+
+
+def prepare(instance: Any, conf: Any, options: dict[str, Any], **_: object) -> None:
+    """Before Celery sets up anything. Ends the process, with 2 where a setting is the reason."""
+    try:
+        settings = checked(options)
+        slots, forwarded = asked_queues(settings, options.get("queues"))
+        lock = claim_data(settings)
+    except BadSettings as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+    try:
+        start_logging(settings.log_level, settings.log_format, worker=settings.name)
+        leave_out_bad_requests()
+        warnings.filterwarnings("ignore", category=SecurityWarning)  # as root: messages are JSON, with a run's id
+        allow_open_files()
+        os.environ[MARK] = "1"  # for all that is started: users' endpoints never lead to a port of theirs
+        for name in BROKER_VARIABLES:
+            os.environ.pop(name, None)  # Celery would prefer it to what the hub says
+        for what in (children := Children(settings.folder("children"))).kill_leftovers():
+            logger.warning("killed a leftover of an earlier start: %s", what)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # Celery sets its own when it starts
+        host = HostProcess.start(children, slots, forwarded)
+        _worker[:] = [Worker(lock, host)]
+        for queue in slots:
+            body_of(QUEUES[queue])  # import it now, for all children
+        configure(conf, host.joined(), slots, forwarded)
+    except Exception:  # Celery would log it and go on with a broker of its own
+        logger.exception("the worker cannot start")
+        sys.exit(1)
+    signal.signal(signal.SIGCHLD, watch_host)
+    instance.host = host
+    if instance.hostname.startswith("celery@") and settings.name != socket.gethostname():
+        instance.hostname = f"{settings.name}@{socket.gethostname()}"
+
+
+def checked(options: dict[str, Any]) -> WorkerEnvironment:
+    """The settings. Raises BadSettings."""
+    settings = load()
+    if not settings.token.get_secret_value():
+        raise BadSettings("WORKER_TOKEN is not set. Make one with: python manage.py create_worker_token")
+    pool = options.get("pool_cls") or "prefork"
+    if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
+        raise BadSettings("-P: runs need Celery's prefork pool, which is the default")
+    if options.get("autoscale"):
+        raise BadSettings("--autoscale: WORKER_SLOTS says how many runs at once")
+    return settings
+
+
+def asked_queues(settings: WorkerEnvironment, named: object) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Queue -> runs at once, and the queues of runs that are forwarded. -Q narrows and widens what the settings say."""
+    forwarded = {"serve": settings.serve_runs, "sandbox": settings.sandbox_runs}
+    assert set(forwarded) == set(FORWARDED)
+    slots = {queue: number for queue, number in settings.slots.items() if number}
+    if unknown := sorted(set(slots) - set(QUEUES)):
+        raise BadSettings(f"WORKER_SLOTS: there is no queue {', '.join(unknown)}; there are {', '.join(QUEUES)}")
+    if not named:
+        return slots, tuple(queue for queue, number in forwarded.items() if number)
+    names = [name.strip() for name in (named.split(",") if isinstance(named, str) else named)]  # type: ignore[attr-defined]
+    if unknown := sorted(set(names) - set(QUEUES) - set(forwarded)):
+        raise BadSettings(f"-Q: there is no queue {', '.join(unknown)}; there are {', '.join([*QUEUES, *forwarded])}")
+    return {name: slots.get(name, 1) for name in names if name in QUEUES}, tuple(
+        name for name in names if forwarded.get(name)
+    )
+
+
+def claim_data(settings: WorkerEnvironment) -> IO[str]:
+    """Lock the data directory for this process's life: the start-up sweep must not meet a living worker's children.
+
+    Nobody else may enter it: it has the rollouts and weights of every owner. Its files stay readable, for the boxes.
+    Raises BadSettings when another worker has it.
+    """
+    settings.data.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # somebody else's, as a mounted one may be
+        settings.data.chmod(0o700)
+    lock = (settings.data / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise BadSettings(f"WORKER_DATA: another worker already uses {settings.data.absolute()}") from None
+    return lock
+
+
+def configure(conf: Any, joined: Joined, slots: dict[str, int], forwarded: tuple[str, ...]) -> None:
+    """Celery's settings for this worker."""
+    is_folder = joined.broker_url.startswith("filesystem")
+    conf.broker_url = joined.broker_url
+    conf.broker_transport_options = dict(joined.broker_options)
+    if is_folder:
+        conf.broker_transport = "workers.tasks.folder_transport:Transport"
+    if joined.broker_url.startswith("redis"):
+        # what runs for longer than this comes again, and is dropped again
+        conf.broker_transport_options |= {"visibility_timeout": 7 * 24 * 3600}
+    conf.task_queues = tuple(queue_of(queue, joined.worker_id) for queue in (*slots, *forwarded))
+    conf.worker_concurrency = max(1, sum(slots.values()))
+    conf.worker_send_task_events = not is_folder
+
+
+def queue_of(queue: str, worker_id: str) -> Queue:
+    """This worker's own queue, which -Q and `celery control` may call by its short name."""
+    name = own_queue(queue, worker_id)
+    exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
+    return Queue(name, exchange, routing_key=name, alias=queue)  # type: ignore[no-untyped-call]
+
+
+def give_forwarded_queues(sender: Any, **_: object) -> None:
+    """After -Q was applied: those queues are for steps.ForwardRuns. And no worker asks all others how they are."""
+    sender.app.amqp.queues.deselect([own_queue(queue, sender.host.worker_id) for queue in sender.host.forwarded])
+    sender.app.amqp.queues.deselect(list(sender.host.forwarded))
+    sender.options.update(without_gossip=True, without_mingle=True)
+
+
+def keep_own_logging(**_: object) -> None:
+    """Celery leaves logging alone when somebody listens here: workers log as start_logging says."""
+
+
+def leave_parent() -> None:
+    """In a new child of the pool: the lock and the host process are its parent's."""
+    for worker in _worker:
+        worker.lock.close()
+        worker.host.leave()
+    _worker.clear()
+
+
+def watch_host(*_: object) -> None:
+    """A child has ended. Without the host process nothing goes on: stop softly, then start anew."""
+    for worker in _worker:
+        if worker.host.ended_by_itself():
+            logger.error("the host process ended; this worker starts anew")
+            atexit.register(start_anew)
+            celery_state.should_stop = 0
+
+
+def start_anew() -> None:
+    """Become a new worker, in the same process."""
+    time.sleep(RESTART_PAUSE_S)
+    os.execv(sys.executable, sys.orig_argv)  # noqa: S606  the same command again

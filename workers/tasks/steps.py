@@ -1,0 +1,107 @@
+"""What is hung on Celery's worker: the host process is stopped before the pool, and is told what is consumed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import bootsteps
+from celery.worker.consumer import Consumer as CeleryConsumer
+from envhub.protocol.runs import own_queue
+from kombu.message import Message
+from kombu.messaging import Consumer as MessageConsumer
+
+from workers.settings import load
+from workers.tasks.host import Told
+from workers.tasks.kinds import FORWARDED
+from workers.tasks.start_up import queue_of
+
+logger = logging.getLogger(__name__)
+
+
+def kind_of(queue: str) -> str:
+    """ "eval" of this worker's own queue for evaluations, or of that word itself."""
+    return queue.partition(".")[0]
+
+
+class HostStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Stops after the consumer and before the pool: in between, the children give their runs back."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def close(self, worker: Any) -> None:
+        """The worker begins to stop."""
+        worker.host.stop_softly()
+
+    def stop(self, worker: Any) -> None:
+        """The children have given their runs back when this returns, or have ended themselves."""
+        worker.host.stop_softly()
+        worker.host.wait(load().stop_grace_s)
+
+    terminate = stop
+
+
+class TellWhatIsConsumed(bootsteps.StartStopStep):  # type: ignore[misc]
+    """While the broker does not answer, this worker has no room for anything."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, consumer: Any) -> None:
+        """The broker answers."""
+        host = consumer.controller.host
+        own = {kind_of(name) for name in consumer.app.amqp.queues.consume_from}
+        host.consume(own | set(host.forwarded), consumer.pool.num_processes)
+
+    def stop(self, consumer: Any) -> None:
+        """It does no longer, or the worker stops."""
+        consumer.controller.host.consume(())
+
+
+class ForwardRuns(bootsteps.ConsumerStep):  # type: ignore[misc]
+    """Consumes the queues of runs that wait and forward: the host process does them, they take no child of the pool."""
+
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        self._host = consumer.controller.host
+        super().__init__(consumer, **options)
+
+    def get_consumers(self, channel: Any) -> list[MessageConsumer]:
+        """One, for all such queues."""
+        queues = [queue_of(queue, self._host.worker_id) for queue in self._host.forwarded]
+        if not queues:
+            return []
+        consumer = MessageConsumer(channel, queues=queues, on_message=self._forward, accept=["json"])  # type: ignore[no-untyped-call]
+        return [consumer]
+
+    def _forward(self, message: Message) -> None:
+        try:
+            (run_id,), *_ = message.payload  # Celery's protocol 2: args, kwargs, options
+            told = Told(run_id=run_id, queue=kind_of(message.delivery_info["routing_key"]))
+        except Exception as error:  # noqa: BLE001  whatever else is in the queue is no run
+            logger.warning("a message that is no run's was dropped: %s", error)
+        else:
+            self._host.tell(told)
+        message.ack()  # type: ignore[no-untyped-call]
+
+
+class Consumer(CeleryConsumer):  # type: ignore[misc]
+    """`celery control cancel_consumer|add_consumer`, by a queue's short or full name: drains it and opens it again."""
+
+    def cancel_task_queue(self, queue: str) -> None:
+        """No more runs of a queue; those in hand go on."""
+        host = self.controller.host
+        if kind_of(queue) not in host.forwarded:
+            super().cancel_task_queue(queue)
+        host.consume(host.consumed - {kind_of(queue)})
+
+    def add_task_queue(self, queue: str, *_: object, **__: object) -> None:
+        """Runs of a queue again. Raises ValueError for one that this worker was not started with."""
+        host, kind = self.controller.host, kind_of(queue)
+        name = own_queue(kind, host.worker_id)
+        if name not in self.app.amqp.queues:
+            raise ValueError(f"this worker was started without the queue {kind}")
+        if kind not in host.forwarded:
+            super().add_task_queue(name)
+        host.consume(host.consumed | {kind})
+
+
+assert {"serve", "sandbox"} == set(FORWARDED)
