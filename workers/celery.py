@@ -28,7 +28,6 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_consumer="workers.tasks.steps:Consumer",
     worker_hijack_root_logger=False,
-    worker_pool="prefork",
     worker_prefetch_multiplier=1,
     worker_proc_alive_timeout=60.0,
     worker_redirect_stdouts=False,

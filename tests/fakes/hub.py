@@ -1,22 +1,28 @@
-"""A hub as a worker sees it: join, claim, lease, log, blobs, segments; it can be away, or take a lease back."""
+"""A hub as a worker sees it: join, beat, tasks by a broker, claim, lease, log, blobs, segments; it can be away."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import io
+import shutil
+import tempfile
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from aiohttp import web
+from celery import Celery
 from envhub.packaging.segments import read_segment
 from envhub.protocol.evals import SegmentRequest
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import (
+    RUN_TASK,
+    BeatReply,
+    BeatRequest,
     Claim,
-    ClaimableReply,
     ClaimRequest,
     FinishRequest,
     JoinRequest,
@@ -24,7 +30,9 @@ from envhub.protocol.runs import (
     RunKind,
     RunState,
     RunView,
+    own_queue,
 )
+from kombu.entity import Exchange, Queue
 
 Body = dict[str, Any]
 
@@ -46,6 +54,8 @@ class FakeRun:
     progress: list[Progress] = field(default_factory=list)
     finish: FinishRequest | None = None
     requeues: int = 0
+    sends: int = 0
+    sent_until: float = 0.0  # by time.monotonic
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -56,9 +66,11 @@ class FakeHub:
     away: bool = False
     covered: bool = False
     lease_seconds: float = 3.0
-    broker_url: str = ""
-    broker_options: Body = field(default_factory=dict)
-    polls: int = 0
+    broker_url: str = "filesystem://"
+    broker_options: Body = field(default_factory=dict)  # of the filesystem transport: a folder of its own
+    beat_seconds: float = 0.2
+    trusted_s: float = 2.0  # a message that nobody has taken for so long is sent again
+    beats: list[BeatRequest] = field(default_factory=list)
     runs: dict[str, FakeRun] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     rows: dict[tuple[int, int], Body] = field(default_factory=dict)  # (example, rollout) -> index row
@@ -70,13 +82,14 @@ class FakeHub:
     lose_next_segment_answers: int = 0
     url: str = ""
     _runner: web.AppRunner | None = None
+    _folder: str = ""
     port: int = 0
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=256 * 1024**2, middlewares=[self._absence])
         post, api = app.router.add_post, "/api/v1"
         post(f"{api}/workers/join", self._join)
-        app.router.add_get(f"{api}/workers/{{worker}}/claimable", self._claimable)
+        post(f"{api}/workers/{{worker}}/beat", self._beat)
         for name in ("claim", "start", "heartbeat", "log", "finish"):
             post(f"{api}/runs/{{run}}/{name}", getattr(self, f"_{name}"))
         post(f"{api}/blobs", self._need)
@@ -85,6 +98,12 @@ class FakeHub:
         app.router.add_get("/get/{sha256}", self._get)
         post(f"{api}/evaluations/{{evaluation}}/segments", self._segment)
         post(f"{api}/training/{{training}}/{{what}}", self._training)
+        if self.broker_url == "filesystem://":
+            self._folder = tempfile.mkdtemp(prefix="broker")
+            both = {"data_folder_in": self._folder, "data_folder_out": self._folder, "polling_interval": 0.1}
+            self.broker_options = both | {"control_folder": f"{self._folder}/control"}
+        self.celery = Celery("hub", broker=self.broker_url, set_as_current=False, fixups=())
+        self.celery.conf.broker_transport_options = self.broker_options
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
@@ -95,6 +114,9 @@ class FakeHub:
     async def __aexit__(self, *exc: object) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+        self.celery.close()
+        if self._folder:
+            shutil.rmtree(self._folder)
 
     def add(self, run: FakeRun) -> FakeRun:
         """Queue a run."""
@@ -148,21 +170,42 @@ class FakeHub:
             "worker_id": "w1",
             "broker_url": self.broker_url,
             "broker_options": self.broker_options,
-            "poll_seconds": 0.2,
+            "beat_seconds": self.beat_seconds,
             "index_url": f"{self.url}/index",
         }
         return web.json_response(reply)
 
-    async def _claimable(self, request: web.Request) -> web.Response:
-        self.polls += 1
-        queues = request.query.getall("queue")
-        free = [int(memory) for memory in request.query.getall("free", [])]
-        queued = [run for run in self.runs.values() if run.state == "queued" and run.queue in queues]
-        waiting = [run for run in queued if run.gpus.fits(free)]
-        needs = {run.id: run.gpus for run in waiting if run.gpus.count}
-        run_ids = {queue: tuple(run.id for run in waiting if run.queue == queue) for queue in queues}
-        reply = ClaimableReply(run_ids=run_ids, gpus=needs)
-        return web.json_response(reply.model_dump(mode="json"))
+    async def _beat(self, request: web.Request) -> web.Response:
+        beat = BeatRequest.model_validate(await request.json())
+        self.beats.append(beat)
+        for run_id in beat.refused:
+            self.runs[run_id].sent_until = 0
+        sent = sum(self.send(run) for run in self._fitting(beat))
+        return web.json_response(BeatReply(sent=sent).model_dump(mode="json"))
+
+    def _fitting(self, beat: BeatRequest) -> list[FakeRun]:
+        """What waits and is not on its way, as far as there is room."""
+        waiting = [run for run in self.runs.values() if run.state == "queued"]
+        taken = [run.queue for run in waiting if run.sent_until > time.monotonic()]
+        free, found = list(beat.free_gpus), []
+        for run in waiting:
+            is_due, has_room = run.sent_until <= time.monotonic(), taken.count(run.queue) < beat.room.get(run.queue, 0)
+            if is_due and has_room and run.gpus.fits(free):
+                free = run.gpus.rest(free)
+                taken.append(run.queue)
+                found.append(run)
+        return found
+
+    def send(self, run: FakeRun) -> bool:
+        """Send its task to the one worker, whatever state it is in."""
+        run.sends, run.sent_until = run.sends + 1, time.monotonic() + self.trusted_s
+        name = own_queue(run.queue, "w1")
+        exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
+        queue = Queue(name, exchange, routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
+        headers = {"gpus": run.gpus.model_dump()} if run.gpus.count else {}
+        task_id = f"{run.id}.{run.sends}"
+        self.celery.send_task(RUN_TASK, (run.id,), queue=queue, task_id=task_id, shadow="run.x", headers=headers)
+        return True
 
     async def _claim(self, request: web.Request) -> web.Response:
         run = self.runs[request.match_info["run"]]
@@ -207,7 +250,7 @@ class FakeHub:
         run.finish = FinishRequest.model_validate(await request.json())
         failure = run.finish.failure
         if failure is not None and failure.kind == "infrastructure" and run.requeues:
-            run.requeues, run.state = run.requeues - 1, "queued"
+            run.requeues, run.state, run.sent_until = run.requeues - 1, "queued", 0
         else:
             run.state = run.finish.state.value
             run.done.set()

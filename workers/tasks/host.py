@@ -36,7 +36,7 @@ from workers.tasks.places import Places
 logger = logging.getLogger(__name__)
 LEAST_PAUSE_S = 0.05  # between two beats, however much happens
 AGAIN_S = 1.0  # after a beat that failed
-FAREWELL_S = 20.0  # for a child whose time to give its run back is over: it has ended itself
+FAREWELL_S = 5.0  # past the grace, in which a child that still runs ends itself
 
 
 class Told(BaseModel):

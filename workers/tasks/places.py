@@ -108,13 +108,16 @@ class Places:
             await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def close(self, seconds: float) -> None:
-        """Ask every child to give its run back and wait until all have, at most so long."""
+        """Ask every child to give its run back and wait until all have. One that has not in so long is killed."""
         self._closing = True
         for holder in self._holders.values():
             with suppress(OSError):
                 holder.writer.write_eof()
         if self._connections:
             await asyncio.wait(tuple(self._connections), timeout=seconds)
+        for holder in tuple(self._holders.values()):
+            logger.error("the process that has run %s did not stop in time", holder.ask.run_id)
+            await asyncio.to_thread(self._children.end, holder.ask.pid)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._converse(reader, writer))

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
+from celery.exceptions import CPendingDeprecationWarning
 from celery.platforms import SecurityWarning
 from celery.worker import state as celery_state
 from envhub.client.json_logs import start_logging
@@ -62,6 +63,7 @@ def prepare(instance: Any, conf: Any, options: dict[str, Any], **_: object) -> N
     try:
         start_logging(settings.log_level, settings.log_format, worker=settings.name)
         leave_out_bad_requests()
+        warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)  # of a setting that is chosen as it is
         warnings.filterwarnings("ignore", category=SecurityWarning)  # as root: messages are JSON, with a run's id
         allow_open_files()
         os.environ[MARK] = "1"  # for all that is started: users' endpoints never lead to a port of theirs
@@ -89,7 +91,7 @@ def checked(options: dict[str, Any]) -> WorkerEnvironment:
     settings = load()
     if not settings.token.get_secret_value():
         raise BadSettings("WORKER_TOKEN is not set. Make one with: python manage.py create_worker_token")
-    pool = options.get("pool_cls") or "prefork"
+    pool = options.get("pool_cls") or options.get("pool") or "prefork"
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
         raise BadSettings("-P: runs need Celery's prefork pool, which is the default")
     if options.get("autoscale"):
@@ -138,9 +140,10 @@ def configure(conf: Any, joined: Joined, slots: dict[str, int], forwarded: tuple
     conf.broker_url = joined.broker_url
     conf.broker_transport_options = dict(joined.broker_options)
     if is_folder:
-        conf.broker_transport = "workers.tasks.folder_transport:Transport"
+        conf.broker_transport = "workers.tasks.transports:Folder"
     if joined.broker_url.startswith("redis"):
-        # what runs for longer than this comes again, and is dropped again
+        conf.broker_transport = "workers.tasks.transports:Redis"
+        # a message of a run that takes longer than this comes again, and is dropped again
         conf.broker_transport_options |= {"visibility_timeout": 7 * 24 * 3600}
     conf.task_queues = tuple(queue_of(queue, joined.worker_id) for queue in (*slots, *forwarded))
     conf.worker_concurrency = max(1, sum(slots.values()))

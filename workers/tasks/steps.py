@@ -64,11 +64,20 @@ class ForwardRuns(bootsteps.ConsumerStep):  # type: ignore[misc]
         self._host = consumer.controller.host
         super().__init__(consumer, **options)
 
+    def start(self, consumer: Any) -> None:
+        """Nothing, where nothing is forwarded."""
+        if self._host.forwarded:
+            super().start(consumer)
+
+    def stop(self, consumer: Any) -> None:
+        """After a lost connection there is nothing to close."""
+        if consumer.connection is not None:
+            super().stop(consumer)
+        self.consumers = None
+
     def get_consumers(self, channel: Any) -> list[MessageConsumer]:
         """One, for all such queues."""
         queues = [queue_of(queue, self._host.worker_id) for queue in self._host.forwarded]
-        if not queues:
-            return []
         consumer = MessageConsumer(channel, queues=queues, on_message=self._forward, accept=["json"])  # type: ignore[no-untyped-call]
         return [consumer]
 

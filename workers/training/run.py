@@ -1,4 +1,4 @@
-"""The body of a train run: engine, learner and boxes around the coordinator. Called by workers.tasks.child; no torch."""
+"""The body of a train run: engine, learner and boxes around the coordinator. Called by workers.tasks; no torch."""
 
 from __future__ import annotations
 

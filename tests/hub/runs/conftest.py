@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,6 +13,7 @@ from pydantic import BaseModel
 
 from hub.runs import kinds
 from hub.runs.models import Run
+from hub.runs.services import dispatching
 
 
 class Payload(BaseModel):
@@ -41,3 +45,27 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     spec = kinds.RunKindSpec(RunKind.EVAL, "eval", payload=recorder.payload, on_transition=recorder.note)
     monkeypatch.setitem(kinds._SPECS, RunKind.EVAL, spec)
     return recorder
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message to a worker."""
+
+    run_id: str
+    queue: str
+    task_id: str
+    label: str
+    headers: Mapping[str, Any]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
+    """In place of the broker: what was sent, in order."""
+    messages: list[Sent] = []
+
+    def send(task: str, run_id: str, **fields: Any) -> bool:
+        messages.append(Sent(run_id, **fields))
+        return True
+
+    monkeypatch.setattr(dispatching, "send", send)
+    return messages

@@ -22,17 +22,20 @@ def disable(user: User) -> None:
     disable_user(user=user, by=make_user(is_superuser=True))
 
 
-def poll(secret: str, worker_id: object) -> int:
-    return Client().get(f"/api/v1/workers/{worker_id}/claimable", headers=bearer(secret)).status_code
+def beat(secret: str, worker_id: object) -> int:
+    body = {"room": {"eval": 1}}
+    return (
+        Client().post(f"/api/v1/workers/{worker_id}/beat", body, "application/json", headers=bearer(secret)).status_code
+    )
 
 
 def test_a_worker_that_serves_only_disabled_users_is_cut_off(ada: User) -> None:
     secret, token = make_worker_token(owners=(ada.owner,))
     worker = make_worker(token)
     run_token = hold_run(run := make_run(owner=ada.owner), worker=worker)
-    assert poll(secret, worker.pk) == 200
+    assert beat(secret, worker.pk) == 200
     disable(ada)
-    assert poll(secret, worker.pk) == 401
+    assert beat(secret, worker.pk) == 401
     reply = Client().post(f"/api/v1/runs/{run.pk}/heartbeat", {}, "application/json", headers=bearer(run_token))
     assert reply.status_code == 401
 
@@ -42,7 +45,7 @@ def test_a_worker_that_serves_others_too_goes_on(ada: User) -> None:
         secret, token = make_worker_token(owners=owners)
         worker = make_worker(token)
         disable(ada)
-        assert poll(secret, worker.pk) == 200
+        assert beat(secret, worker.pk) == 200
 
 
 def test_a_queued_run_of_a_disabled_user_fails_with_the_reason(ada: User) -> None:

@@ -55,10 +55,10 @@ def test_a_worker_that_was_not_heard_of_is_away(client: Client, headers: dict[st
 def test_a_revoked_worker_is_cut_off_at_once(client: Client, headers: dict[str, str]) -> None:
     secret, token = make_worker_token()
     worker = make_worker(token)
-    asking = f"/api/v1/workers/{worker.pk}/claimable"
-    assert client.get(asking, headers=bearer(secret)).status_code == 200
+    asking = (f"/api/v1/workers/{worker.pk}/beat", {"room": {}}, "application/json")
+    assert client.post(*asking, headers=bearer(secret)).status_code == 200
     assert client.delete(f"/api/v1/workers/{worker.pk}", headers=headers).status_code == 204
-    assert client.get(asking, headers=bearer(secret)).status_code == 401
+    assert client.post(*asking, headers=bearer(secret)).status_code == 401
     assert client.get("/api/v1/workers", headers=headers).json()["items"][0]["revoked"] is True
 
 

@@ -18,6 +18,7 @@ from hub.runs.queries import claimable_runs
 from hub.runs.services import claim_run
 from hub.runs.waiting import waiting_reasons
 from tests.factories.runs import make_run, make_worker, make_worker_token
+from tests.hub.runs.conftest import Sent
 
 pytestmark = pytest.mark.django_db
 
@@ -85,17 +86,26 @@ def test_a_claim_needs_gpus_that_hold_the_run() -> None:
     assert (run.state, run.attempt) == ("queued", 0)
 
 
-def test_a_worker_asks_with_its_gpus_and_is_told_the_need(client: Client) -> None:
+def test_a_worker_is_sent_what_its_gpus_hold(client: Client, sent: list[Sent]) -> None:
     secret, token = make_worker_token()
     worker = make_worker(token, queues=("gpu",))
     run = gpu_run(1, 20_000)
-    headers = {"Authorization": f"Bearer {secret}"}
-    asking = f"/api/v1/workers/{worker.pk}/claimable?queue=gpu"
-    assert client.get(asking, headers=headers).json()["run_ids"] == {"gpu": []}
-    assert client.get(f"{asking}&free=12000&busy=24000", headers=headers).json()["run_ids"] == {"gpu": []}
-    reply = client.get(f"{asking}&free=12000&free=24000", headers=headers).json()
-    assert reply == {"run_ids": {"gpu": [str(run.pk)]}, "gpus": {str(run.pk): {"count": 1, "memory_mb": 20_000}}}
-    assert client.get(f"{asking}&free=-1", headers=headers).status_code == 422
+
+    def beat(free: list[int], busy: list[int] = ()) -> int:  # type: ignore[assignment]
+        body = {"room": {"gpu": 2}, "free_gpus": free, "busy_gpus": busy}
+        headers = {"Authorization": f"Bearer {secret}"}
+        reply = client.post(f"/api/v1/workers/{worker.pk}/beat", body, "application/json", headers=headers)
+        return reply.status_code if reply.status_code != 200 else reply.json()["sent"]
+
+    assert [beat([]), beat([12_000], [24_000]), beat([12_000, 24_000])] == [0, 0, 1]
+    assert [(message.run_id, message.headers) for message in sent] == [
+        (str(run.pk), {"gpus": {"count": 1, "memory_mb": 20_000}})
+    ]
+    worker.refresh_from_db()
+    assert (worker.free_gpus, worker.busy_gpus) == ([12_000], [24_000])  # as they will be
+    gpu_run(1, 20_000)
+    assert beat([12_000, 24_000]) == 1  # the GPU is for the one that is on its way
+    assert beat([-1]) == 422
 
 
 def reason(run: Run) -> str:

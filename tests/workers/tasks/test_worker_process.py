@@ -1,4 +1,4 @@
-"""`python -m workers` as a process: finds work by polling, gives it back when stopped, cleans up after a kill -9."""
+"""`python -m workers` as a process: gets runs by Celery, gives them back when stopped, cleans up after a kill -9."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from celery import Celery
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.runs import RunKind
 
@@ -66,7 +65,7 @@ async def stub() -> AsyncIterator[PolicyEndpoint]:
         yield server
 
 
-async def test_work_is_found_without_a_broker_and_a_refused_kind_is_said_so(hub: FakeHub, tmp_path: Path) -> None:
+async def test_runs_come_by_the_broker_and_a_refused_kind_is_said_so(hub: FakeHub, tmp_path: Path) -> None:
     run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
     async with worker(hub, tmp_path):
         await asyncio.wait_for(run.done.wait(), 30)
@@ -87,18 +86,29 @@ async def test_a_worker_waits_for_a_hub_that_is_away_and_comes_back(hub: FakeHub
         await asyncio.wait_for(run.done.wait(), 30)
 
 
-async def test_a_hint_makes_the_next_poll_come_at_once(hub: FakeHub, tmp_path: Path) -> None:
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    where = {"data_folder_in": str(folder), "data_folder_out": str(folder), "control_folder": str(folder / "c")}
-    hub.broker_url, hub.broker_options = "filesystem://", where | {"polling_interval": 0.1}
-    app = Celery(broker="filesystem://", set_as_current=False)
-    app.conf.broker_transport_options = where
-    async with worker(hub, tmp_path / "data", **ONE_SLOT, WORKER_BEAT_SECONDS="600"):
-        await until(lambda: hub.polls)
+async def test_a_message_that_is_late_or_doubled_costs_nothing(hub: FakeHub, tmp_path: Path) -> None:
+    hub.beat_seconds = 600.0  # but after a run that was claimed
+    async with worker(hub, tmp_path, **ONE_SLOT):
+        await until(lambda: any(beat.room.get("eval") for beat in hub.beats))
+        ended = hub.add(FakeRun("ended", kind=RunKind.SERVE, state="succeeded"))
         run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
-        await asyncio.to_thread(app.send_task, "workers.run", kwargs={"run_id": "r1"}, queue="eval")
-        await asyncio.wait_for(run.done.wait(), 60)  # a hint waits in the broker until the listener has started
+        for message in (ended, run, run, ended):
+            hub.send(message)
+        await asyncio.wait_for(run.done.wait(), 30)
+        again = hub.add(FakeRun("r2", kind=RunKind.SERVE))
+        hub.send(again)
+        await asyncio.wait_for(again.done.wait(), 30)
+    assert (run.attempt, again.attempt, ended.attempt) == (1, 1, 0)
+
+
+async def test_a_run_beyond_the_room_is_refused_and_told_so(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+    run = hanging(hub, stub, tmp_path)
+    async with worker(hub, tmp_path / "data", WORKER_SLOTS='{"eval": 1, "build": 1}'):
+        await until(lambda: run.state == "running")
+        more = hub.add(FakeRun("more", payload=run.payload))
+        hub.send(more)
+        await until(lambda: any("more" in beat.refused for beat in hub.beats))
+        assert (more.state, more.attempt) == ("queued", 0)
 
 
 async def test_sigterm_gives_a_running_run_back(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
@@ -124,18 +134,66 @@ async def test_nothing_is_left_after_kill_9_and_a_new_start(hub: FakeHub, stub: 
     assert children
     async with worker(hub, data, **ONE_SLOT):
         await until(lambda: len(hub.joins) == 2)
-        assert all(read_process(pid) is None for pid in children)
+        await until(lambda: all(read_process(pid) is None for pid in children), 5)
 
 
-async def test_a_killed_slot_is_replaced(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+def started(data: Path, what: str) -> int:
+    """The process of a worker's records."""
+    (path,) = [path for path in (data / "children").glob("*.json") if what in path.read_text()]
+    return int(path.stem)
+
+
+async def test_a_child_that_is_killed_at_work_is_replaced(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
-    data = tmp_path / "data"
-    async with worker(hub, data, **ONE_SLOT):
+    async with worker(hub, tmp_path / "data", **ONE_SLOT):
         await until(lambda: run.state == "running")
-        (slot,) = [path for path in (data / "children").glob("*.json") if "slot" in path.read_text()]
-        os.kill(int(slot.stem), signal.SIGKILL)
+        os.kill(started(tmp_path / "data", "eval run"), signal.SIGKILL)
         other = hub.add(FakeRun("r2", kind=RunKind.SERVE))
         await asyncio.wait_for(other.done.wait(), 30)
+
+
+async def test_without_its_host_process_a_worker_gives_its_runs_back_and_starts_anew(
+    hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path
+) -> None:
+    run = hanging(hub, stub, tmp_path)
+    async with worker(hub, tmp_path / "data", **ONE_SLOT) as process:
+        await until(lambda: run.state == "running")
+        os.kill(started(tmp_path / "data", "host process"), signal.SIGKILL)
+        await asyncio.wait_for(run.done.wait(), 10)
+        run.state = "cancelled"  # else it comes again
+        other = hub.add(FakeRun("r2", kind=RunKind.SERVE))
+        await asyncio.wait_for(other.done.wait(), 30)
+        assert process.returncode is None
+    assert run.finish is not None
+    assert run.finish.state == "queued"
+
+
+async def test_a_child_that_is_killed_while_idle_is_replaced(hub: FakeHub, tmp_path: Path) -> None:
+    async with worker(hub, tmp_path, **ONE_SLOT) as process:
+        await until(lambda: any(beat.room.get("eval") for beat in hub.beats))
+        (child,) = [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit()
+            and (row := read_process(int(entry.name))) is not None
+            and row.parent == process.pid
+            and b"workers.tasks.host" not in (entry / "cmdline").read_bytes()
+        ]
+        os.kill(child, signal.SIGKILL)
+        run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
+        await asyncio.wait_for(run.done.wait(), 30)
+
+
+async def test_what_does_not_stop_in_time_is_ended(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+    run = hanging(hub, stub, tmp_path)
+    data = tmp_path / "data"
+    async with worker(hub, data, **ONE_SLOT, WORKER_STOP_GRACE_S="1") as process:
+        await until(lambda: run.state == "running")
+        os.kill(started(data, "eval run"), signal.SIGSTOP)
+        process.terminate()
+        await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+    assert not list((data / "children").glob("*.json"))
 
 
 @pytest.mark.parametrize(
