@@ -1,10 +1,10 @@
-"""`python -m workers`: start a worker. The same as `celery -A workers --quiet worker`."""
+"""`python -m workers`: start a worker. It becomes `celery --app workers --quiet worker`."""
 
 from __future__ import annotations
 
+import os
 import sys
 
-from celery.bin.celery import celery
-
 if __name__ == "__main__":
-    celery.main(args=["--app", "workers", "--quiet", "worker", *sys.argv[1:]], prog_name="celery")
+    command = [sys.executable, "-m", "celery", "--app", "workers", "--quiet", "worker", *sys.argv[1:]]
+    os.execv(sys.executable, command)  # noqa: S606  this interpreter

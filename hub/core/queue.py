@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from celery import Celery
@@ -50,6 +51,18 @@ def sending_options(data: Path, broker_url: str) -> dict[str, Any]:
     return options
 
 
+def folder_mark(options: dict[str, Any]) -> str:
+    """The path of a file by which a worker knows the broker's folder from one of the same name on its own host."""
+    if "data_folder_in" not in options:
+        return ""
+    folder = Path(options["data_folder_in"])
+    for found in sorted(folder.glob("mark-*")):
+        return str(found)
+    mark = folder / f"mark-{token_hex(16)}"
+    mark.touch()
+    return str(mark)
+
+
 @cache
 def celery_app() -> Celery:
     """The app of this hub's broker."""
@@ -72,6 +85,7 @@ def send(task: str, *args: str, queue: str, task_id: str, label: str, headers: M
     exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
     direct = Queue(queue, exchange, routing_key=queue, no_declare=True)  # type: ignore[no-untyped-call]
     try:
+        broker_options(settings.HUB.data, settings.HUB.resolved_broker_url())  # makes its folder, if that is gone
         celery_app().send_task(
             task, args, queue=direct, task_id=task_id, shadow=label, headers=dict(headers), retry=False
         )

@@ -38,7 +38,7 @@ class Lane(models.Model):
 
     worker = models.ForeignKey(Worker, on_delete=models.CASCADE, related_name="lanes")
     queue = models.CharField(max_length=32)
-    room = models.PositiveIntegerField(default=0)  # as its last beat said, less what was sent since
+    room = models.PositiveIntegerField(null=True, default=0)  # as its last beat said, less what was sent; NULL: closed
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["worker", "queue"], name="lane_once")]

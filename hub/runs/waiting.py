@@ -1,4 +1,4 @@
-"""Why a queued run waits, in words: back-off, no worker, its owner's limit, too few GPUs, runs ahead, or no free slot.
+"""Why a queued run waits, in words: back-off, no worker, closed queues, a limit, too few GPUs, runs ahead, no slot.
 
 Bounded queries for any page.
 """
@@ -38,6 +38,7 @@ class Cause(StrEnum):
 
     BACK_OFF = "back_off"
     NO_WORKER = "no_worker"
+    CLOSED = "closed"  # the workers are online and take nothing from the queue
     OWNER_LIMIT = "owner_limit"
     TOO_FEW_GPUS = "too_few_gpus"  # on every worker that is online
     GPUS_BUSY = "gpus_busy"
@@ -61,7 +62,8 @@ class _Line(NamedTuple):
 def online_workers(now: datetime) -> list[Worker]:
     """The workers that have been heard of lately, with their tokens and those tokens' owners."""
     workers = Worker.objects.filter(seen_at__gt=now - silent_after(), token__revoked_at__isnull=True)
-    return list(workers.select_related("token").prefetch_related("token__owners").order_by("-seen_at")[:500])
+    workers = workers.select_related("token").prefetch_related("token__owners", "lanes")
+    return list(workers.order_by("-seen_at")[:500])
 
 
 def serves(worker: Worker, owners: set[UUID], run: Run) -> bool:
@@ -116,8 +118,10 @@ def _reason(
         return Reason(Cause.BACK_OFF, f"waiting {seconds} s before attempt {run.attempt + 1}")
     serving = [worker for worker, owners in workers if serves(worker, owners, run)]
     if not serving:
-        kind = "GPU" if run.queue == "gpu" else run.queue
-        return Reason(Cause.NO_WORKER, f"no {kind} worker is online")
+        return Reason(Cause.NO_WORKER, f"no {_kind(run)} worker is online")
+    if all(is_closed(worker, run.queue) for worker in serving):
+        words = f"the online {_kind(run)} workers take no new runs: drained, or without their broker"
+        return Reason(Cause.CLOSED, words)
     if line.held.is_full(run.owner_id, run.kind):
         count = line.held.by_kind[run.owner_id, run.kind]
         most = f"at most {limit_of(run.kind)} {_PLURAL[RunKind(run.kind)]}"
@@ -133,6 +137,15 @@ def _reason(
         if all(len(sizes[worker.pk]) - held.get(worker.pk, 0) < run.gpus for worker in enough):
             return Reason(Cause.GPUS_BUSY, f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}")
     return Reason(Cause.NO_SLOT, _ahead(ahead) if ahead else "waiting for a free slot")
+
+
+def is_closed(worker: Worker, queue: str) -> bool:
+    """Whether the worker says that it does not consume a queue now. Expects its lanes to be loaded."""
+    return any(lane.queue == queue and lane.room is None for lane in worker.lanes.all())
+
+
+def _kind(run: Run) -> str:
+    return "GPU" if run.queue == "gpu" else run.queue
 
 
 def gpus_of(worker: Worker) -> list[int]:

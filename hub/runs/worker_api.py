@@ -30,7 +30,7 @@ from rest_framework.request import Request
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId, whole_id
-from hub.core.queue import broker_options
+from hub.core.queue import broker_options, folder_mark
 from hub.runs.authentication import require_run, require_worker
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.queries import get_worker
@@ -55,11 +55,13 @@ def worker_join(request: Request) -> HttpResponse:
     worker = join_worker(token=token, request=parse(request, JoinRequest), now=timezone.now())
     hub = settings.HUB
     broker_url = hub.resolved_broker_url()
+    options = broker_options(hub.data, broker_url, consumer=str(worker.pk))
     return answer(
         JoinReply(
             worker_id=str(worker.pk),
             broker_url=broker_url,
-            broker_options=broker_options(hub.data, broker_url, consumer=str(worker.pk)),
+            broker_options=options,
+            broker_mark=folder_mark(options),
             beat_seconds=hub.worker_beat_seconds,
             index_url=f"{str(hub.base_url).rstrip('/')}/index",
         )
@@ -69,10 +71,13 @@ def worker_join(request: Request) -> HttpResponse:
 @extend_schema(request=BeatRequest, responses=BeatReply)
 @api_view(["POST"])
 def worker_beat(request: Request, worker_id: GivenId) -> HttpResponse:
-    """A worker's sign of life, and what it has room for: the runs that fit are sent to it by the broker."""
+    """A worker's sign of life, and what it has room for: the runs that fit are sent to it by the broker.
+
+    A worker that cannot reach the broker says so, and is sent them in the answer.
+    """
     worker = get_worker(require_worker(request).pk, whole_id(worker_id))
     body = parse(request, BeatRequest)
-    return answer(BeatReply(sent=receive_beat(worker=worker, beat=body, now=timezone.now())))
+    return answer(receive_beat(worker=worker, beat=body, now=timezone.now()))
 
 
 @extend_schema(request=ClaimRequest, responses=Claim)

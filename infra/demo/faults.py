@@ -16,9 +16,9 @@ from infra.demo.hub import DemoFailed, Hub
 from infra.demo.processes import Role, find, kill
 from infra.demo.steps import MODEL, Say
 
-# A killed slot or worker is noticed when its lease ends: the drill does not wait half a minute each time for that.
+# A killed process of a run is noticed when its lease ends: the drill does not wait half a minute each time for that.
 SETTINGS = {"HUB_LEASE_SECONDS": "5", "HUB_RETRY_SECONDS": "0.5", "HUB_MAX_ATTEMPTS": "8"}
-VICTIMS = (Role.RUNNER, Role.EVAL_SLOT, Role.WORKER, Role.WEB)
+VICTIMS = (Role.RUNNER, Role.EVAL_RUN, Role.HOST, Role.WORKER, Role.WEB)
 EXAMPLES, ROLLOUTS = 120, 4
 PATIENCE_S = 240.0
 

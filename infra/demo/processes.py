@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -19,22 +20,21 @@ class Role(StrEnum):
     WEB = "hub web process"
     SWEEPER = "sweeper"
     WORKER = "worker"
-    BUILD_SLOT = "build slot"
-    EVAL_SLOT = "evaluation slot"
-    LISTENER = "hint listener"
+    HOST = "worker's host process"
+    BUILD_RUN = "process of a build"
+    EVAL_RUN = "process of an evaluation"
     RUNNER = "runner in its box"
 
 
-# Two or three words that follow each other on the command line.
+# Two words that follow each other on the command line.
 WORDS = {
     Role.WEB: ("uvicorn", "hub.config.asgi:application"),
     Role.SWEEPER: ("manage.py", "sweep"),
-    Role.WORKER: ("-m", "workers"),
-    Role.BUILD_SLOT: ("workers.tasks.slot", "build"),
-    Role.EVAL_SLOT: ("workers.tasks.slot", "eval"),
-    Role.LISTENER: ("-m", "workers.tasks.listener"),
+    Role.WORKER: ("--app", "workers"),
+    Role.HOST: ("-m", "workers.tasks.host"),
     Role.RUNNER: ("-m", "envhub_runner"),
 }
+NAMES = {Role.BUILD_RUN: "build run", Role.EVAL_RUN: "eval run"}  # of a worker's children while they have one
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,15 @@ class Process:
 
     pid: int
     parent: int
+    name: str  # what `ps -o comm` shows
     command: tuple[str, ...]
 
     def is_a(self, role: Role) -> bool:
         """Whether it is an interpreter that does this."""
-        words = WORDS[role]
-        pairs = zip(*(self.command[start:] for start in range(len(words))), strict=False)
-        return "python" in Path(self.command[0]).name and words in pairs
+        if role in NAMES:
+            return self.name == NAMES[role]
+        is_child = self.name.endswith((" run", " child"))  # a fork of its worker, with the same command line
+        return "python" in Path(self.command[0]).name and WORDS[role] in pairwise(self.command) and not is_child
 
 
 def processes_of(data: Path) -> list[Process]:
@@ -89,7 +91,8 @@ def _read(entry: Path) -> Process | None:
     except OSError:
         return None
     state, parent = stat.rpartition(")")[2].split()[:2]
-    return None if state in "ZX" else Process(int(entry.name), int(parent), tuple(words[:-1]))
+    name = stat.partition("(")[2].rpartition(")")[0]
+    return None if state in "ZX" else Process(int(entry.name), int(parent), name, tuple(words[:-1]))
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_while_it_builds(stack: Stack, tmp_path: Path) -
     run_id = version.build_run_id
     assert run_id is not None
     wait_until(lambda: "step 3/3" in stack.run_log(run_id), 300, stack.log_tail)
-    assert kill(stack.pids(Role.BUILD_SLOT))
+    assert kill(stack.pids(Role.BUILD_RUN))
     check = check_of(stack.wait_ready(version))
     assert check.passed, check
     assert "kept from an earlier build" in stack.run_log(run_id)

@@ -13,9 +13,10 @@ from infra.demo.processes import Role, kill
 from tests.e2e import reversing
 from tests.e2e.stack import Stack, wait_until
 from tests.fakes.policy_endpoint import Fault
+from tests.fakes.redis_server import RedisServer
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox]
-VICTIMS = (Role.RUNNER, Role.EVAL_SLOT, Role.SWEEPER, Role.WORKER, Role.WEB)
+VICTIMS = (Role.RUNNER, Role.EVAL_RUN, Role.SWEEPER, Role.HOST, Role.WORKER, Role.WEB)
 ENDPOINT_FAULTS = (Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.HANG, Fault.GARBAGE, Fault.DISCONNECT)
 ANSWERS_FIRST = [None] * 40  # of reversing.TOTAL requests
 NOT_BY_DEFAULT = {Fault.HANG, Fault.GARBAGE, Fault.DISCONNECT}
@@ -124,8 +125,15 @@ def test_runs_happen_while_the_brokers_directory_is_gone(stack: Stack, environme
 
 
 @pytest.mark.matrix
-def test_runs_happen_while_redis_cannot_be_reached(stack: Stack, environment: str, tmp_path: Path) -> None:
-    with stack.restarted(HUB_BROKER_URL="redis://127.0.0.1:1/0"):
-        model = stack.register(reversing.slow_endpoint(0.1))
-        evaluation = reversing.start(stack, environment, model)
-        reversing.check_complete(stack, stack.finished(evaluation.id), tmp_path)
+def test_a_redis_that_is_killed_costs_no_run(stack: Stack, environment: str, tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as redis, stack.restarted(HUB_BROKER_URL=redis.url):
+        model = stack.register(reversing.slow_endpoint(0.8))
+        running = reversing.start(stack, environment, model)
+        reversing.await_stored(stack, running.id)
+        redis.kill()
+        waiting = reversing.start(stack, environment, model)
+        reversing.check_complete(stack, stack.finished(running.id), tmp_path)
+        with stack.client() as hub:
+            assert "take no new runs" in (hub.runs.get(waiting.run_id or "").waiting_for or "")
+        redis.start()
+        reversing.check_complete(stack, stack.finished(waiting.id), tmp_path)

@@ -60,7 +60,8 @@ def of_role(role: Role) -> Callable[[Stack], list[int]]:
 VICTIMS: dict[str, Callable[[Stack], list[int]]] = {
     "sandbox": sandboxes,
     "runner": of_role(Role.RUNNER),
-    "slot": of_role(Role.EVAL_SLOT),
+    "run": of_role(Role.EVAL_RUN),
+    "host": of_role(Role.HOST),
     "worker": of_role(Role.WORKER),
     "web": of_role(Role.WEB),
 }

@@ -82,13 +82,13 @@ def test_a_sandbox_whose_worker_is_killed_ends_and_leaves_nothing(stack: Stack) 
         view = hub.sandboxes.wait(hub.sandboxes.create(SandboxRequest(timeout_s=300.0)).id)
         hub.sandboxes.exec(view.id, "sleep 4711 >/dev/null 2>&1 &")
         assert "4711" in processes()
-        for pid in stack.pids(Role.WORKER):
+        for pid in stack.pids(Role.HOST):
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: "sleep\0004711" not in processes(), 20, lambda: "it still runs")
         wait_until(lambda: hub.sandboxes.get(view.id).state.is_final, 60, stack.log_tail)
         ended = hub.sandboxes.get(view.id)
         assert (ended.state, ended.failure and ended.failure.code) == (SandboxState.FAILED, "worker_lost")
-        wait_until(lambda: bool(stack.pids(Role.WORKER)), 60, stack.log_tail)
+        wait_until(lambda: bool(stack.pids(Role.HOST)), 60, stack.log_tail)
         again = hub.sandboxes.wait(hub.sandboxes.create().id)
         hub.sandboxes.delete(again.id)
 

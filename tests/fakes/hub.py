@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
@@ -29,6 +30,7 @@ from envhub.protocol.runs import (
     Progress,
     RunKind,
     RunState,
+    RunTask,
     RunView,
     own_queue,
 )
@@ -102,6 +104,7 @@ class FakeHub:
             self._folder = tempfile.mkdtemp(prefix="broker")
             both = {"data_folder_in": self._folder, "data_folder_out": self._folder, "polling_interval": 0.1}
             self.broker_options = both | {"control_folder": f"{self._folder}/control"}
+            Path(self._folder, "mark").touch()
         self.celery = Celery("hub", broker=self.broker_url, set_as_current=False, fixups=())
         self.celery.conf.broker_transport_options = self.broker_options
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -170,6 +173,7 @@ class FakeHub:
             "worker_id": "w1",
             "broker_url": self.broker_url,
             "broker_options": self.broker_options,
+            "broker_mark": f"{self._folder}/mark",
             "beat_seconds": self.beat_seconds,
             "index_url": f"{self.url}/index",
         }
@@ -180,8 +184,14 @@ class FakeHub:
         self.beats.append(beat)
         for run_id in beat.refused:
             self.runs[run_id].sent_until = 0
-        sent = sum(self.send(run) for run in self._fitting(beat))
-        return web.json_response(BeatReply(sent=sent).model_dump(mode="json"))
+        fitting = self._fitting(beat)
+        reply = BeatReply(sent=len(fitting))
+        if beat.answer:
+            reply = BeatReply(sent=len(fitting), tasks=tuple(self._noted(run) for run in fitting))
+        else:
+            for run in fitting:
+                self.send(run)
+        return web.json_response(reply.model_dump(mode="json"))
 
     def _fitting(self, beat: BeatRequest) -> list[FakeRun]:
         """What waits and is not on its way, as far as there is room."""
@@ -196,16 +206,19 @@ class FakeHub:
                 found.append(run)
         return found
 
-    def send(self, run: FakeRun) -> bool:
-        """Send its task to the one worker, whatever state it is in."""
+    def _noted(self, run: FakeRun) -> RunTask:
         run.sends, run.sent_until = run.sends + 1, time.monotonic() + self.trusted_s
+        task_id = f"{run.id}.{run.sends}"
+        return RunTask(run_id=run.id, queue=run.queue, task_id=task_id, label="run.x", gpus=run.gpus)
+
+    def send(self, run: FakeRun) -> None:
+        """Send its task to the one worker, whatever state it is in."""
+        task_id = self._noted(run).task_id
         name = own_queue(run.queue, "w1")
         exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
         queue = Queue(name, exchange, routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
         headers = {"gpus": run.gpus.model_dump()} if run.gpus.count else {}
-        task_id = f"{run.id}.{run.sends}"
         self.celery.send_task(RUN_TASK, (run.id,), queue=queue, task_id=task_id, shadow="run.x", headers=headers)
-        return True
 
     async def _claim(self, request: web.Request) -> web.Response:
         run = self.runs[request.match_info["run"]]

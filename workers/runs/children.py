@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 PROC = Path("/proc")
 KILL_SECONDS = 5.0
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 class Record(BaseModel):
@@ -147,3 +147,8 @@ def die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(0)
+
+
+def name_process(name: str) -> None:
+    """What `ps -o comm` and `top` show of this process, at most 15 bytes of it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NAME, name.encode())

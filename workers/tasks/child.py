@@ -21,7 +21,7 @@ from envhub.client.json_logs import note
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
-from workers.runs.children import die_with_parent
+from workers.runs.children import die_with_parent, name_process
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job, execute
 from workers.runs.hub import HubClient
@@ -32,6 +32,7 @@ from workers.tasks.start_up import leave_parent
 
 logger = logging.getLogger(__name__)
 NOT_HERE = "not here"  # what a task gives that found no place or no run
+IDLE = "idle child"  # what `ps -o comm` and `top` call such a process; else: "eval run"
 
 
 class RunFailedHere(Exception):
@@ -70,6 +71,7 @@ def become_child(**_: object) -> None:
     signal.signal(signal.SIGTERM, signals.on_stop)
     signal.signal(signal.SIGUSR2, signals.on_hurry)
     die_with_parent()
+    name_process(IDLE)
 
 
 def run_here(run_id: str, request: Any) -> str:
@@ -79,9 +81,11 @@ def run_here(run_id: str, request: Any) -> str:
     need = GpuNeed.model_validate((request.headers or {}).get("gpus") or {})
     queue = str(request.delivery_info["routing_key"]).partition(".")[0]
     ask = Ask(pid=os.getpid(), run_id=run_id, queue=queue, gpus=need)
+    name_process(f"{queue} run")
     try:
         finish = asyncio.run(perform(ask, settings))
     finally:
+        name_process(IDLE)
         signals.stop = signals.hurry = None
         signal.alarm(0)
     if finish is None:

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from envhub import errors
 from envhub.client.json_logs import start_logging
-from envhub.protocol.runs import BeatRequest, JoinReply
+from envhub.protocol.runs import BeatRequest, JoinReply, RunTask
 from pydantic import BaseModel, Field
 
 from workers.inference.manager import EngineManager, EngineSettings
@@ -31,6 +31,7 @@ from workers.tasks.bad_requests import leave_out_bad_requests
 from workers.tasks.beside import runs_beside
 from workers.tasks.housekeeping import keep_house
 from workers.tasks.joining import announce, join
+from workers.tasks.own_broker import OwnBroker, is_reachable, without_password
 from workers.tasks.places import Places
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Host:
         self._told: Joined | None = None
         self._consumed: tuple[str, ...] = ()
         self._beat_s = 2.0
+        self._post: OwnBroker | None = None  # in the place of a broker that is out of reach
         children = Children(settings.folder("children"))
         self._gpus = GpuPool(settings.gpus)
         self._engines = EngineManager(engine_settings(settings), children, self._gpus)
@@ -133,7 +135,8 @@ class Host:
             self._wake.clear()
             beat = self._beat()
             try:
-                await self._hub.beat(joined.worker_id, beat)
+                reply = await self._hub.beat(joined.worker_id, beat)
+                self._deliver(reply.tasks)
             except errors.EnvhubError as error:
                 logger.warning("the hub was not told of this worker: %s", error)
                 self._places.refused.update(beat.refused)
@@ -154,11 +157,12 @@ class Host:
             free_gpus=tuple(gpu.free_mb for gpu in (*self._gpus.free, *idle)),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
             refused=tuple(refused),
+            answer=self._post is not None,
         )
 
     async def _join(self) -> Joined:
         reply = await join(self._hub, announce(self._settings, self._places.slots, self._queues, self._gpus.known))
-        joined = Joined.of(reply)
+        joined = await asyncio.to_thread(self._broker_of, reply)
         self._beat_s = self._settings.beat_seconds or reply.beat_seconds
         self._places.worker_id = joined.worker_id
         if self._told is None:
@@ -170,6 +174,23 @@ class Host:
             self._ended.set()
         self._joined = joined
         return joined
+
+    def _broker_of(self, reply: JoinReply) -> Joined:
+        """The hub's broker, if it can be reached from here, else one of this worker's own; asked at the start only."""
+        joined = Joined.of(reply)
+        if self._told is None and not is_reachable(reply):
+            logger.warning("the broker %s is out of reach: runs come with the hub's answers", without_password(reply))
+            self._post = OwnBroker(self._settings.folder("broker"))
+        return joined if self._post is None else joined.model_copy(update=self._post.address)
+
+    def _deliver(self, tasks: tuple[RunTask, ...]) -> None:
+        """Runs that came in the hub's answer go to where others come from."""
+        for task in tasks:
+            forwarded = [runs for runs in self._beside if runs.queue == task.queue]
+            for runs in forwarded:
+                runs.take((task.run_id,), self._places.worker_id)
+            if not forwarded and self._post is not None:
+                self._post.send(task, self._places.worker_id)
 
     def _forget_hub(self) -> None:
         """Join again, to say what has changed."""

@@ -28,7 +28,11 @@ class Folder(filesystem.Transport):
                 break
         else:
             return  # this connection only sends
-        if any(name.endswith(".msg") for name in os.listdir(channel.data_folder_in)):
+        try:
+            found = os.listdir(channel.data_folder_in)
+        except FileNotFoundError:
+            return  # the hub makes it again when it sends something
+        if any(name.endswith(".msg") for name in found):
             with suppress(TimeoutError):  # there is nothing more for this worker
                 while True:
                     self.drain_events(connection, timeout=0)  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.utils import timezone
-from envhub.protocol.runs import RUN_TASK, BeatRequest, RunState, own_queue
+from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunState, RunTask, own_queue
 
 from hub.core.queue import send
 from hub.runs.gpus import need_of, offered_runs
@@ -54,8 +54,8 @@ def dispatch(queue: str, *, now: datetime) -> int:
     return 0
 
 
-def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> int:
-    """Note what a worker says and send it what it has room for; how many runs are on their way to it then."""
+def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> BeatReply:
+    """Note what a worker says and send it what it has room for."""
     sent_here = Run.objects.filter(state=RunState.QUEUED.value, sent_to=worker)
     if beat.refused:
         sent_here.filter(pk__in=_ids(beat.refused)).update(sent_until=None)
@@ -65,22 +65,30 @@ def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> int:
         free, busy = _taken(run, free, busy)
     note_worker(worker=worker, now=now, free_gpus=free, busy_gpus=busy)
     on_the_way = Counter(run.queue for run in coming)
-    lanes = _write_lanes(
-        worker, {queue: max(0, beat.room.get(queue, 0) - on_the_way[queue]) for queue in worker.queues}
-    )
-    open_lanes = [lane for lane in lanes if lane.room]
-    return len(coming) + sum(_fill(lane, now=now) for lane in _with_runs(worker, open_lanes))
+    room = {
+        queue: max(0, beat.room[queue] - on_the_way[queue]) if queue in beat.room else None for queue in worker.queues
+    }
+    answered: list[RunTask] = []
+    if beat.answer:  # nobody else may send it anything
+        _write_lanes(worker, {queue: number and 0 for queue, number in room.items()})
+        lanes = [Lane(worker=worker, queue=queue, room=number) for queue, number in room.items()]
+    else:
+        lanes = _write_lanes(worker, room)
+    sent = 0
+    for lane in _with_runs(worker, [lane for lane in lanes if lane.room]):
+        sent += _fill(lane, now=now, answered=answered if beat.answer else None)
+    return BeatReply(sent=len(coming) + sent, tasks=tuple(answered))
 
 
-def _write_lanes(worker: Worker, room: dict[str, int]) -> list[Lane]:
+def _write_lanes(worker: Worker, room: dict[str, int | None]) -> list[Lane]:
     lanes = {lane.queue: lane for lane in Lane.objects.filter(worker=worker)}
     missing = [Lane(worker=worker, queue=queue) for queue in room if queue not in lanes]
     if missing:
         Lane.objects.bulk_create(missing, ignore_conflicts=True)
         return _write_lanes(worker, room)
     for queue, lane in lanes.items():
-        if lane.room != room.get(queue, 0):
-            lane.room = room.get(queue, 0)
+        if lane.room != room.get(queue):
+            lane.room = room.get(queue)
             Lane.objects.filter(pk=lane.pk).update(room=lane.room)
         lane.worker = worker
     return list(lanes.values())
@@ -96,26 +104,36 @@ def _with_runs(worker: Worker, lanes: Sequence[Lane]) -> list[Lane]:
     return [lane for lane, waits in zip(lanes, found, strict=False) if waits]
 
 
-def _fill(lane: Lane, *, now: datetime) -> int:
-    """Send runs until the lane has no more room or nothing waits; how many were sent."""
+def _fill(lane: Lane, *, now: datetime, answered: list[RunTask] | None = None) -> int:
+    """Send runs until the lane has no more room or nothing waits; how many were sent.
+
+    answered: takes them in the broker's place, for a worker that nobody else sends anything.
+    """
     worker, sent = lane.worker, 0
-    for run in offered_runs(_unsent(worker, lane.queue, now), lane.queue, free=worker.free_gpus, busy=worker.busy_gpus)[
-        : lane.room
-    ]:
-        if not Lane.objects.filter(pk=lane.pk, room__gt=0).update(room=F("room") - 1):
+    waiting = _unsent(worker, lane.queue, now)
+    offered = offered_runs(waiting, lane.queue, free=worker.free_gpus, busy=worker.busy_gpus)
+    for run in offered[: lane.room or 0]:
+        if answered is None and not _change_room(lane, -1):
             break  # another web process has filled it
         if not _mark(run, worker, now):
-            Lane.objects.filter(pk=lane.pk).update(room=F("room") + 1)
+            _change_room(lane, 1)
             continue
-        if not _send(run, worker):
+        if answered is not None:
+            answered.append(_task_of(run))
+        elif not _send(_task_of(run), worker):
             Run.objects.filter(pk=run.pk, sends=run.sends).update(sent_until=None, sends=F("sends") - 1)
-            Lane.objects.filter(pk=lane.pk).update(room=F("room") + 1)
+            _change_room(lane, 1)
             break  # the broker is away
         sent += 1
         if run.gpus:
             worker.free_gpus, worker.busy_gpus = _taken(run, worker.free_gpus, worker.busy_gpus)
             Worker.objects.filter(pk=worker.pk).update(free_gpus=worker.free_gpus, busy_gpus=worker.busy_gpus)
     return sent
+
+
+def _change_room(lane: Lane, by: int) -> bool:
+    """Whether there was room to change."""
+    return Lane.objects.filter(pk=lane.pk, room__gte=max(0, -by)).update(room=F("room") + by) == 1
 
 
 def _taken(run: Run, free: list[int], busy: list[int]) -> tuple[list[int], list[int]]:
@@ -136,16 +154,16 @@ def _mark(run: Run, worker: Worker, now: datetime) -> bool:
     return same.update(sent_to=worker, sent_until=now + trusted(run.sends), sends=run.sends) == 1
 
 
-def _send(run: Run, worker: Worker) -> bool:
-    need = need_of(run)
-    return send(
-        RUN_TASK,
-        str(run.pk),
-        queue=own_queue(run.queue, str(worker.pk)),
-        task_id=task_ids(run)[-1],
-        label=f"run.{run.kind}",
-        headers={"gpus": need.model_dump()} if need.count else {},
+def _task_of(run: Run) -> RunTask:
+    return RunTask(
+        run_id=str(run.pk), queue=run.queue, task_id=task_ids(run)[-1], label=f"run.{run.kind}", gpus=need_of(run)
     )
+
+
+def _send(task: RunTask, worker: Worker) -> bool:
+    queue = own_queue(task.queue, str(worker.pk))
+    headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
+    return send(RUN_TASK, task.run_id, queue=queue, task_id=task.task_id, label=task.label, headers=headers)
 
 
 def _ids(texts: Sequence[str]) -> list[UUID]:

@@ -59,7 +59,7 @@ def join_worker(*, token: WorkerToken, request: JoinRequest, now: datetime) -> W
             "seen_at": now,
         },
     )
-    Lane.objects.filter(worker=worker, room__gt=0).update(room=0)
+    Lane.objects.filter(worker=worker).update(room=0)
     Run.objects.filter(state=RunState.QUEUED.value, sent_to=worker).update(sent_until=None)
     return worker
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.gpus import Gpu, GpuNeed
 
 MOST_LOGGED = 4_000_000  # characters of one piece
 RUN_TASK = "workers.run"  # the Celery task that executes a run; its one argument is the run's id
@@ -156,6 +156,7 @@ class JoinReply(Response):
     worker_id: str
     broker_url: str
     broker_options: StoredObject = Field(default_factory=dict)
+    broker_mark: str = ""  # of a broker that is a folder: a file in it by which it is known
     beat_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
 
@@ -168,16 +169,28 @@ def own_queue(queue: str, worker_id: str) -> str:
 class BeatRequest(Request):
     """A worker lives, and has room for so many more runs. The hub sends it what fits, by the broker."""
 
-    room: dict[str, Count]  # by queue; a queue that it does not consume now has none
+    room: dict[str, Count]  # by queue; one that it does not consume now (drained, the broker is away) is left out
     free_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # free MB of each GPU that no run of it holds
     busy_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # MB of each GPU that one holds
     refused: tuple[str, ...] = Field(default=(), max_length=1000)  # runs that came and found no room
+    answer: bool = False  # it cannot reach the broker: its runs come in the answer
+
+
+class RunTask(Response):
+    """What brings a run to a worker: the content of a Celery task, or a part of a beat's answer. Nothing is secret."""
+
+    run_id: str
+    queue: str
+    task_id: str  # RUN.ATTEMPT.NUMBER
+    label: str  # what Celery shows as the task's name: "run.eval"
+    gpus: GpuNeed = GpuNeed()
 
 
 class BeatReply(Response):
-    """How many runs are on their way to the worker now."""
+    """How many runs are on their way to the worker now; those among them that come by no broker."""
 
     sent: int
+    tasks: tuple[RunTask, ...] = ()
 
 
 class ClaimRequest(Request):

@@ -23,9 +23,8 @@ pytestmark = pytest.mark.django_db
 
 
 def beat(worker: Worker, *, later: float = 0, refused: tuple[str, ...] = (), **room: int) -> int:
-    return receive_beat(
-        worker=worker, beat=BeatRequest(room=room, refused=refused), now=timezone.now() + timedelta(seconds=later)
-    )
+    beat = BeatRequest(room=room, refused=refused)
+    return receive_beat(worker=worker, beat=beat, now=timezone.now() + timedelta(seconds=later)).sent
 
 
 def test_a_beat_brings_what_waits_as_far_as_there_is_room(sent: list[Sent]) -> None:
@@ -60,6 +59,16 @@ def test_a_refused_run_is_sent_again_when_there_is_room(sent: list[Sent]) -> Non
     assert beat(worker, refused=(str(run.pk), "nonsense"), eval=0) == 0
     assert beat(worker, eval=1) == 1
     assert len(sent) == 2
+
+
+def test_a_worker_that_cannot_reach_the_broker_is_answered(sent: list[Sent]) -> None:
+    worker = make_worker(queues=("eval", "train"))
+    runs = [make_run(), make_run(), make_run(queue="train")]
+    reply = receive_beat(worker=worker, beat=BeatRequest(room={"eval": 1}, answer=True), now=timezone.now())
+    assert [(task.run_id, task.task_id) for task in reply.tasks] == [(str(runs[0].pk), f"{runs[0].pk}.1.1")]
+    assert (reply.sent, dispatch("eval", now=timezone.now()), sent) == (1, 0, [])
+    again = BeatRequest(room={"eval": 1, "train": 1}, answer=True)
+    assert [task.queue for task in receive_beat(worker=worker, beat=again, now=timezone.now()).tasks] == ["train"]
 
 
 def test_a_worker_that_joins_anew_is_sent_its_runs_anew(sent: list[Sent]) -> None:

@@ -46,7 +46,7 @@ def worker(client: Client) -> Caller:
 def test_a_run_is_claimed_started_and_finished(client: Client, worker: Caller, recorder: Recorder) -> None:
     run = make_run()
     worker_id = join(worker)
-    assert worker.post(f"/workers/{worker_id}/beat", {"room": {"eval": 1}}).json() == {"sent": 1}
+    assert worker.post(f"/workers/{worker_id}/beat", {"room": {"eval": 1}}).json()["sent"] == 1
     claim = worker.post(f"/runs/{run.pk}/claim", {"worker_id": worker_id}).json()
     assert claim["payload"] == {"run": str(run.pk)}
     attempt = Caller(client, claim["token"])

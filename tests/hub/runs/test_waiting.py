@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from envhub.protocol.runs import BeatRequest
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.models import Run
+from hub.runs.services import receive_beat
 from hub.runs.waiting import waiting_reasons
 from tests.factories.accounts import make_owner
 from tests.factories.runs import make_run, make_worker, make_worker_token
@@ -54,11 +56,11 @@ def test_it_tells_how_long_the_back_off_lasts() -> None:
     assert waiting_reasons([run], now=now)[run.pk] == "waiting 12 s before attempt 2"
 
 
-def test_a_page_of_runs_costs_four_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_page_of_runs_costs_five_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     make_worker(make_worker_token(owners=(make_owner(),))[1])
     make_worker()
     runs = [make_run() for _ in range(20)]
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         waiting_reasons(runs, now=timezone.now())
 
 
@@ -74,3 +76,12 @@ def test_a_workers_owners_are_looked_up_once_however_many_runs_wait(monkeypatch:
     monkeypatch.setattr(owners, "all", counted)
     waiting_reasons(runs, now=timezone.now())
     assert len(asked) == 1
+
+
+def test_workers_that_take_nothing_now_are_told() -> None:
+    worker = make_worker()
+    run = make_run()
+    receive_beat(worker=worker, beat=BeatRequest(room={"build": 1}), now=timezone.now())
+    assert "take no new runs" in waiting_reasons([run], now=timezone.now())[run.pk]
+    make_worker()
+    assert waiting_reasons([run], now=timezone.now())[run.pk] == "waiting for a free slot"

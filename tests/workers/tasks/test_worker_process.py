@@ -101,6 +101,15 @@ async def test_a_message_that_is_late_or_doubled_costs_nothing(hub: FakeHub, tmp
     assert (run.attempt, again.attempt, ended.attempt) == (1, 1, 0)
 
 
+@pytest.mark.parametrize("broker", ["redis://127.0.0.1:1/0", "filesystem://localhost"])
+async def test_a_worker_that_cannot_reach_the_broker_gets_its_runs_from_the_hub(tmp_path: Path, broker: str) -> None:
+    async with FakeHub(broker_url=broker, broker_options={"data_folder_in": str(tmp_path / "elsewhere")}) as hub:
+        run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
+        async with worker(hub, tmp_path / "data", **ONE_SLOT):
+            await asyncio.wait_for(run.done.wait(), 30)
+        assert hub.beats[-1].answer
+
+
 async def test_a_run_beyond_the_room_is_refused_and_told_so(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
     async with worker(hub, tmp_path / "data", WORKER_SLOTS='{"eval": 1, "build": 1}'):

@@ -1,0 +1,71 @@
+"""The broker of a worker that cannot reach the hub's: a folder of its own, into which the host process puts its tasks.
+
+So a worker needs nothing but the hub's address, and its pool is Celery's all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from envhub.protocol.runs import RUN_TASK, JoinReply, RunTask, own_queue
+from kombu.connection import Connection
+from kombu.entity import Exchange, Queue
+
+logger = logging.getLogger(__name__)
+PATIENCE_S = 3.0
+
+
+def is_reachable(reply: JoinReply) -> bool:
+    """Whether the hub's broker answers here. Of a folder: whether it is that one, and this process may write to it."""
+    if reply.broker_url.startswith("filesystem"):
+        return Path(reply.broker_mark).is_file() and _may_write(Path(reply.broker_mark).parent)
+    try:
+        with Connection(reply.broker_url, connect_timeout=PATIENCE_S) as connection:  # type: ignore[no-untyped-call]
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=PATIENCE_S)
+    except Exception as error:  # noqa: BLE001  whatever a transport raises
+        logger.info("the broker does not answer here: %s", error)
+        return False
+    return True
+
+
+def _may_write(folder: Path) -> bool:
+    try:
+        probe = folder / "probe"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def without_password(reply: JoinReply) -> str:
+    """Its address for a log."""
+    return str(Connection(reply.broker_url).as_uri())  # type: ignore[no-untyped-call]
+
+
+class OwnBroker:
+    """Emptied at the start: what an earlier life has left is sent again by the hub."""
+
+    def __init__(self, folder: Path) -> None:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        where = str(folder)
+        options: dict[str, Any] = {"data_folder_in": where, "data_folder_out": where, "polling_interval": 0.1}
+        options |= {"control_folder": f"{where}/control", "store_processed": False}
+        self.address = {"broker_url": "filesystem://localhost", "broker_options": options}
+        self._app = Celery("host", broker="filesystem://localhost", set_as_current=False, fixups=())
+        self._app.conf.broker_transport_options = self.address["broker_options"]
+
+    def send(self, task: RunTask, worker_id: str) -> None:
+        """As the hub sends it."""
+        name = own_queue(task.queue, worker_id)
+        exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
+        queue = Queue(name, exchange, routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
+        headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
+        self._app.send_task(
+            RUN_TASK, (task.run_id,), queue=queue, task_id=task.task_id, shadow=task.label, headers=headers, retry=False
+        )
