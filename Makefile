@@ -21,8 +21,8 @@ demo: setup ## hub + worker + sample environments, evaluated with a real tiny mo
 run: setup ## the hub with its embedded worker, all state under DATA
 	@exec env HUB_DATA=$(DATA) HUB_BASE_URL=$${HUB_BASE_URL:-http://$(HOST):$(PORT)} $(PY) manage.py serve --tiny-model --host $(HOST) --port $(PORT)
 
-worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=...
-	@exec env WORKER_HUB_URL=$(HUB_URL) WORKER_TOKEN=$(TOKEN) $(PY) -m workers
+worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=... [ARGS="-Q build,eval"]
+	@exec env WORKER_HUB_URL=$(HUB_URL) WORKER_TOKEN=$(TOKEN) $(PY) -m celery --app workers --quiet worker $(ARGS)
 
 test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
 	@infra/setup/chromium.sh

@@ -35,6 +35,8 @@ class HubEnvironment(BaseSettings):
     database_url: str = ""  # empty: SQLite under data
     database_pool: NonNegativeInt = 0  # Postgres connections kept by each web process; 0: one a request
     broker_url: str = ""  # empty: kombu's filesystem transport under data
+    worker_broker_url: str = ""  # the broker as workers reach it; empty: the same
+    broker_acl: bool = False  # each worker gets a user of Redis (7 or newer) that may consume its own queues only
     storage: Literal["files", "s3"] = "files"
     s3_bucket: str = ""
     s3_endpoint_url: str = ""  # as the hub reaches it
@@ -105,6 +107,12 @@ class HubEnvironment(BaseSettings):
     def _has_a_bucket(self) -> Self:
         if self.storage == "s3" and not self.s3_bucket:
             raise ValueError("HUB_STORAGE=s3 needs HUB_S3_BUCKET")
+        return self
+
+    @model_validator(mode="after")
+    def _has_users(self) -> Self:
+        if self.broker_acl and not self.broker_url.startswith("redis"):
+            raise ValueError("HUB_BROKER_ACL needs HUB_BROKER_URL=redis://... with a user that may ACL")
         return self
 
     def resolved_secret_key(self) -> str:

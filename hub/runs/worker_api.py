@@ -27,6 +27,7 @@ from envhub.protocol.runs import (
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
+from hub.core.broker_users import admit, worker_url
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId, whole_id
@@ -54,7 +55,8 @@ def worker_join(request: Request) -> HttpResponse:
     token = require_worker(request)
     worker = join_worker(token=token, request=parse(request, JoinRequest), now=timezone.now())
     hub = settings.HUB
-    broker_url = hub.resolved_broker_url()
+    broker_url = worker_url(str(worker.pk), token.digest)
+    admit(str(worker.pk), token.digest)
     options = broker_options(hub.data, broker_url, consumer=str(worker.pk))
     return answer(
         JoinReply(
@@ -77,6 +79,8 @@ def worker_beat(request: Request, worker_id: GivenId) -> HttpResponse:
     """
     worker = get_worker(require_worker(request).pk, whole_id(worker_id))
     body = parse(request, BeatRequest)
+    if not body.room:  # it consumes nothing: its broker may have forgotten it
+        admit(str(worker.pk), worker.token.digest)
     return answer(receive_beat(worker=worker, beat=body, now=timezone.now()))
 
 

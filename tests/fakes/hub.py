@@ -70,6 +70,7 @@ class FakeHub:
     lease_seconds: float = 3.0
     broker_url: str = "filesystem://"
     broker_options: Body = field(default_factory=dict)  # of the filesystem transport: a folder of its own
+    broker_admin_url: str = ""  # for this hub's own messages; empty: broker_url
     beat_seconds: float = 0.2
     trusted_s: float = 2.0  # a message that nobody has taken for so long is sent again
     beats: list[BeatRequest] = field(default_factory=list)
@@ -105,7 +106,7 @@ class FakeHub:
             both = {"data_folder_in": self._folder, "data_folder_out": self._folder, "polling_interval": 0.1}
             self.broker_options = both | {"control_folder": f"{self._folder}/control"}
             Path(self._folder, "mark").touch()
-        self.celery = Celery("hub", broker=self.broker_url, set_as_current=False, fixups=())
+        self.celery = Celery("hub", broker=self.broker_admin_url or self.broker_url, set_as_current=False, fixups=())
         self.celery.conf.broker_transport_options = self.broker_options
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()

@@ -13,9 +13,10 @@ from typing import Self
 class RedisServer:
     """A context manager. After `kill` everything in it is lost."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir()
         self._folder = folder
+        self._options = options
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port: int = probe.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
@@ -31,6 +32,7 @@ class RedisServer:
     def start(self) -> None:
         """Start it and wait until it answers."""
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)]
+        options += self._options
         self._process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
         for _ in range(100):
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):

@@ -22,7 +22,9 @@ def look_at_broker() -> Iterator[Finding]:
         check_broker()
     except HubError as error:
         yield failure(
-            "broker", f"{error.message} ({kind})", "start it, or set HUB_BROKER_URL right; until then workers poll"
+            "broker",
+            f"{error.message} ({kind})",
+            "start it, or set HUB_BROKER_URL right; until then no run is sent",
         )
         return
     yield ok("broker", f"answers ({kind})")

@@ -9,6 +9,7 @@ from django.db import transaction
 from envhub.protocol.runs import JoinRequest, RunState
 
 from hub.accounts.models import Owner
+from hub.core.broker_users import dismiss
 from hub.core.errors import NotAllowed
 from hub.runs.models import Lane, Run, Worker, WorkerToken
 from hub.runs.tokens import new_worker_token, token_digest
@@ -32,6 +33,8 @@ def revoke_worker_token(*, token: WorkerToken, now: datetime) -> WorkerToken:
     if token.revoked_at is None:
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
+        workers = [str(key) for key in token.workers.values_list("pk", flat=True)]
+        transaction.on_commit(lambda: dismiss(workers))
     return token
 
 
