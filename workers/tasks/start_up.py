@@ -36,7 +36,7 @@ from workers.tasks.host_process import HostProcess
 from workers.tasks.kinds import FORWARDED, QUEUES, body_of
 
 logger = logging.getLogger(__name__)
-RESTART_PAUSE_S = 1.0
+RESTART_PAUSE_S, HEARTBEAT_S = 1.0, 10
 BROKER_VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
 
 
@@ -158,10 +158,14 @@ def queue_of(queue: str, worker_id: str) -> Queue:
 
 
 def give_forwarded_queues(sender: Any, **_: object) -> None:
-    """After -Q was applied: those queues are for steps.ForwardRuns. And no worker asks all others how they are."""
+    """After -Q was applied: those queues are for steps.ForwardRuns. And no worker asks all others how they are.
+
+    Its own sign of life for Flower comes every ten seconds, and not at all where nobody can watch: in a folder.
+    """
     sender.app.amqp.queues.deselect([own_queue(queue, sender.host.worker_id) for queue in sender.host.forwarded])
     sender.app.amqp.queues.deselect(list(sender.host.forwarded))
-    sender.options.update(without_gossip=True, without_mingle=True)
+    sender.options.update(without_gossip=True, without_mingle=True, heartbeat_interval=HEARTBEAT_S)
+    sender.options["without_heartbeat"] = not sender.app.conf.worker_send_task_events
 
 
 def keep_own_logging(**_: object) -> None:
