@@ -78,10 +78,11 @@ def is_cut_off(token: WorkerToken) -> bool:
 
 
 def all_workers() -> QuerySet[Worker]:
-    """Every worker that ever joined, with its token, that token's owners, and how many runs it holds."""
+    """Every worker that ever joined, with its token, that token's owners, its lanes, and how many runs it holds."""
     held = Run.objects.filter(state__in=[state.value for state in HELD], worker=OuterRef("pk"))
     running = Coalesce(Subquery(held.order_by().values("worker").values(count=Count("pk"))), 0)
-    return Worker.objects.select_related("token").prefetch_related("token__owners").annotate(running=running)
+    workers = Worker.objects.select_related("token").prefetch_related("token__owners", "lanes")
+    return workers.annotate(running=running)
 
 
 def held_runs(workers: Iterable[Worker]) -> dict[uuid.UUID, list[Run]]:

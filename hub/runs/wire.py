@@ -51,6 +51,7 @@ def worker_view(worker: Worker, *, now: datetime) -> WorkerView:
         online=not revoked and worker.seen_at > now - silent_after(),
         revoked=revoked,
         queues=tuple(worker.queues),
+        closed=tuple(sorted(lane.queue for lane in worker.lanes.all() if lane.room is None)),
         slots=worker.slots,
         sandbox=worker.sandbox,
         facts=WorkerFacts.model_validate(worker.facts),

@@ -38,8 +38,10 @@ def gpus_of(worker: WorkerView) -> str:
 
 
 def slots_of(worker: WorkerView) -> str:
-    """`build 1, eval 2`; a queue without a slot count is served without slots."""
-    return ", ".join(f"{queue} {worker.slots.get(queue, '')}".strip() for queue in worker.queues)
+    """`build 1, eval 2 closed`; a queue without a slot count is served without slots."""
+    closed = worker.closed if worker.online else ()
+    words = ((queue, str(worker.slots.get(queue, "")), "closed" if queue in closed else "") for queue in worker.queues)
+    return ", ".join(" ".join(filter(None, word)) for word in words)
 
 
 def token(

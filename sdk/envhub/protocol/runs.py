@@ -125,6 +125,7 @@ class WorkerView(Response):
     online: bool  # heard of lately, and its token lives
     revoked: bool
     queues: tuple[str, ...]
+    closed: tuple[str, ...] = ()  # queues of which it takes nothing now: drained, or its broker does not answer
     slots: dict[str, int]
     sandbox: str
     facts: WorkerFacts = WorkerFacts()

@@ -8,10 +8,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.accounts import Scope
-from envhub.protocol.runs import RunState
+from envhub.protocol.runs import BeatRequest, RunState
 
 from hub.accounts.models import User
 from hub.runs.models import Worker
+from hub.runs.services import receive_beat
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 
@@ -34,6 +35,14 @@ def test_a_worker_is_listed_with_what_it_can_do_and_holds(client: Client, header
     (listed,) = client.get("/api/v1/workers", headers=headers).json()["items"]
     assert (listed["name"], listed["online"], listed["running"]) == (worker.name, True, 1)
     assert set(listed["queues"]) == set(worker.queues)
+
+
+def test_a_queue_of_which_it_takes_nothing_is_told(client: Client, root: User, headers: dict[str, str]) -> None:
+    worker = make_worker(make_worker_token()[1])
+    receive_beat(worker=worker, beat=BeatRequest(room={"build": 0}), now=timezone.now())
+    assert client.get("/api/v1/workers", headers=headers).json()["items"][0]["closed"] == ["eval"]
+    client.force_login(root)
+    assert client.get("/settings/workers").text.count(">closed</span>") == 1
 
 
 def test_a_workers_machine_is_a_line_and_one_for_each_kind_of_gpu(client: Client, root: User) -> None:
