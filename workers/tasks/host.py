@@ -37,6 +37,7 @@ from workers.tasks.places import Places
 logger = logging.getLogger(__name__)
 LEAST_PAUSE_S = 0.05  # between two beats, however much happens
 AGAIN_S = 1.0  # after a beat that failed
+MOST_REFUSED = 1000  # that one beat may tell; the others are sent again a little later
 FAREWELL_S = 5.0  # past the grace, in which a child that still runs ends itself
 
 
@@ -91,9 +92,10 @@ class Host:
         await self._gpus.look()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._ended.set)  # Celery's process is gone
         async with self._engines, self._places.serve(self._settings.data.absolute() / "host.sock"):
-            tasks = [
+            ended, listening, beating, *_ = tasks = [
                 asyncio.create_task(work)
                 for work in (
+                    self._ended.wait(),
                     self._listen(orders),
                     self._keep_beating(),
                     keep_house(self._settings, self._oldest_run),
@@ -101,7 +103,9 @@ class Host:
                 )
             ]
             try:
-                await self._ended.wait()
+                await asyncio.wait([ended, listening, beating], return_when=asyncio.FIRST_COMPLETED)
+                if beating.done():
+                    beating.result()  # a fault of ours: this process ends, and the worker starts anew
             finally:
                 closing = self._places.close(self._settings.stop_grace_s + FAREWELL_S)
                 await asyncio.gather(closing, *(runs.stop() for runs in self._beside))
@@ -124,10 +128,9 @@ class Host:
             if told.processes is not None:
                 self._places.processes = told.processes
             for runs in self._beside:
-                if runs.queue == told.queue and self._joined is not None:
-                    runs.take((told.run_id,), self._joined.worker_id)
+                if runs.queue == told.queue:
+                    runs.take((told.run_id,), self._places.worker_id)
             self._wake.set()
-        self._ended.set()
 
     async def _keep_beating(self) -> None:
         while True:
@@ -156,7 +159,7 @@ class Host:
             room={queue: number for queue, number in room.items() if queue in self._consumed},
             free_gpus=tuple(gpu.free_mb for gpu in (*self._gpus.free, *idle)),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
-            refused=tuple(refused),
+            refused=tuple(refused)[:MOST_REFUSED],
             answer=self._post is not None,
         )
 
