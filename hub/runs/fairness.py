@@ -101,19 +101,19 @@ def in_fair_order(runs: Iterable[One], queue: str, held: Held) -> list[One]:
     return order
 
 
-def next_runs(waiting: QuerySet[Run], queue: str, *, most: int) -> list[Run]:
-    """About the first `most` of the runs `waiting` in a queue, in fair order."""
+def next_runs(waiting: QuerySet[Run], queue: str, *, most: int, owners: int = MOST_OWNERS) -> list[Run]:
+    """About the first `most` of the runs `waiting` in a queue, in fair order; of so many owners, the next in line."""
     held = held_now()
     heads = [head for head in _heads(queue) if not _all_full(head.owner_id, held)]
     heads.sort(key=lambda head: (held.by_queue[head.owner_id, queue], head.pk))
     share = max(1, most // max(1, min(len(heads), MOST_OWNERS)))
     found: list[Run] = []
-    owners = 0
+    seen = 0
     for head in heads:
         rows = list(waiting.filter(queue=queue, owner_id=head.owner_id).order_by("pk")[:share])
         found += rows
-        owners += bool(rows)  # all of an owner's may be backing off, or fit another worker only
-        if owners == MOST_OWNERS:
+        seen += bool(rows)  # all of an owner's may be backing off, or fit another worker only
+        if seen >= owners:
             break
     return in_fair_order(found, queue, held)[:most]
 

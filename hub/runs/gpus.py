@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from django.db.models import Q, QuerySet
 from envhub.protocol.gpus import GpuNeed
 
-from hub.runs.fairness import next_runs
+from hub.runs.fairness import MOST_OWNERS, next_runs
 from hub.runs.models import Run
 
 MOST_OFFERED = 20
@@ -24,13 +24,19 @@ def need_of(run: Run) -> GpuNeed:
     return GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb)
 
 
-def offered_runs(runs: QuerySet[Run], queue: str, *, free: Sequence[int], busy: Sequence[int]) -> list[Run]:
-    """Of the `runs` of a queue, those for a worker with such free GPUs and such that its runs hold (MB each)."""
+def offered_runs(
+    runs: QuerySet[Run], queue: str, *, free: Sequence[int], busy: Sequence[int], wanted: int = MOST_OFFERED
+) -> list[Run]:
+    """Of the `runs` of a queue, the next for a worker with such free GPUs and such that its runs hold (MB each).
+
+    wanted: how many it could take. Without GPUs nothing that is found can be too large, so that no more is looked at.
+    """
     everything, left = [*free, *busy], list(free)
     possible = Q(gpus__lte=len(everything), gpu_memory_mb__lte=max(everything, default=0))
     offered: list[Run] = []
     blocked = False
-    for run in next_runs(runs.filter(Q(gpus=0) | possible), queue, most=LOOKED_AT):
+    owners = MOST_OWNERS if everything else min(MOST_OWNERS, wanted)
+    for run in next_runs(runs.filter(Q(gpus=0) | possible), queue, most=LOOKED_AT, owners=owners):
         need = need_of(run)
         if not run.gpus:
             offered.append(run)
@@ -39,4 +45,4 @@ def offered_runs(runs: QuerySet[Run], queue: str, *, free: Sequence[int], busy: 
             left = need.rest(left)
         elif need.fits(everything):
             blocked = True
-    return offered[:MOST_OFFERED]
+    return offered[: min(wanted, MOST_OFFERED)]

@@ -111,8 +111,8 @@ def _fill(lane: Lane, *, now: datetime, answered: list[RunTask] | None = None) -
     """
     worker, sent = lane.worker, 0
     waiting = _unsent(worker, lane.queue, now)
-    offered = offered_runs(waiting, lane.queue, free=worker.free_gpus, busy=worker.busy_gpus)
-    for run in offered[: lane.room or 0]:
+    gpus = {"free": worker.free_gpus, "busy": worker.busy_gpus}
+    for run in offered_runs(waiting, lane.queue, **gpus, wanted=lane.room or 0):
         if answered is None and not _change_room(lane, -1):
             break  # another web process has filled it
         if not _mark(run, worker, now):
