@@ -40,7 +40,7 @@ class Fleet:
 
     def join(self) -> None:
         """Make the rows."""
-        self.token = make_worker_token()[1]
+        self.secret, self.token = make_worker_token()
         self.users = [make_user() for _ in range(self.owners)]
         now = timezone.now()
         self.rows = Worker.objects.bulk_create(

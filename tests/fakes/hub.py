@@ -32,9 +32,9 @@ from envhub.protocol.runs import (
     RunState,
     RunTask,
     RunView,
-    own_queue,
 )
-from kombu.entity import Exchange, Queue
+
+from workers.tasks.queues import queue_of
 
 Body = dict[str, Any]
 
@@ -215,9 +215,7 @@ class FakeHub:
     def send(self, run: FakeRun) -> None:
         """Send its task to the one worker, whatever state it is in."""
         task_id = self._noted(run).task_id
-        name = own_queue(run.queue, "w1")
-        exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
-        queue = Queue(name, exchange, routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
+        queue = queue_of(run.queue, "w1", sends=True)
         headers = {"gpus": run.gpus.model_dump()} if run.gpus.count else {}
         self.celery.send_task(RUN_TASK, (run.id,), queue=queue, task_id=task_id, shadow="run.x", headers=headers)
 

@@ -28,6 +28,7 @@ from workers.runs.hub import HubClient
 from workers.settings import WorkerEnvironment, load
 from workers.tasks.kinds import body_of
 from workers.tasks.places import Ask, Done, Place
+from workers.tasks.queues import kind_of
 from workers.tasks.start_up import leave_parent
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def run_here(run_id: str, request: Any) -> str:
     note(run_id=run_id)
     settings = load()
     need = GpuNeed.model_validate((request.headers or {}).get("gpus") or {})
-    queue = str(request.delivery_info["routing_key"]).partition(".")[0]
+    queue = kind_of(str(request.delivery_info["routing_key"]))
     ask = Ask(pid=os.getpid(), run_id=run_id, queue=queue, gpus=need)
     name_process(f"{queue} run")
     try:

@@ -34,7 +34,7 @@ from workers.tasks.joining import announce, join
 from workers.tasks.own_broker import OwnBroker, is_reachable, without_password
 from workers.tasks.places import Places
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("workers.tasks.host")  # it is started as __main__
 LEAST_PAUSE_S = 0.05  # between two beats, however much happens
 AGAIN_S = 1.0  # after a beat that failed
 MOST_REFUSED = 1000  # that one beat may tell; the others are sent again a little later

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from envhub.protocol.runs import RUN_TASK, JoinReply, RunTask, own_queue
+from envhub.protocol.runs import RUN_TASK, JoinReply, RunTask
 from kombu.connection import Connection
-from kombu.entity import Exchange, Queue
+
+from workers.tasks.queues import queue_of
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 3.0
@@ -62,9 +63,7 @@ class OwnBroker:
 
     def send(self, task: RunTask, worker_id: str) -> None:
         """As the hub sends it."""
-        name = own_queue(task.queue, worker_id)
-        exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
-        queue = Queue(name, exchange, routing_key=name, no_declare=True)  # type: ignore[no-untyped-call]
+        queue = queue_of(task.queue, worker_id, sends=True)
         headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
         self._app.send_task(
             RUN_TASK, (task.run_id,), queue=queue, task_id=task.task_id, shadow=task.label, headers=headers, retry=False

@@ -26,7 +26,6 @@ from envhub.client.json_logs import start_logging
 from envhub.client.open_files import allow_open_files
 from envhub.client.own_processes import MARK
 from envhub.protocol.runs import own_queue
-from kombu.entity import Exchange, Queue
 
 from workers.runs.children import Children
 from workers.settings import BadSettings, WorkerEnvironment, load
@@ -34,6 +33,7 @@ from workers.tasks.bad_requests import leave_out_bad_requests
 from workers.tasks.host import Joined
 from workers.tasks.host_process import HostProcess
 from workers.tasks.kinds import FORWARDED, QUEUES, body_of
+from workers.tasks.queues import queue_of
 
 logger = logging.getLogger(__name__)
 RESTART_PAUSE_S, HEARTBEAT_S = 1.0, 10
@@ -148,13 +148,6 @@ def configure(conf: Any, joined: Joined, slots: dict[str, int], forwarded: tuple
     conf.task_queues = tuple(queue_of(queue, joined.worker_id) for queue in (*slots, *forwarded))
     conf.worker_concurrency = max(1, sum(slots.values()))
     conf.worker_send_task_events = not is_folder
-
-
-def queue_of(queue: str, worker_id: str) -> Queue:
-    """This worker's own queue, which -Q and `celery control` may call by its short name."""
-    name = own_queue(queue, worker_id)
-    exchange = Exchange("", type="direct")  # type: ignore[no-untyped-call]
-    return Queue(name, exchange, routing_key=name, alias=queue)  # type: ignore[no-untyped-call]
 
 
 def give_forwarded_queues(sender: Any, **_: object) -> None:

@@ -13,15 +13,9 @@ from kombu.messaging import Consumer as MessageConsumer
 
 from workers.settings import load
 from workers.tasks.host import Told
-from workers.tasks.kinds import FORWARDED
-from workers.tasks.start_up import queue_of
+from workers.tasks.queues import kind_of, queue_of
 
 logger = logging.getLogger(__name__)
-
-
-def kind_of(queue: str) -> str:
-    """ "eval" of this worker's own queue for evaluations, or of that word itself."""
-    return queue.partition(".")[0]
 
 
 class HostStep(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -111,6 +105,3 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         if kind not in host.forwarded:
             super().add_task_queue(name)
         host.consume(host.consumed | {kind})
-
-
-assert {"serve", "sandbox"} == set(FORWARDED)
