@@ -78,4 +78,4 @@ def test_what_it_may_not_do(server: RedisServer) -> None:
 
 def test_a_user_for_a_broker_without_users_is_refused() -> None:
     with pytest.raises(ValueError, match="HUB_BROKER_ACL needs"):
-        HubEnvironment(broker_acl=True)
+        HubEnvironment(broker_acl=True, broker_url="")
