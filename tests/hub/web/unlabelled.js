@@ -1,5 +1,7 @@
 // Evaluated in a page: controls without an accessible name, scrolling boxes out of the keyboard's reach, stray headings.
-() => {
+async () => {
+  // What scrolls is named by the page's script once the browser has laid it out.
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const named = (element) => element.getAttribute("aria-label") || element.getAttribute("aria-labelledby") ||
     element.textContent.trim() || [...(element.labels ?? [])].some((label) => label.textContent.trim());
   const shown = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility());
