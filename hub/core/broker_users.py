@@ -1,4 +1,6 @@
-"""Redis users for workers (HUB_BROKER_ACL): one that may consume the worker's own queues, and nothing of another's.
+"""Redis users for workers (HUB_BROKER_ACL): each may consume its worker's own queues, and no run of another's.
+
+What Celery's remote control shares (replies to `inspect`, bindings) they share too; commands only the hub can send.
 
 Their passwords are derived from the hub's secret key, so nothing is kept and a worker that joins again gets the same.
 Redis 7 or newer. Its users are gone after a restart without an ACL file: `admit` is called again for a worker in need.

@@ -104,8 +104,9 @@ class Host:
             ]
             try:
                 await asyncio.wait([ended, listening, beating], return_when=asyncio.FIRST_COMPLETED)
-                if beating.done():
-                    beating.result()  # a fault of ours: this process ends, and the worker starts anew
+                for task in (listening, beating):
+                    if task.done():
+                        task.result()  # raises a fault of ours: this process ends, and the worker starts anew
             finally:
                 closing = self._places.close(self._settings.stop_grace_s + FAREWELL_S)
                 await asyncio.gather(closing, *(runs.stop() for runs in self._beside))

@@ -15,7 +15,6 @@ BODIES = {
     RunKind.IMAGE: "workers.builds.image_run:run_image_build",
 }
 QUEUES = {"build": RunKind.BUILD, "eval": RunKind.EVAL, "train": RunKind.TRAIN, "gpu": RunKind.TRAIN}
-FORWARDED = ("serve", "sandbox")  # queues of runs that wait and forward: they take no child of the pool
 
 
 def body_of(kind: RunKind) -> Body | None:

@@ -13,6 +13,7 @@ from typing import Any
 from celery import Celery
 from envhub.protocol.runs import RUN_TASK, JoinReply, RunTask
 from kombu.connection import Connection
+from kombu.exceptions import KombuError
 
 from workers.tasks.queues import queue_of
 
@@ -62,9 +63,11 @@ class OwnBroker:
         self._app.conf.broker_transport_options = self.address["broker_options"]
 
     def send(self, task: RunTask, worker_id: str) -> None:
-        """As the hub sends it."""
+        """As the hub sends it. What cannot be written (a full disk) is sent again by the hub."""
         queue = queue_of(task.queue, worker_id, sends=True)
         headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
-        self._app.send_task(
-            RUN_TASK, (task.run_id,), queue=queue, task_id=task.task_id, shadow=task.label, headers=headers, retry=False
-        )
+        named = {"task_id": task.task_id, "shadow": task.label, "headers": headers}
+        try:
+            self._app.send_task(RUN_TASK, (task.run_id,), queue=queue, retry=False, **named)
+        except (OSError, KombuError) as error:
+            logger.warning("task %s is not passed on: %s", task.task_id, error)

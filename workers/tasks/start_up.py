@@ -32,7 +32,7 @@ from workers.settings import BadSettings, WorkerEnvironment, load
 from workers.tasks.bad_requests import leave_out_bad_requests
 from workers.tasks.host import Joined
 from workers.tasks.host_process import HostProcess
-from workers.tasks.kinds import FORWARDED, QUEUES, body_of
+from workers.tasks.kinds import QUEUES, body_of
 from workers.tasks.queues import queue_of
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,6 @@ def checked(options: dict[str, Any]) -> WorkerEnvironment:
 def asked_queues(settings: WorkerEnvironment, named: object) -> tuple[dict[str, int], tuple[str, ...]]:
     """Queue -> runs at once, and the queues of runs that are forwarded. -Q narrows and widens what the settings say."""
     forwarded = {"serve": settings.serve_runs, "sandbox": settings.sandbox_runs}
-    assert set(forwarded) == set(FORWARDED)
     slots = {queue: number for queue, number in settings.slots.items() if number}
     if unknown := sorted(set(slots) - set(QUEUES)):
         raise BadSettings(f"WORKER_SLOTS: there is no queue {', '.join(unknown)}; there are {', '.join(QUEUES)}")
@@ -177,9 +176,9 @@ def watch_host(*_: object) -> None:
     """A child has ended. Without the host process nothing goes on: stop softly, then start anew."""
     for worker in _worker:
         if worker.host.ended_by_itself():
-            logger.error("the host process ended; this worker starts anew")
             atexit.register(start_anew)
             celery_state.should_stop = 0
+            logger.error("the host process ended; this worker starts anew")
 
 
 def start_anew() -> None:

@@ -6,7 +6,6 @@ the run is sent again, to the same worker or another.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -23,7 +22,6 @@ from hub.runs.models import Lane, Run, Worker
 from hub.runs.queries import claimable_runs, silent_after
 from hub.runs.services.workers import note_worker
 
-logger = logging.getLogger(__name__)
 TRUSTED_S, LONGEST_TRUSTED_S = 5.0, 300.0  # a message that nobody has taken; doubles with each
 MOST_LANES = 8  # that are looked at for a run that has just been queued
 
@@ -70,7 +68,7 @@ def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> BeatRep
     }
     answered: list[RunTask] = []
     if beat.answer:  # nobody else may send it anything
-        _write_lanes(worker, {queue: number and 0 for queue, number in room.items()})
+        _write_lanes(worker, {queue: None if number is None else 0 for queue, number in room.items()})
         lanes = [Lane(worker=worker, queue=queue, room=number) for queue, number in room.items()]
     else:
         lanes = _write_lanes(worker, room)

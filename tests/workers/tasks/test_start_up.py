@@ -16,9 +16,8 @@ from workers.tasks.start_up import asked_queues, claim_data
 SETTINGS = WorkerEnvironment(slots={"build": 2, "eval": 0, "train": 1})
 WITHOUT_HUB = """
 import sys
-import workers.celery
-workers.celery.app.Worker
-workers.celery.app.finalize()
+from workers.celery import app
+app.loader.import_default_modules()
 sys.exit("hub" in sys.modules)
 """
 
