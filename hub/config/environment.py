@@ -50,6 +50,9 @@ class HubEnvironment(BaseSettings):
     retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
     owner_queued: NonNegativeInt = 1000  # runs that one owner may have waiting; 0: no limit
     owner_running: dict[RunKind, PositiveInt] = Field(default_factory=dict)  # by kind; a kind that is absent: no limit
+    eval_runs: PositiveInt = 64  # that may work on one evaluation at once; 1: evaluations are not spread
+    eval_spread_s: Seconds = 60.0  # one that would go on for longer is spread over workers that have room
+    eval_shard_rollouts: PositiveInt = 8  # in flight, that each of its runs has at least
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0

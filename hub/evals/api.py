@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
@@ -20,6 +22,7 @@ from envhub.protocol.evals import (
 )
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.shards import ShardOrders, ShardReport, ShardViews
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
@@ -41,6 +44,7 @@ from hub.evals.queries import (
     list_evaluations,
     read_record,
     segments_of,
+    shards_of,
 )
 from hub.evals.services import (
     add_segment,
@@ -49,11 +53,13 @@ from hub.evals.services import (
     delete_evaluation,
     finalize_push,
     push_evaluation,
+    report_shard,
     resume_evaluation,
     share_evaluation,
 )
-from hub.evals.wire import evaluation_view, rollout_row, segment_blob
-from hub.runs.authentication import RunGrant, require_run
+from hub.evals.wire import evaluation_view, rollout_row, segment_blob, shard_view
+from hub.runs.authentication import RunGrant, require_live_run, require_run
+from hub.runs.models import Run
 
 
 @extend_schema(
@@ -138,6 +144,20 @@ def segments(request: Request, evaluation_id: GivenId) -> HttpResponse:
     return answer_page(rows, following, segment_blob)
 
 
+@extend_schema(methods=["GET"], responses=ShardViews)
+@extend_schema(methods=["POST"], request=ShardReport, responses=ShardOrders)
+@api_view(["GET", "POST"])
+def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
+    """The runs that work on it now, or wait to, its own first; each says with POST what it has in hand (run token)."""
+    if request.method == "POST":
+        body = parse(request, ShardReport)
+        found, run = _worked_on(request, evaluation_id)
+        guard = partial(require_run, request, run.pk)
+        return answer(report_shard(run=run, evaluation=found, report=body, now=timezone.now(), guard=guard))
+    readable = _readable(request, evaluation_id)
+    return answer(ShardViews(shards=tuple(shard_view(run, readable) for run in shards_of(readable))))
+
+
 @extend_schema(
     parameters=[
         *query("outcome", "min_reward", "max_reward", "example"),
@@ -185,12 +205,20 @@ def export(request: Request, evaluation_id: GivenId) -> StreamingHttpResponse:
 
 
 def _store_hosted(request: Request, evaluation_id: GivenId, body: SegmentRequest) -> int:
+    found, run = _worked_on(request, evaluation_id)
+    guard = partial(require_run, request, run.pk)
+    return add_segment(evaluation=found, request=body, trusted=True, guard=guard, late=run.parent_id is not None)
+
+
+def _worked_on(request: Request, evaluation_id: GivenId) -> tuple[Evaluation, Run]:
+    """The evaluation, and the run that asks: one of those that work on it now. Raises NotFound."""
     found = Evaluation.objects.filter(pk=whole_id(evaluation_id)).first()
     if found is None or found.run_id is None:
         raise NotFound("there is no such evaluation")
-    run_id = found.run_id
-    require_run(request, run_id)
-    return add_segment(evaluation=found, request=body, trusted=True, guard=lambda: require_run(request, run_id))
+    run = require_live_run(request)
+    if found.run_id not in (run.pk, run.parent_id):
+        raise NotFound("this token is for another run")
+    return found, run
 
 
 def _store_pushed(request: Request, evaluation_id: GivenId, body: SegmentRequest) -> int:

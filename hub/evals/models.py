@@ -37,6 +37,7 @@ class Evaluation(models.Model):
     )
     config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
     planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
+    work = models.JSONField(default=dict, db_default={})  # hub.evals.work.Work: what no run has in hand
     aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
     board = models.CharField(  # hub.evals.boards; "" before the first score
         max_length=12, blank=True, editable=False, default="", db_default=""
@@ -78,6 +79,26 @@ class Evaluation(models.Model):
     def is_final(self) -> bool:
         """Whether nothing more will be added, unless it is resumed."""
         return RunState(self.state).is_final
+
+
+class Shard(models.Model):
+    """What one run, for as long as a worker has it, has in hand of its evaluation. See envhub.protocol.shards."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="shard")
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="shards")
+    attempt = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(default=0)  # of the last report
+    ranges = models.JSONField(default=list)  # hub.evals.work.Range
+    granted = models.PositiveIntegerField(default=0)  # rollouts in flight that it may have, or still has
+    unbegun = models.PositiveIntegerField(default=0)
+    finished = models.PositiveIntegerField(default=0)
+    in_flight = models.PositiveIntegerField(default=0)
+    rate = models.FloatField(default=0.0)  # rollouts a second
+    hungry = models.BooleanField(default=False)  # it asked for work and there was none
+    told_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.run_id)
 
 
 class Segment(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
@@ -11,6 +12,7 @@ from envhub.packaging.segments import BadSegment, read_rollout
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind, RunState
+from envhub.protocol.shards import DoneExample
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
@@ -21,6 +23,8 @@ from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutInd
 from hub.evals.statistics import ExampleTally
 from hub.registry.models import Environment
 from hub.registry.queries import get_environment, get_version_of, split_reference
+from hub.runs.models import Run
+from hub.runs.transitions import OPEN
 from hub.storage.queries import local_or_temp_path
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_COMPARED = 50_000  # examples of an evaluation that a page reads
 MOST_RANKED = 1000  # models of a leaderboard
+MOST_SHOWN = 1000  # runs of one evaluation
 MOST_BOARDS = 200  # settings that are offered
 _NEWEST = Max(Cast("pk", TextField()))  # ids are in order of time; Postgres has no max(uuid)
 
@@ -191,12 +196,24 @@ def newest_of_models(ranked: QuerySet[Evaluation], key: str) -> list[str]:
     return list(rows.order_by("-newest").values_list("newest", flat=True)[: MOST_RANKED + 1])
 
 
-def done_examples(evaluation: Evaluation) -> dict[int, tuple[str, list[int]]]:
-    """example -> (hash, rollouts that a resumed run need not attempt again)."""
-    kept = RolloutIndex.objects.filter(evaluation=evaluation).exclude(failure_kind__in=RETRIED_KINDS)
-    pairs = kept.order_by("example", "rollout").values_list("example", "rollout")
-    hashes = dict(ExampleScore.objects.filter(evaluation=evaluation).values_list("example", "example_hash"))
-    done: dict[int, tuple[str, list[int]]] = {}
-    for example, rollout in pairs.iterator(chunk_size=10_000):
-        done.setdefault(example, (hashes[example], []))[1].append(rollout)
-    return done
+def done_examples(evaluation: Evaluation, first: int, stop: int) -> dict[int, DoneExample]:
+    """Of examples first .. stop - 1 by example: the rollouts that need not be attempted again."""
+    asked = {"evaluation": evaluation, "example__gte": first, "example__lt": stop}
+    kept = RolloutIndex.objects.filter(**asked).exclude(failure_kind__in=RETRIED_KINDS)
+    rollouts: dict[int, list[int]] = defaultdict(list)
+    for example, rollout in kept.order_by("example", "rollout").values_list("example", "rollout"):
+        rollouts[example].append(rollout)
+    if not rollouts:
+        return {}
+    hashes = dict(ExampleScore.objects.filter(**asked).values_list("example", "example_hash"))
+    return {
+        example: DoneExample(example=example, example_hash=hashes[example], rollouts=tuple(numbers))
+        for example, numbers in rollouts.items()
+    }
+
+
+def shards_of(evaluation: Evaluation) -> list[Run]:
+    """The runs that work on an evaluation or wait to, the first one first, each with its worker and what it told."""
+    own = Q(pk=evaluation.run_id) | Q(parent=evaluation.run_id, state__in=OPEN)
+    runs = Run.objects.filter(own).select_related("worker", "shard")
+    return list(runs.order_by("pk")[:MOST_SHOWN]) if evaluation.run_id else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.conf import settings
 from envhub.protocol.base import BlobRef
 from envhub.protocol.evals import (
-    DoneExample,
     EvalPayload,
     EvaluationSource,
     EvaluationSummary,
@@ -16,12 +15,13 @@ from envhub.protocol.evals import (
 from envhub.protocol.packages import GenerationEvidence, Visibility
 from envhub.protocol.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind, RunState
+from envhub.protocol.shards import ShardView
 
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
-from hub.evals.models import Evaluation, RolloutIndex
-from hub.evals.queries import CountedSegment, done_examples
+from hub.evals.models import Evaluation, RolloutIndex, Shard
+from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_built
@@ -85,13 +85,28 @@ def segment_blob(row: CountedSegment) -> SegmentBlob:
     return SegmentBlob(blob=BlobRef(sha256=row.blob_id, size=row.blob.size, url=url), rollouts=row.row_count)
 
 
+def shard_view(run: Run, evaluation: Evaluation) -> ShardView:
+    """One run of an evaluation, with what it told last."""
+    shard: Shard | None = getattr(run, "shard", None)
+    told = (
+        {} if shard is None else {name: getattr(shard, name) for name in ("finished", "in_flight", "rate", "told_at")}
+    )
+    return ShardView(
+        run_id=str(run.pk),
+        worker=run.worker.name if run.worker else "",
+        state=RunState(run.state),
+        first=run.pk == evaluation.run_id,
+        **told,
+    )
+
+
 def eval_payload(run: Run) -> EvalPayload:
     """`RunKindSpec.payload`: what the worker is given at each claim, as things are then.
 
     Raises HubError when the model, a judge or a secret has gone since the start, or a rule became stricter.
     """
     rows = Evaluation.objects.select_related("owner", "environment__owner", "version__environment__owner")
-    evaluation = rows.filter(run=run).first()
+    evaluation = rows.filter(run=run.parent_id or run.pk).first()
     if evaluation is None or evaluation.version is None:
         raise NotFound("the evaluation of this run is gone", hint="start a new one")
     version, environment = evaluation.version, evaluation.environment
@@ -108,9 +123,6 @@ def eval_payload(run: Run) -> EvalPayload:
         target=target_for(get_model(run.created_by, config.model)),
         judges={asked: target_for(get_model(run.created_by, given)) for asked, given in config.judges.items()},
         secrets=reveal_for_run(evaluation.owner, config.secrets),
-        done=tuple(
-            DoneExample(example=example, example_hash=digest, rollouts=tuple(rollouts))
-            for example, (digest, rollouts) in done_examples(evaluation).items()
-        ),
+        first=run.parent_id is None,
         data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",
     )

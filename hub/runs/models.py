@@ -74,6 +74,9 @@ class Run(models.Model):
     queue = models.CharField(max_length=32)
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="runs")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    parent = models.ForeignKey(  # the run that this one helps, and ends with
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="parts", db_index=False
+    )  # run_part is its index
     subject = models.CharField(max_length=300)
     subject_url = models.CharField(max_length=500, blank=True)
     attempt = models.PositiveIntegerField(default=0)
@@ -119,6 +122,12 @@ class Run(models.Model):
             models.Index(fields=["kind", "-id"], name="run_by_kind"),
             models.Index(fields=["worker", "state"], name="run_by_worker"),
             models.Index(fields=["sent_to"], name="run_on_its_way", condition=models.Q(state="queued")),
+            models.Index(fields=["parent"], name="run_part", condition=models.Q(parent__isnull=False)),
+            models.Index(
+                fields=["parent"],
+                name="run_open_part",
+                condition=models.Q(parent__isnull=False, state__in=["queued", "leased", "running"]),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ def visible_runs(user: Caller) -> QuerySet[Run]:
 def unfinished_runs(user: Caller) -> QuerySet[Run]:
     """What waits or runs, newest first."""
     states = [state.value for state in RunState if not state.is_final]
-    return visible_runs(user).filter(state__in=states).order_by("-pk")
+    return visible_runs(user).filter(state__in=states, parent__isnull=True).order_by("-pk")
 
 
 def get_run(user: Caller, run_id: GivenId) -> Run:
@@ -49,7 +49,8 @@ def get_run(user: Caller, run_id: GivenId) -> Run:
 def filter_runs(
     runs: QuerySet[Run], *, kind: RunKind | None = None, state: RunState | None = None, owner: str = ""
 ) -> QuerySet[Run]:
-    """Narrowed as the list's query parameters say."""
+    """Narrowed as the list's query parameters say; a run's parts are found with it, not beside it."""
+    runs = runs.filter(parent__isnull=True)
     if kind is not None:
         runs = runs.filter(kind=kind.value)
     if state is not None:

@@ -20,6 +20,8 @@ ALLOWED: dict[RunState, frozenset[RunState]] = {
     RunState.CANCELLED: frozenset(),
 }
 HELD = (RunState.LEASED, RunState.RUNNING)
+FINAL = tuple(state for state in RunState if state.is_final)
+OPEN = tuple(state for state in RunState if not state.is_final)
 
 
 def move(run: Run, to: RunState, **fields: Any) -> Run:

@@ -33,7 +33,9 @@ from envhub.protocol.runs import (
     RunTask,
     RunView,
 )
+from envhub.protocol.shards import DoneExample, ExampleRange, ShardOrders, ShardReport
 
+from hub.evals.work import Range, merged, without
 from workers.tasks.queues import queue_of
 
 Body = dict[str, Any]
@@ -79,11 +81,18 @@ class FakeHub:
     rows: dict[tuple[int, int], Body] = field(default_factory=dict)  # (example, rollout) -> index row
     totals: list[int | None] = field(default_factory=list)
     joins: list[JoinRequest] = field(default_factory=list)
+    done: tuple[DoneExample, ...] = ()  # stored before
+    piece: int = 100  # examples given at once
+    orders: Body = field(default_factory=dict)  # that reports are answered with: ShardOrders' fields
+    reports: list[ShardReport] = field(default_factory=list)
+    lose_next_orders: int = 0
     training: list[tuple[str, Body]] = field(default_factory=list)  # what training runs reported, in order
     segments: int = 0
     fail_next_uploads: int = 0
     lose_next_segment_answers: int = 0
     url: str = ""
+    _left: list[Range] | None = None  # of the examples, what no run has in hand
+    _in_hand: dict[str, list[Range]] = field(default_factory=dict)
     _runner: web.AppRunner | None = None
     _folder: str = ""
     port: int = 0
@@ -100,6 +109,7 @@ class FakeHub:
         app.router.add_get("/hang", self._hang)
         app.router.add_get("/get/{sha256}", self._get)
         post(f"{api}/evaluations/{{evaluation}}/segments", self._segment)
+        post(f"{api}/evaluations/{{evaluation}}/shards", self._shard)
         post(f"{api}/training/{{training}}/{{what}}", self._training)
         if self.broker_url == "filesystem://":
             self._folder = tempfile.mkdtemp(prefix="broker")
@@ -303,6 +313,35 @@ class FakeHub:
         made |= {"step": body.get("step", 0), "size": body.get("size", 0), "files": len(body.get("files", {}))}
         made |= {"owner": "alice", "name": "x", "mode": body.get("mode", "lora"), "base": "hub/tiny"}
         return web.json_response(made | {"created_at": "2026-01-01T00:00:00Z"})
+
+    async def _shard(self, request: web.Request) -> web.Response:
+        report = ShardReport.model_validate(await request.json())
+        again = self.reports[-1:] == [report]
+        self.reports.append(report)
+        token = request.headers["Authorization"]
+        if self._left is None:
+            self._left = [(0, report.examples)]
+        given, held = self._in_hand.get(token, []), [(one.first, one.stop) for one in report.held]
+        new = without(given, held) if again else []
+        if not again:
+            self._left = merged([*self._left, *without(without(given, held), [(r.first, r.stop) for r in report.done])])
+            if report.wants and self._left:
+                first, stop = self._left[0]
+                new = [(first, min(stop, first + self.piece))]
+                self._left = without(self._left, new)
+            self._in_hand[token] = [*held, *new]
+        if self.lose_next_orders:
+            self.lose_next_orders -= 1
+            return error(503, "unavailable")
+        concurrency = self.runs["r0"].payload["config"]["concurrency"]
+        over = not self._left and not any(self._in_hand.values())
+        orders: Body = {"concurrency": concurrency, "share": concurrency, "end": over, "stored": len(self.rows)}
+        orders["stored"] += sum(len(item.rollouts) for item in self.done)
+        orders["ranges"] = [
+            ExampleRange(first=a, stop=b, done=tuple(item for item in self.done if a <= item.example < b))
+            for a, b in new
+        ]
+        return web.json_response(ShardOrders.model_validate(orders | self.orders).model_dump(mode="json"))
 
     async def _segment(self, request: web.Request) -> web.Response:
         segment = SegmentRequest.model_validate(await request.json())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from envhub.protocol.evals import DoneExample, EvaluationConfig
+from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.runner import Described
 from envhub.protocol.runs import FailureKind
+from envhub.protocol.shards import DoneExample
 
 from workers.rollouts.schedule import Unit
 from workers.runs.errors import RunFailed
@@ -42,10 +43,10 @@ def _why_empty(config: EvaluationConfig) -> tuple[str, str]:
     )
 
 
-def units(examples: int, rollouts: int, done: Sequence[DoneExample], *, as_groups: bool) -> Iterator[Unit]:
-    """What is missing. `as_groups`: an example's rollouts are scored together, so they run again together."""
+def units(examples: Iterable[int], rollouts: int, done: Sequence[DoneExample], *, as_groups: bool) -> Iterator[Unit]:
+    """What is missing of the examples. `as_groups`: one's rollouts are scored together, so they run again together."""
     stored = {item.example: item for item in done}
-    for example in range(examples):
+    for example in examples:
         before = stored.get(example)
         have = set(before.rollouts) if before else set()
         missing = [index for index in range(rollouts) if index not in have]
@@ -55,8 +56,3 @@ def units(examples: int, rollouts: int, done: Sequence[DoneExample], *, as_group
         elif not as_groups:
             for index in missing:
                 yield Unit(example, index, 1, known_hash)
-
-
-def count_done(examples: int, rollouts: int, done: Sequence[DoneExample]) -> int:
-    """How many of the planned rollouts an earlier attempt has stored."""
-    return sum(len({index for index in item.rollouts if index < rollouts}) for item in done if item.example < examples)

@@ -12,8 +12,8 @@ from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
 from envhub.protocol.runner import Load
 
 from workers.evals.attempts import Attempts
-from workers.evals.plan import count_done, count_examples, units
-from workers.evals.streak import Streak
+from workers.evals.plan import count_examples
+from workers.evals.sharing import Sharing
 from workers.rollouts.collector import Collector
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.failures import typed_failures
@@ -24,7 +24,6 @@ from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.pool import RunnerPool, processes_for
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
-from workers.rollouts.schedule import Unit, run_all
 from workers.rollouts.target import open_target
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
@@ -100,35 +99,25 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
     await stack.enter_async_context(pool)
     described = await pool.describe()
     examples = count_examples(config, described)
-    total = examples * config.rollouts_per_example
-    finished = count_done(examples, config.rollouts_per_example, payload.done)
-    lease.log(f"{payload.environment}: {examples} examples x {config.rollouts_per_example}, {finished} already stored")
     if (rows := described.rows_of(config.split)) != config.split:
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
-    in_flight = min(config.concurrency, max(1, total - finished))
-    await pool.grow(processes_for(in_flight, job.settings.runner_processes, job.settings.cpus))
     groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker)
     attempts = Attempts(config, groups, evaluation.model)
-    streak = Streak(config.concurrency)
     path = f"/evaluations/{payload.evaluation_id}/segments"
 
     async def post(request: SegmentRequest) -> SegmentReply:
         return await job.run.post(path, request, SegmentReply)
 
     async with Collector(job.artifacts.upload_bytes, post) as collector:
-        collector.total = total
-        lease.progress(finished, total, "rollouts")
-
-        async def run(unit: Unit) -> None:
-            nonlocal finished
-            records = await attempts.run(unit)
-            await collector.add(streak.pass_on(records))
-            finished += unit.n
-            lease.progress(min(finished, total), total, "rollouts")
-
-        wanted = units(examples, config.rollouts_per_example, payload.done, as_groups=pool.hello.requires_group)
-        await run_all(wanted, config.concurrency, run)
-        await collector.add(streak.release())
+        sharing = Sharing(job, payload, attempts, collector, examples=examples, grouped=pool.hello.requires_group)
+        collector.total = sharing.total
+        await sharing.begin()
+        shard = sharing.shard
+        whole = f"{examples} examples x {config.rollouts_per_example}, {shard.stored} already stored"
+        lease.log(f"{payload.environment}: {whole}{'' if payload.first else '; this run takes a part'}")
+        in_flight = max(1, min(shard.share, sharing.total - shard.stored))
+        await pool.grow(processes_for(in_flight, job.settings.runner_processes, job.settings.cpus))
+        await sharing.work()
     used = evaluation.interceptor.judge_usage
     if used.prompt_tokens or used.completion_tokens:
         lease.log(f"judges used {used.prompt_tokens} prompt and {used.completion_tokens} completion tokens")

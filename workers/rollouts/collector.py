@@ -32,7 +32,7 @@ class Collector:
         self._post = post
         self._seconds = seconds
         self._waiting: list[RolloutRecord] = []
-        self._full = asyncio.Event()
+        self._full, self._sent = asyncio.Event(), asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._task: asyncio.Task[None] | None = None
@@ -70,6 +70,18 @@ class Collector:
         if len(self._waiting) >= WAITING_LIMIT:
             self._room.clear()
 
+    async def flush(self) -> None:
+        """Wait until the hub has everything that was added. Raises what sending raised."""
+        assert self._task is not None
+        while self._waiting:
+            self._sent.clear()
+            self._full.set()
+            sent = asyncio.ensure_future(self._sent.wait())
+            await asyncio.wait([sent, self._task], return_when=asyncio.FIRST_COMPLETED)
+            sent.cancel()
+            if self._task.done():
+                self._task.result()
+
     async def _keep_sending(self) -> None:
         while True:
             with suppress(TimeoutError):
@@ -88,5 +100,6 @@ class Collector:
         rows = index_rows(batch, positions(content))
         await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
         del self._waiting[: len(batch)]
+        self._sent.set()
         if len(self._waiting) < WAITING_LIMIT:
             self._room.set()

@@ -10,6 +10,7 @@ from hub.evals.services.lifecycle import (
 )
 from hub.evals.services.pushing import finalize_push, push_evaluation
 from hub.evals.services.segments import add_segment
+from hub.evals.services.shards import report_shard
 
 __all__ = [
     "add_segment",
@@ -19,6 +20,7 @@ __all__ = [
     "finalize_push",
     "follow_run",
     "push_evaluation",
+    "report_shard",
     "resume_evaluation",
     "share_evaluation",
 ]

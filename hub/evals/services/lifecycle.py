@@ -12,15 +12,19 @@ from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.services.creating import brought_by, queue_run, stored_config
+from hub.evals.services.shards import free_work
 from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
+from hub.runs.transitions import HELD
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
-    """`RunKindSpec.on_transition`: the evaluation has its current run's state."""
+    """`RunKindSpec.on_transition`: the evaluation has its own run's state; what a run has in hand at its end is free."""
+    if new not in HELD:
+        free_work(run)
     finished_at = timezone.now() if new.is_final else None
     Evaluation.objects.filter(run=run).update(state=new.value, finished_at=finished_at)
 
@@ -48,9 +52,9 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
     with transaction.atomic():
         row = locked(evaluation)
         _require_resumable(row)
-        row.run = queue_run(row, user)
+        row.run, row.work = queue_run(row, user), {}
         row.state, row.finished_at = RunState.QUEUED.value, None
-        row.save(update_fields=["run", "state", "finished_at"])
+        row.save(update_fields=["run", "work", "state", "finished_at"])
     return row
 
 

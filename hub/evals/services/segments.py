@@ -25,13 +25,19 @@ from hub.storage.services import confirm_blob
 
 
 def add_segment(
-    *, evaluation: Evaluation, request: SegmentRequest, trusted: bool, guard: Callable[[], object] | None = None
+    *,
+    evaluation: Evaluation,
+    request: SegmentRequest,
+    trusted: bool,
+    guard: Callable[[], object] | None = None,
+    late: bool = False,
 ) -> int:
     """Store the rows that are new; how many there were. What is stored stays, except that a rollout which failed for
     its infrastructure's sake gives way to its next attempt.
 
     trusted: the rows come from a worker of this hub; otherwise the file itself is checked first.
     guard: called first inside the transaction; raises when the caller may no longer write (a stale attempt).
+    late: the rows may come after the evaluation's end, from one of its runs that hears of it last.
     Raises Invalid (rows or file), Conflict (`dataset_changed`, or the evaluation has ended).
     """
     _check_rows(request.rows)
@@ -44,7 +50,7 @@ def add_segment(
         if guard is not None:
             guard()
         row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
-        if row.is_final:
+        if row.is_final and not late:
             raise Conflict("the evaluation has ended", code="evaluation_ended")
         if request.total_rollouts is not None:
             row.planned = request.total_rollouts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from django.utils import timezone
@@ -12,16 +13,24 @@ from hub.core.queue import revoke_on_commit
 from hub.runs.models import Run
 from hub.runs.services.dispatching import task_ids
 from hub.runs.services.finishing import CANCELLED, end_attempt
-from hub.runs.transitions import HELD
+from hub.runs.transitions import FINAL, HELD
 
 
 def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
     """A queued run ends at once; a held one learns of it by a heartbeat, and the sweeper ends it if it does not. Its
     Celery tasks are revoked: one that waits never begins, one that runs sends that heartbeat now.
 
-    Cancelling again is a no-op. Raises Conflict `run_final` when it has ended otherwise.
+    Its parts are asked too. Cancelling again is a no-op. Raises Conflict `run_final` when it has ended otherwise.
     """
     now = now or timezone.now()
+    cancelled = _request(run, now)
+    for part in Run.objects.filter(parent=run, cancel_requested_at__isnull=True).exclude(state__in=FINAL):
+        with suppress(Conflict):  # it has ended meanwhile
+            _request(part, now)
+    return cancelled
+
+
+def _request(run: Run, now: datetime) -> Run:
     for _ in range(3):  # it may be claimed, or given back, between reading and writing
         run = Run.objects.select_related("owner", "created_by", "worker").get(pk=run.pk)
         if run.state == RunState.CANCELLED:

@@ -27,11 +27,12 @@ def create_run(
     gpus: GpuNeed | None = None,
     not_before: datetime | None = None,
     limited: bool = True,
+    parent: Run | None = None,
 ) -> Run:
     """Queue a run; it is sent to a worker with room on commit. Make the kind's own detail in the same transaction.
 
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
-    the hub starts by itself, at times where nobody could be told.
+    the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with.
     Raises Conflict (`too_many_queued`) when the owner has as many waiting as the operator allows.
     """
     spec, need = spec_of(kind), gpus or GpuNeed()
@@ -49,6 +50,7 @@ def create_run(
             gpus=need.count,
             gpu_memory_mb=need.memory_mb,
             not_before=not_before,
+            parent=parent,
         )
         if not_before is None:
             dispatch_on_commit(run.queue)

@@ -48,7 +48,7 @@ class EvaluationConfig(Request):
     taskset: JsonObject | None = None  # [eval.taskset]
     harness: JsonObject | None = None  # [eval.harness]
     sampling: JsonObject = Field(default_factory=dict)
-    concurrency: int = Field(default=64, ge=1, le=1024)  # rollouts in flight
+    concurrency: int = Field(default=64, ge=1, le=16_384)  # rollouts in flight, over all workers
     max_retries: int = Field(default=2, ge=0, le=10)  # of infrastructure failures, per rollout
     timeout_s: Seconds | None = 600.0  # wall seconds for each rollout
     state_columns: tuple[str, ...] = ()
@@ -76,16 +76,8 @@ class EvalPayload(Response):
     target: EndpointTarget  # where policy calls go, with its key: never enters the box
     judges: dict[str, EndpointTarget] = Field(default_factory=dict)
     secrets: dict[str, str] = Field(default_factory=dict)  # injected into the box
-    done: tuple[DoneExample, ...] = ()  # what an earlier attempt has already stored
+    first: bool = True  # the evaluation's own run; others have joined it (envhub.protocol.shards)
     data_url: str | None = None  # the hub's Hugging Face cache, for the box's HF_ENDPOINT
-
-
-class DoneExample(Response):
-    """Stored rollouts of one example."""
-
-    example: int
-    example_hash: str
-    rollouts: tuple[int, ...]
 
 
 class IndexRow(Request):

@@ -52,6 +52,7 @@ class Access(Enum):
     SHARED = auto()  # every user and every live attempt; nobody else
     WORKER = auto()  # holders of a worker token
     RUN = auto()  # the attempt of this very run
+    EVALUATION = auto()  # the attempt that works on it
     TRAINING = auto()  # the attempt that trains
     ANY_RUN = auto()  # every live attempt
     MONITOR = auto()  # who shows HUB_METRICS_TOKEN: tests/hub/api/test_metrics.py
@@ -69,6 +70,7 @@ class World:
     root: User
     version: Version
     evaluation: Evaluation
+    evaluation_token: str
     training: TrainingRun
     training_token: str
     deployment: Deployment
@@ -91,7 +93,7 @@ def make_world() -> World:
     create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
     create_endpoint(alice, f"{MARK}-model", base_url="http://127.0.0.1:9/v1", max_retries=0)
     evaluation = create_hosted(alice, name=f"{MARK}-env")
-    start(evaluation)
+    evaluation_token = start(evaluation)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
@@ -112,6 +114,7 @@ def make_world() -> World:
         root=root,
         version=version,
         evaluation=evaluation,
+        evaluation_token=evaluation_token,
         training=training,
         training_token=training_token,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
@@ -351,6 +354,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/rollouts": {"get": Access.PRIVATE},
     f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>": {"get": Access.PRIVATE},
     f"{_EVALUATION}/segments": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_EVALUATION}/shards": {"get": Access.PRIVATE, "post": Access.EVALUATION},
     # training
     "api/v1/training": {"get": Access.OPEN, "post": Access.PRIVATE},
     _TRAINING: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
@@ -428,6 +432,7 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
             "config": {"environment": f"alice/{MARK}-env", "model": "gpt-x"},
             "format": "results.jsonl",
         },
+        (f"{_EVALUATION}/shards", "post"): {"number": 1, "examples": 2, "grouped": False},
         (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
         (_EVALUATION, "patch"): {"visibility": "private"},
         (_TRAINING, "patch"): {"visibility": "private"},

@@ -192,7 +192,7 @@ def test_what_workers_call_is_for_workers(world: World, path: str, method: str, 
     assert not is_refused(role.call(Client(), world.worker_token))
 
 
-ATTEMPT_CALLS = [call for call in CALLS if call[2] in {Access.RUN, Access.TRAINING}]
+ATTEMPT_CALLS = [call for call in CALLS if call[2] in {Access.RUN, Access.EVALUATION, Access.TRAINING}]
 
 
 @pytest.mark.parametrize(("path", "method", "access"), ATTEMPT_CALLS)
@@ -201,7 +201,8 @@ def test_what_an_attempt_reports_is_for_this_attempt(world: World, path: str, me
     tokens = (world.worker_token, world.foreign_run_token)
     others = [role.nobody(), *(role.call(Client(), token) for token in tokens), role.user(world.alice)]
     assert [response.status_code for response in others if not is_refused(response)] == []
-    token = world.training_token if access is Access.TRAINING else world.run_token
+    own = {Access.EVALUATION: world.evaluation_token, Access.TRAINING: world.training_token}
+    token = own.get(access, world.run_token)
     assert role.call(Client(), token).status_code not in {401, 403, 405, 500}
 
 

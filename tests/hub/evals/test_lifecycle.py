@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.evals import DoneExample
 from envhub.protocol.runs import Failure, FailureKind, RunState
 
 from hub.accounts.models import User
@@ -59,18 +58,6 @@ def test_a_lost_worker_puts_the_evaluation_back_into_the_queue_with_what_it_stor
     assert (evaluation.state, evaluation_summary(evaluation).stored) == ("queued", 2)
 
 
-def test_the_next_attempt_is_told_what_is_done(alice: User) -> None:
-    evaluation = create_hosted(alice)
-    start(evaluation)
-    store(evaluation, [*make_records([1, 0], [1]), make_failure(1, 1), make_failure(2, 0, FailureKind.POLICY)])
-    payload = eval_payload(_run(evaluation))
-    assert payload.done == (
-        DoneExample(example=0, example_hash=f"{0:064x}", rollouts=(0, 1)),
-        DoneExample(example=1, example_hash=f"{1:064x}", rollouts=(0,)),
-        DoneExample(example=2, example_hash=f"{2:064x}", rollouts=(0,)),
-    )
-
-
 def test_the_payload_has_what_the_worker_needs_and_nothing_encrypted(alice: User) -> None:
     set_secret(owner=alice.owner, name="HF_TOKEN", value="hf-1", user=alice)
     create_endpoint(alice, "judge", api_key="sk-judge")
@@ -108,7 +95,6 @@ def test_resuming_keeps_what_is_scored_and_queues_a_new_run(alice: User) -> None
     first = evaluation.run_id
     resumed = resume_evaluation(user=alice, evaluation=evaluation)
     assert (resumed.state, resumed.finished_at, resumed.run_id != first) == ("queued", None, True)
-    assert [done.rollouts for done in eval_payload(_run(resumed)).done] == [(0,)]
 
 
 def test_the_old_run_no_longer_moves_a_resumed_evaluation(alice: User) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.evals import DoneExample, EvalPayload, EvaluationConfig
+from envhub.protocol.evals import EvalPayload, EvaluationConfig
 from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
 from envhub.protocol.packages import Generation, GenerationEvidence
 from envhub.protocol.runs import Failure, FinishRequest
@@ -34,7 +34,7 @@ class Evaluations:
     stub: PolicyEndpoint
     data: Path
 
-    def payload(self, *, done: tuple[DoneExample, ...] = (), secrets: Any = None, **config: Any) -> EvalPayload:
+    def payload(self, *, secrets: Any = None, **config: Any) -> EvalPayload:
         """What the hub would claim out."""
         python = interpreters.present()[0].short
         lock = EnvironmentLock(python=python, platform=interpreters.host_platform(), verifiers="", wheels=())
@@ -59,7 +59,6 @@ class Evaluations:
                 model="alice/stub", variants=(variant,), outbound=OutboundPolicy(allow_loopback=True)
             ),
             secrets=secrets or {},
-            done=done,
         )
 
     def queue(self, payload: EvalPayload) -> FakeRun:

@@ -7,7 +7,7 @@ import hashlib
 from collections import deque
 
 import pytest
-from envhub.protocol.evals import DoneExample
+from envhub.protocol.shards import DoneExample
 
 from tests.fakes.policy_endpoint import Fault
 from tests.workers.evals.conftest import Evaluations
@@ -32,18 +32,18 @@ async def test_every_rollout_is_stored_once_with_its_turns(evaluations: Evaluati
 
 async def test_what_is_stored_is_not_run_again(evaluations: Evaluations) -> None:
     known = hashlib.sha256(b"1").hexdigest()
-    done = (
+    evaluations.hub.done = (
         DoneExample(example=0, example_hash="0" * 64, rollouts=(0, 1)),
         DoneExample(example=1, example_hash=known, rollouts=(1,)),
     )
-    assert (await evaluations.finish(num_examples=2, done=done)).state == "succeeded"
+    assert (await evaluations.finish(num_examples=2)).state == "succeeded"
     assert list(evaluations.hub.rows) == [(1, 0)]
     assert len(evaluations.stub.requests) == 1
 
 
 async def test_another_row_under_a_known_index_is_a_changed_dataset(evaluations: Evaluations) -> None:
-    done = (DoneExample(example=0, example_hash="f" * 64, rollouts=(1,)),)
-    assert (await evaluations.failure(done=done)).code == "dataset_changed"
+    evaluations.hub.done = (DoneExample(example=0, example_hash="f" * 64, rollouts=(1,)),)
+    assert (await evaluations.failure()).code == "dataset_changed"
 
 
 async def test_a_passing_fault_is_retried_and_leaves_no_mark(evaluations: Evaluations) -> None:

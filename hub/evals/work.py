@@ -1,0 +1,75 @@
+"""Which examples of an evaluation nobody has in hand: pure arithmetic on ranges (first, stop), stop not included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from pydantic import BaseModel, Field
+
+Range: TypeAlias = tuple[int, int]
+
+
+class Work(BaseModel):
+    """What is still to be given to runs: everything from `next` on, and what came back."""
+
+    examples: int = 0  # of the whole evaluation; 0 before the first report
+    next: int = 0
+    free: list[Range] = Field(default_factory=list)  # sorted, apart from each other, below `next`
+
+    @property
+    def left(self) -> int:
+        """Examples that nobody has in hand."""
+        return max(0, self.examples - self.next) + sum(stop - first for first, stop in below(self.free, self.examples))
+
+    def take(self, most: int) -> Range | None:
+        """The first examples that are left, `most` at most."""
+        for first, stop in below(self.free, self.examples):
+            taken = first, min(stop, first + most)
+            self.free = without(self.free, [taken])
+            return taken
+        first, stop = self.next, min(self.examples, self.next + most)
+        if stop <= first:
+            return None
+        self.next = stop
+        return first, stop
+
+    def give_back(self, ranges: Iterable[Range]) -> None:
+        """Nobody has these in hand any more."""
+        self.free = merged([*self.free, *ranges])
+        while self.free and self.free[-1][1] >= self.next:
+            self.next = min(self.next, self.free.pop()[0])
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """Sorted, without overlaps and empty ones; neighbours become one."""
+    found: list[Range] = []
+    for first, stop in sorted(one for one in ranges if one[0] < one[1]):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], stop)
+        else:
+            found.append((first, stop))
+    return found
+
+
+def below(ranges: Iterable[Range], end: int) -> list[Range]:
+    """What of them lies below `end`: a data set may be smaller than it was a moment ago, and larger again."""
+    return [(first, min(stop, end)) for first, stop in ranges if first < min(stop, end)]
+
+
+def without(ranges: Sequence[Range], others: Iterable[Range]) -> list[Range]:
+    """What of `ranges` no range of `others` covers."""
+    left = list(ranges)
+    for first, stop in merged(others):
+        left = [
+            piece
+            for start, end in left
+            for piece in ((start, min(end, first)), (max(start, stop), end))
+            if piece[0] < piece[1]
+        ]
+    return left
+
+
+def within(ranges: Sequence[Range], others: Iterable[Range]) -> list[Range]:
+    """What of `ranges` lies in `others` too."""
+    return without(ranges, without(ranges, others))

@@ -1,0 +1,98 @@
+"""Parts: runs that help another one (their parent) on other workers, for as long as nobody else needs these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Q, QuerySet, Sum
+from django.utils import timezone
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.core.errors import Conflict
+from hub.runs.fairness import held_now
+from hub.runs.kinds import spec_of
+from hub.runs.models import Lane, Run
+from hub.runs.queries import claimable_runs, silent_after
+from hub.runs.services.cancelling import request_cancel
+from hub.runs.services.creating import create_run
+from hub.runs.transitions import FINAL, HELD, OPEN
+
+MOST_FAILED = 2  # parts that did; then the parent goes on with what it has
+MOST_WAITING = 50  # runs that are looked at
+BATCH = 200
+
+
+def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
+    """Have up to `parts` parts of a run, as far as workers have room now; how many there are more.
+
+    None while another run waits in the queue: then those that nobody has begun are withdrawn.
+    """
+    if others_waiting(parent, now):
+        withdraw(Run.objects.filter(parent=parent, state=RunState.QUEUED.value))
+        return 0
+    states = list(Run.objects.filter(parent=parent).values_list("state", flat=True)[: MOST_WAITING * 20])
+    if states.count(RunState.FAILED.value) >= MOST_FAILED:
+        return 0
+    held = held_now()
+    room = _room_for(parent, now) - states.count(RunState.QUEUED.value)
+    missing = parts - sum(state in OPEN for state in states)
+    wanted = 0 if held.is_full(parent.owner_id, parent.kind) else max(0, min(missing, room))
+    for _ in range(wanted):
+        create_run(
+            kind=RunKind(parent.kind),
+            owner=parent.owner,
+            created_by=parent.created_by,
+            subject=parent.subject,
+            subject_url=parent.subject_url,
+            queue=parent.queue,
+            limited=False,
+            parent=parent,
+        )
+    return wanted
+
+
+def must_leave(part: Run, now: datetime) -> bool:
+    """Whether a part's slot is wanted by another run: the newest parts make room, one for each run that waits."""
+    waiting = others_waiting(part, now)
+    if not waiting:
+        return False
+    newer = Run.objects.filter(queue=part.queue, state__in=HELD, parent__isnull=False, pk__gt=part.pk)
+    return newer.count() < waiting
+
+
+def others_waiting(run: Run, now: datetime) -> int:
+    """How many runs that are nobody's part wait for a slot of the run's worker."""
+    if run.worker is None:
+        return 0
+    waiting = claimable_runs(run.worker, [run.queue], now=now).filter(parent__isnull=True)
+    unsent = waiting.filter(Q(sent_until__isnull=True) | Q(sent_until__lte=now))
+    found = list(unsent.order_by("pk").values_list("owner_id", "kind")[:MOST_WAITING])
+    if not found:
+        return 0
+    held = held_now()
+    return sum(not held.is_full(owner_id, kind) for owner_id, kind in found)
+
+
+def withdraw_orphans() -> int:
+    """End the parts of runs that have ended, where nobody has told them yet; how many. A chore of the sweeper."""
+    return withdraw(Run.objects.filter(parent__isnull=False, state__in=OPEN, parent__state__in=FINAL))
+
+
+def withdraw(parts: QuerySet[Run]) -> int:
+    """Cancel parts that have not been asked to end; how many."""
+    ended = 0
+    for part in parts.filter(cancel_requested_at__isnull=True).order_by("pk")[:BATCH]:
+        try:
+            request_cancel(run=part, now=timezone.now())
+        except Conflict:
+            continue  # it has ended meanwhile
+        ended += 1
+    return ended
+
+
+def _room_for(run: Run, now: datetime) -> int:
+    """How many more runs of its owner the workers of its queue would take now."""
+    online = Q(worker__seen_at__gt=now - silent_after(), worker__token__revoked_at__isnull=True)
+    lanes = Lane.objects.filter(online, queue=spec_of(run.kind).queue, room__gt=0)
+    for_owner = Q(worker__token__owners__isnull=True) | Q(worker__token__owners=run.owner_id)
+    return lanes.filter(for_owner).aggregate(room=Sum("room"))["room"] or 0

@@ -1,0 +1,236 @@
+"""This run's share of an evaluation: ranges of examples from the hub, begun in order, reported every few seconds.
+
+Other runs may work on the same evaluation. So that two never run the same rollout, only the hub hands out examples, and
+what has been begun here is never given back. envhub.protocol.shards has the messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TypeAlias
+
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.shards import ExampleRange, HeldRange, ShardOrders, ShardReport
+
+from workers.evals.plan import units
+from workers.rollouts.schedule import Unit, first_of
+
+REPORT_S = 2.0
+HUNGRY_S = 1.0  # before asking again when there was nothing
+SOONEST_S = 0.1
+RANGE_S = 120.0  # of work, that is asked for at once
+LOW_S = 20.0  # of work; with less in hand more is asked for
+WINDOW_S = 60.0  # over which the rate is taken
+MOST_IN_FLIGHT = 1024
+
+Tell: TypeAlias = Callable[[ShardReport], Awaitable[ShardOrders]]
+Settle: TypeAlias = Callable[[], Awaitable[None]]
+RunUnit: TypeAlias = Callable[[Unit], Awaitable[None]]
+
+
+@dataclass(eq=False)
+class Piece:
+    """A range in hand. `unbegun` and `open_rollouts` (begun, not yet on their way to the hub) are rollouts."""
+
+    first: int
+    stop: int
+    units: deque[Unit]
+    begun: int = -1  # the last example of which anything has been begun
+    unbegun: int = 0
+    open_rollouts: int = 0
+
+    def __post_init__(self) -> None:
+        self.unbegun = sum(unit.n for unit in self.units)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its rollouts are on their way."""
+        return not self.units and not self.open_rollouts
+
+    def take(self) -> Unit:
+        """Begin the next unit."""
+        unit = self.units.popleft()
+        self.begun = unit.example
+        self.unbegun -= unit.n
+        self.open_rollouts += unit.n
+        return unit
+
+    def cut(self, rollouts: int) -> int:
+        """Give up examples from the end, about that many rollouts, none of an example that has been begun; how many."""
+        given = 0
+        while self.units and given < rollouts and (last := self.units[-1].example) > self.begun:
+            while self.units and self.units[-1].example == last:
+                given += self.units.pop().n
+            self.stop = last
+        self.unbegun -= given
+        return given
+
+
+@dataclass
+class Pace:
+    """Finished rollouts a second over the last WINDOW_S."""
+
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def at(self, finished: int) -> float:
+        """The rate now; 0 while too little is known."""
+        now = time.monotonic()
+        self._samples.append((now, finished))
+        while now - self._samples[0][0] > WINDOW_S and len(self._samples) > 1:
+            self._samples.popleft()
+        since, before = self._samples[0]
+        return (finished - before) / (now - since) if now - since >= 2 * SOONEST_S else 0.0
+
+
+class Shard:
+    """`begin`, then `work`.
+
+    tell: posts a report. settle: sends to the hub what has finished; returns when the hub has it.
+    """
+
+    def __init__(
+        self, tell: Tell, settle: Settle, *, examples: int, rollouts: int, grouped: bool, concurrency: int
+    ) -> None:
+        self.in_flight = self.finished = 0
+        self.stored = 0  # of the whole evaluation, as the hub said last
+        self.share = self._concurrency = min(concurrency, MOST_IN_FLIGHT)
+        self._tell, self._settle = tell, settle
+        self._examples, self._rollouts, self._grouped = examples, rollouts, grouped
+        self._pieces: list[Piece] = []
+        self._reports = 0
+        self._rate = 0.0
+        self._pace = Pace()
+        self._ended = False
+        self._ask_again = 0.0  # by time.monotonic, after there was nothing
+        self._changed, self._ask = asyncio.Event(), asyncio.Event()
+
+    @property
+    def unbegun(self) -> int:
+        """Rollouts in hand that have not been begun."""
+        return sum(piece.unbegun for piece in self._pieces)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing could."""
+        return not self.in_flight and not any(piece.units for piece in self._pieces)
+
+    async def begin(self) -> None:
+        """The first report: there is work now, and `share` says how many rollouts will be in flight."""
+        await self._report()
+
+    async def work(self, run: RunUnit) -> None:
+        """Run units until the hub says that this run has done its share. The first error cancels the others."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_reporting())
+                while (unit := await self._next()) is not None:
+                    tasks.create_task(self._one(run, unit))
+        except BaseExceptionGroup as group:
+            raise first_of(group) from None
+
+    def note_sent(self, records: Sequence[RolloutRecord]) -> None:
+        """These are on their way to the hub: `settle` returns when it has them."""
+        for record in records:
+            for piece in self._pieces:
+                if piece.first <= record.example < piece.stop:
+                    piece.open_rollouts -= 1
+                    break
+
+    async def _one(self, run: RunUnit, unit: Unit) -> None:
+        await run(unit)
+        self.in_flight -= unit.n
+        self.finished += unit.n
+        self._changed.set()
+        if self.is_idle:
+            self._ask.set()
+
+    async def _next(self) -> Unit | None:
+        """The next unit as soon as it may begin; None when no more will come."""
+        while True:
+            piece = next((piece for piece in self._pieces if piece.units), None)
+            if piece is None and self._ended:
+                return None
+            if piece is not None and self._fits(piece.units[0]):
+                return self._take(piece)
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _fits(self, unit: Unit) -> bool:
+        """A group larger than what may be in flight runs alone."""
+        free = self._concurrency - self.in_flight
+        return free >= unit.n or (self._concurrency > 0 and not self.in_flight)
+
+    def _take(self, piece: Piece) -> Unit:
+        unit = piece.take()
+        self.in_flight += unit.n
+        if time.monotonic() >= self._ask_again and self._wants():
+            self._ask.set()
+        return unit
+
+    def _wants(self) -> int:
+        """Rollouts to ask for: enough for RANGE_S, when there is not enough for LOW_S."""
+        unbegun = self.unbegun
+        if self._ended or unbegun >= max(self.share, self._rate * LOW_S):
+            return 0
+        return ceil(max(2 * self.share, self._rate * RANGE_S)) - unbegun
+
+    async def _keep_reporting(self) -> None:
+        while not (self._ended and self.is_idle):
+            hungry = not self.unbegun and not self._ended
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HUNGRY_S if hungry else REPORT_S):
+                    await self._ask.wait()
+            self._ask.clear()
+            await self._report()
+            await asyncio.sleep(SOONEST_S)
+
+    async def _report(self) -> None:
+        """Tell the hub how things are, and do what it says."""
+        if self.is_idle or any(piece.is_over for piece in self._pieces):
+            await self._settle()
+        over = [piece for piece in self._pieces if piece.is_over]
+        held = [piece for piece in self._pieces if piece not in over]
+        self._reports += 1
+        self._rate = self._pace.at(self.finished)
+        report = ShardReport(
+            number=self._reports,
+            examples=self._examples,
+            grouped=self._grouped,
+            held=_as_held(held),
+            done=_as_held(over),
+            in_flight=self.in_flight,
+            unbegun=self.unbegun,
+            finished=self.finished,
+            rate=self._rate,
+            wants=self._wants(),
+        )
+        orders = await self._tell(report)
+        self._pieces = [piece for piece in self._pieces if piece not in over]
+        self._pieces += [self._piece(given) for given in orders.ranges]
+        self._obey(orders)
+        if report.wants and not orders.ranges:
+            self._ask_again = time.monotonic() + HUNGRY_S
+
+    def _obey(self, orders: ShardOrders) -> None:
+        self._concurrency, self.share, self.stored = orders.concurrency, orders.share, orders.stored
+        self._ended = self._ended or orders.end
+        rest = self.unbegun if self._ended else orders.give_back
+        for piece in reversed(self._pieces):
+            if rest > 0 and (given := piece.cut(rest)):
+                rest -= given
+                self._ask.set()  # others wait to hear of it
+        self._changed.set()
+
+    def _piece(self, given: ExampleRange) -> Piece:
+        wanted = units(range(given.first, given.stop), self._rollouts, given.done, as_groups=self._grouped)
+        return Piece(given.first, given.stop, deque(wanted))
+
+
+def _as_held(pieces: Sequence[Piece]) -> tuple[HeldRange, ...]:
+    return tuple(HeldRange(first=piece.first, stop=piece.stop) for piece in pieces if piece.first < piece.stop)

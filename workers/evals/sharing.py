@@ -1,0 +1,83 @@
+"""What runs, stores and shows the rollouts of a Shard: between it, the runner, and the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envhub.protocol.evals import EvalPayload
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.shards import ShardOrders, ShardReport
+
+from workers.evals.attempts import Attempts
+from workers.evals.shard import Shard
+from workers.evals.streak import Streak
+from workers.rollouts.collector import Collector
+from workers.rollouts.schedule import Unit
+from workers.runs.execution import Job
+
+
+class Sharing:
+    """One run's work on an evaluation. `shard.begin()` first, then `work()`."""
+
+    def __init__(
+        self,
+        job: Job,
+        payload: EvalPayload,
+        attempts: Attempts,
+        collector: Collector,
+        *,
+        examples: int,
+        grouped: bool,
+    ) -> None:
+        config = payload.config
+        self.total = examples * config.rollouts_per_example  # of the whole evaluation
+        self._job, self._payload = job, payload
+        self._attempts, self._collector = attempts, collector
+        self._streak = Streak(config.concurrency)
+        self._before = 0  # rollouts that were stored when it began
+        self.shard = Shard(
+            self._tell,
+            self._settle,
+            examples=examples,
+            rollouts=config.rollouts_per_example,
+            grouped=grouped,
+            concurrency=config.concurrency,
+        )
+
+    async def begin(self) -> None:
+        """Get the first work."""
+        await self.shard.begin()
+        self._before = self.shard.stored
+        self._show()
+
+    async def work(self) -> None:
+        """Until this run has done its share. Raises what a unit or the hub raised first."""
+        await self.shard.work(self._run)
+        self._show()
+
+    async def _tell(self, report: ShardReport) -> ShardOrders:
+        path = f"/evaluations/{self._payload.evaluation_id}/shards"
+        return await self._job.run.post(path, report, ShardOrders)
+
+    async def _settle(self) -> None:
+        if self.shard.is_idle:  # nothing of it can succeed any more after what has failed
+            await self._store(self._streak.release())
+        await self._collector.flush()
+
+    async def _run(self, unit: Unit) -> None:
+        await self._store(self._streak.pass_on(await self._attempts.run(unit)))
+        self._show(unit.n)
+
+    async def _store(self, records: Sequence[RolloutRecord]) -> None:
+        await self._collector.add(records)
+        self.shard.note_sent(records)
+
+    def _show(self, ending: int = 0) -> None:
+        """The evaluation's own run shows how far the evaluation is, any other how far itself is."""
+        shard = self.shard
+        done = shard.finished + ending
+        if self._payload.first:
+            done, whole = max(shard.stored, self._before + done), self.total
+        else:
+            whole = shard.finished + shard.in_flight + shard.unbegun
+        self._job.lease.progress(min(done, whole), whole, "rollouts")
