@@ -154,8 +154,10 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
         found, run = _worked_on(request, evaluation_id)
         guard = partial(require_run, request, run.pk)
         return answer(report_shard(run=run, evaluation=found, report=body, now=timezone.now(), guard=guard))
-    readable = _readable(request, evaluation_id)
-    return answer(ShardViews(shards=tuple(shard_view(run, readable) for run in shards_of(readable))))
+    user = require_scope(request, Scope.READ)
+    mine = get_evaluation(user, evaluation_id)
+    require_role(user, mine.owner, Role.MEMBER)
+    return answer(ShardViews(shards=tuple(shard_view(run, mine) for run in shards_of(mine))))
 
 
 @extend_schema(

@@ -16,6 +16,7 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSummary
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import Failure, Progress
+from envhub.protocol.shards import ShardView
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role
@@ -31,11 +32,12 @@ from hub.evals.paging import rollout_page
 from hub.evals.queries import (
     get_evaluation,
     list_evaluations,
+    shards_of,
     visible_evaluations,
 )
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
-from hub.evals.wire import evaluation_view, rollout_row
+from hub.evals.wire import evaluation_view, rollout_row, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.waiting import waiting_reasons
@@ -113,8 +115,17 @@ def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
         "can_cancel": member and run is not None and not found.is_final,
         "sandboxes_inside": count_inside(found.run_id) if member and not found.is_final else 0,
         "can_resume": member and _is_resumable(found, summary),
+        "shards": _shards(found) if member else [],
         "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
     }
+
+
+def _shards(found: Evaluation) -> list[ShardView]:
+    """The runs of an evaluation that more than one works on."""
+    if found.is_final or not found.run_id:
+        return []
+    runs = shards_of(found)
+    return [shard_view(run, found) for run in runs] if len(runs) > 1 else []
 
 
 def _configuration(stored: JsonObject) -> JsonObject:

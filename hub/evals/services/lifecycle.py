@@ -22,7 +22,7 @@ from hub.runs.transitions import HELD
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
-    """`RunKindSpec.on_transition`: the evaluation has its own run's state; what a run has in hand at its end is free."""
+    """`RunKindSpec.on_transition`: the evaluation has its own run's state. What any run has in hand is free."""
     if new not in HELD:
         free_work(run)
     finished_at = timezone.now() if new.is_final else None

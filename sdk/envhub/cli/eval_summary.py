@@ -41,12 +41,23 @@ def fewer_examples(view: EvaluationView) -> int | None:
 
 
 def print_with_failure(session: Session, view: EvaluationView) -> None:
-    """The summary, and why the evaluation failed: for who has not followed it."""
+    """The summary, which workers are at it, and why the evaluation failed: for who has not followed it."""
     print_summary(session, view)
+    if view.run_id and not view.state.is_final:
+        _print_shards(session, view)
     failure = session.hub.runs.get(view.run_id).failure if view.state == RunState.FAILED and view.run_id else None
     if failure:
         text = f"{failure.message} ({failure.kind}, {failure.code})"
         session.fields({"failure": text, "hint": failure.hint})
+
+
+def _print_shards(session: Session, view: EvaluationView) -> None:
+    """Where it runs, when that is on more than one worker."""
+    shards = session.hub.evaluations.shards(view.id).shards
+    if len(shards) > 1:
+        rows = [(item.worker or "-", item.state, item.finished, item.in_flight, f"{item.rate:.3g}", item.run_id)
+                for item in shards]  # fmt: skip
+        session.table(("worker", "state", "finished", "in flight", "a second", "run"), rows)
 
 
 def _reasons(session: Session, view: EvaluationView) -> list[str]:

@@ -22,6 +22,7 @@ from envhub.protocol.evals import (
 from envhub.protocol.leaderboards import LeaderboardView
 from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.shards import ShardViews
 
 
 class Evaluations:
@@ -45,6 +46,10 @@ class Evaluations:
     def get(self, evaluation_id: str) -> EvaluationView:
         """One evaluation with its summary."""
         return self._hub.get(f"/evaluations/{evaluation_id}", EvaluationView)
+
+    def shards(self, evaluation_id: str) -> ShardViews:
+        """The runs that work on an evaluation now, or wait to, its own first."""
+        return self._hub.get(f"/evaluations/{evaluation_id}/shards", ShardViews)
 
     def compare(self, a: str, b: str, *, sort: str | None = None, limit: int | None = None) -> ComparisonView:
         """`b` against `a`, paired by example, with the first `limit` examples in the order better, worse or example."""
