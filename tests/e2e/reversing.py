@@ -64,6 +64,12 @@ def await_stored(stack: Stack, evaluation_id: str, beyond: int = 0) -> int:
         return stored()
 
 
+def was_spread(stack: Stack, evaluation_id: str) -> bool:
+    """Whether more than its own run has worked on it."""
+    asked = f"print(Run.objects.filter(parent__evaluation={evaluation_id!r}, attempt__gt=0).exists())"
+    return stack.manage("shell", "-c", f"from hub.runs.models import Run; {asked}").endswith("True")
+
+
 def check_complete(stack: Stack, view: EvaluationView, folder: Path) -> None:
     """Every planned rollout is there once, of its own example, scored by its right answer."""
     assert view.state is RunState.SUCCEEDED, stack.run_log(view.run_id or "")[-3000:]

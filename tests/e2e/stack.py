@@ -44,6 +44,8 @@ SETTINGS = {
     "HUB_MAX_ATTEMPTS": "4",
     "HUB_WORKER_BEAT_SECONDS": "1",
     "HUB_HUGGINGFACE_URL": "none",
+    "HUB_EVAL_SPREAD_S": "2",  # what lasts longer than twice this is done by both slots
+    "HUB_EVAL_SHARD_ROLLOUTS": "2",
     "WORKER_SLOTS": '{"build": 2, "eval": 2}',
     "WORKER_STOP_GRACE_S": "5",
 }

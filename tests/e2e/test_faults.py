@@ -42,6 +42,7 @@ def test_killing_each_kind_of_process_once_costs_nothing(stack: Stack, environme
         kill_role(stack, role)
     assert stored < reversing.TOTAL, "the evaluation was over before everything was killed"
     reversing.check_complete(stack, stack.finished(evaluation.id), tmp_path)
+    assert reversing.was_spread(stack, evaluation.id)
 
 
 @pytest.mark.matrix
