@@ -45,6 +45,9 @@ class Waiting(Protocol):
     def owner_id(self) -> UUID: ...
 
     @property
+    def parent_id(self) -> UUID | None: ...
+
+    @property
     def kind(self) -> str: ...
 
 
@@ -80,10 +83,17 @@ def held_now() -> Held:
 
 
 def in_fair_order(runs: Iterable[One], queue: str, held: Held) -> list[One]:
-    """`runs` of a queue (each owner's oldest first) as slots that come free would take them.
+    """`runs` of a queue (each owner's oldest first) as slots that come free would take them; parts come last.
 
     Those that their owner's limit holds back are left out.
     """
+    every = list(runs)
+    own = _in_turn((run for run in every if run.parent_id is None), queue, held)
+    return own + _in_turn((run for run in every if run.parent_id is not None), queue, held)
+
+
+def _in_turn(runs: Iterable[One], queue: str, held: Held) -> list[One]:
+    """The owner who holds the fewest is next."""
     lines: dict[UUID, deque[One]] = defaultdict(deque)
     for run in runs:
         if not held.is_full(run.owner_id, run.kind):

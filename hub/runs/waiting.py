@@ -94,7 +94,9 @@ def reasons_of(runs: Iterable[Run], *, now: datetime) -> dict[UUID, Reason]:
 def _line(queue: str, asked: Sequence[Run], held: Held, now: datetime) -> _Line:
     """The oldest waiting runs of a queue and those that are asked about, in fair order, without any that backs off."""
     waiting = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).exclude(not_before__gt=now)
-    rows = {run.pk: run for run in waiting.only("pk", "owner_id", "kind").order_by("pk")[: MOST_COUNTED + 1]}
+    rows = {
+        run.pk: run for run in waiting.only("pk", "owner_id", "parent_id", "kind").order_by("pk")[: MOST_COUNTED + 1]
+    }
     rows |= {run.pk: run for run in asked if run.queue == queue and (run.not_before is None or run.not_before <= now)}
     order = in_fair_order(sorted(rows.values(), key=lambda run: run.pk), queue, held)
     return _Line({run.pk: place for place, run in enumerate(order)}, held)

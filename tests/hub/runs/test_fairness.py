@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from envhub.protocol.runs import RunKind
+from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict
@@ -162,3 +162,10 @@ def test_owners_are_found_through_an_index_not_by_reading_the_line() -> None:
     assert plan.count("run_waiting_by_owner") >= 2
     assert "SCAN runs_run\n" not in plan
     assert "Seq Scan on runs_run" not in plan
+
+
+def test_parts_of_a_run_come_after_all_other_runs(alice: Owner, bob: Owner) -> None:
+    hold_run(make_run(owner=bob))
+    part = make_run(owner=alice, parent=make_run(owner=alice, kind=RunKind.EVAL, state=RunState.RUNNING))
+    own, others = make_run(owner=alice), make_run(owner=bob)
+    assert next_runs(Run.objects.filter(state="queued"), "eval", most=10) == [own, others, part]

@@ -17,7 +17,7 @@ from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Tim
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import User
-from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.models import Evaluation, RolloutIndex, Shard
 from hub.registry.models import Environment, Version
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.models import Run
@@ -111,6 +111,7 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     Evaluation.objects.filter(pk=running.pk).update(state=RunState.RUNNING.value)
     store(running, [_record(rng, example, rollout) for example in range(9) for rollout in range(4)])
     _sandboxes_inside(running)
+    _spread(running)
     set_secret(owner=user.owner, name="HF_TOKEN", value="hf_x", user=user)
     failed = RolloutIndex.objects.filter(evaluation=ended, outcome=Outcome.FAILED.value).order_by("pk")[0]
     sandbox = create_running(
@@ -238,6 +239,16 @@ def _turn(rng: random.Random, index: int, asked: list[JsonObject], answered: Jso
         usage=Usage(prompt_tokens=31, completion_tokens=len(texts)),
         latency_s=0.21,
     )
+
+
+def _spread(evaluation: Evaluation) -> None:
+    """Two more runs work on it; one of them has not begun."""
+    assert evaluation.run is not None
+    parts = [make_run(owner=evaluation.owner, parent=evaluation.run) for _ in range(2)]
+    hold_run(parts[0])
+    for run, finished in ((evaluation.run, 24), (parts[0], 12)):
+        now, told = timezone.now(), {"finished": finished, "in_flight": 16, "rate": finished / 10}
+        Shard.objects.create(run=run, evaluation=evaluation, attempt=1, told_at=now, **told)
 
 
 def _sandboxes_inside(evaluation: Evaluation) -> None:

@@ -10,6 +10,7 @@ from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 from hub.evals.models import Evaluation
+from hub.registry.models import Environment
 from tests.factories.evals import create_hosted, make_failure, make_record, store
 from tests.hub.web.showcase import Showcase
 
@@ -32,6 +33,16 @@ def test_the_live_fragment_polls_until_the_evaluation_has_ended(showcase: Showca
     ended, _ = htmx(ada, url, "live")
     assert 'id="live"' in ended
     assert "hx-trigger" not in ended
+
+
+def test_who_works_on_it_is_for_members(showcase: Showcase, ada: Client, client: Client) -> None:
+    url = f"/evaluations/{showcase.running.pk}"
+    Evaluation.objects.filter(pk=showcase.running.pk).update(visibility="public")
+    Environment.objects.update(visibility="public")
+    told = ada.get(url).content.decode()
+    assert "3 runs work on it" in told
+    assert "none yet" in told
+    assert "work on it" not in client.get(url).content.decode()
 
 
 def test_a_poll_announces_new_rollouts_only(showcase: Showcase, ada: Client) -> None:
@@ -124,7 +135,7 @@ def test_a_failure_offers_to_attempt_it_again(showcase: Showcase, ada: Client) -
 
 def test_an_evaluation_that_nobody_has_begun_says_why_it_waits(showcase: Showcase, ada: Client) -> None:
     ada.post(f"/evaluations/{showcase.ended.pk}/resume")
-    assert "run ahead" in ada.get(f"/evaluations/{showcase.ended.pk}").content.decode()
+    assert " ahead" in ada.get(f"/evaluations/{showcase.ended.pk}").content.decode()
 
 
 @pytest.mark.parametrize(
