@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from envhub.protocol.live_sandboxes import TELL_S, LiveReply, LiveReport, LiveSandbox, LiveSandboxes
 
@@ -41,21 +42,26 @@ def note_sandboxes(*, run: Run, report: LiveReport, now: datetime) -> LiveReply:
 
 
 def sandboxes_inside(user: Caller, run_id: GivenId) -> tuple[Run, LiveSandboxes]:
-    """A run with what lives in it. Raises NotFound."""
+    """A run with what lives in it and in its parts. Raises NotFound."""
     run = get_run(user, run_id)
-    row = RunSandboxes.objects.filter(run=run, told_at__gt=timezone.now() - STALE).first()
-    if row is None:
-        return run, LiveSandboxes()
-    items = tuple(LiveSandbox.model_validate(item) for item in row.items)
-    return run, LiveSandboxes(living=row.living, items=items, ending=tuple(row.ending), told_at=row.told_at)
+    rows = list(_told(run.pk).order_by("run"))
+    return run, LiveSandboxes(
+        living=sum(row.living for row in rows),
+        items=tuple(LiveSandbox.model_validate(item) for row in rows for item in row.items),
+        ending=tuple(name for row in rows for name in row.ending),
+        told_at=max((row.told_at for row in rows), default=None),
+    )
 
 
 def count_inside(run_id: UUID | None) -> int:
-    """How many live in a run now."""
-    if run_id is None:
-        return 0
-    rows = RunSandboxes.objects.filter(run=run_id, told_at__gt=timezone.now() - STALE)
-    return rows.values_list("living", flat=True).first() or 0
+    """How many live in a run and in its parts now."""
+    return 0 if run_id is None else sum(_told(run_id).values_list("living", flat=True))
+
+
+def _told(run_id: UUID) -> QuerySet[RunSandboxes]:
+    """What the workers of a run and of its parts have said lately."""
+    runs = Run.objects.filter(Q(pk=run_id) | Q(parent=run_id, state__in=HELD)).values("pk")
+    return RunSandboxes.objects.filter(run__in=runs, told_at__gt=timezone.now() - STALE)
 
 
 @transaction.atomic
@@ -63,12 +69,12 @@ def end_sandbox(*, user: User, run_id: GivenId, sandbox_id: str) -> None:
     """Have the worker end one with its next report. For its rollout it is lost. Raises NotFound, NotAllowed."""
     run = get_run(user, run_id)
     require_role(user, run.owner)
-    row = RunSandboxes.objects.select_for_update().filter(run=run).first()
-    images = {item["id"]: item["image"] for item in row.items} if row is not None else {}
-    if row is None or not (found := _beginning_with(images, sandbox_id)):
+    rows = {item["id"]: row for row in _told(run.pk).select_for_update(of=("self",)) for item in row.items}
+    images = {item["id"]: item["image"] for row in rows.values() for item in row.items}
+    if not (found := _beginning_with(images, sandbox_id)):
         raise NotFound("this run has no such sandbox now", hint="it may have ended already")
-    row.ending[found] = user.username
-    row.save(update_fields=["ending"])
+    rows[found].ending[found] = user.username
+    rows[found].save(update_fields=["ending"])
 
 
 def _beginning_with(images: Mapping[str, str], given: str) -> str:

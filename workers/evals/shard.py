@@ -79,13 +79,18 @@ class Pace:
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def at(self, finished: int) -> float:
-        """The rate now; 0 while too little is known."""
+        """The rate now; 0 while nothing is known."""
         now = time.monotonic()
         self._samples.append((now, finished))
         while now - self._samples[0][0] > WINDOW_S and len(self._samples) > 1:
             self._samples.popleft()
         since, before = self._samples[0]
         return (finished - before) / (now - since) if now - since >= 2 * SOONEST_S else 0.0
+
+    def at_most(self, in_flight: int) -> float:
+        """Before the first has finished, when all that are in flight would finish now; 0 at the very beginning."""
+        passed = time.monotonic() - self._samples[0][0] if self._samples else 0.0
+        return in_flight / passed if passed >= REPORT_S else 0.0
 
 
 class Shard:
@@ -126,6 +131,7 @@ class Shard:
 
     async def work(self, run: RunUnit) -> None:
         """Run units until the hub says that this run has done its share. The first error cancels the others."""
+        self._pace = Pace()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_reporting())
@@ -207,7 +213,7 @@ class Shard:
             in_flight=self.in_flight,
             unbegun=self.unbegun,
             finished=self.finished,
-            rate=self._rate,
+            rate=self._rate or self._pace.at_most(self.in_flight),
             wants=self._wants(),
         )
         orders = await self._tell(report)

@@ -51,7 +51,7 @@ class ShardReport(Request):
     in_flight: Count = 0  # rollouts
     unbegun: Count = 0  # rollouts of `held`
     finished: Count = 0  # rollouts that this attempt has run
-    rate: Number = 0.0  # rollouts a second lately; 0: nobody knows yet
+    rate: Number = 0.0  # rollouts a second lately; before the first has finished, at most; 0: nobody knows yet
     wants: Count = 0  # rollouts of further work
 
 

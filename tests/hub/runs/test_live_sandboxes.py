@@ -11,6 +11,7 @@ from django.utils import timezone
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
 from envhub.protocol.runs import RunState
 
+from hub.accounts.models import User
 from hub.runs.errors import StaleAttempt
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.models import Run, RunSandboxes
@@ -26,9 +27,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("recorder")]
 class Held:
     """A run of alice's in a worker's hands, and who asks about it."""
 
-    def __init__(self) -> None:
-        self.user = make_user("alice")
-        self.run = make_run(owner=self.user.owner)
+    def __init__(self, user: User | None = None, parent: Run | None = None) -> None:
+        self.user = user or make_user("alice")
+        self.run = make_run(owner=self.user.owner, parent=parent)
         self.worker = bearer(hold_run(self.run))
         self.alice = bearer(make_token(self.user))
         self.address = f"/api/v1/runs/{self.run.pk}/sandboxes"
@@ -72,6 +73,15 @@ def test_one_is_ended_by_its_worker_who_is_told_by_whom(held: Held) -> None:
     assert held.told("a", "b") == {"a": "alice"}
     assert held.told("b") == {}
     assert Client().delete(f"{held.address}/a", headers=held.alice).status_code == 404
+
+
+def test_those_of_a_runs_parts_are_shown_and_ended_with_its_own(held: Held) -> None:
+    part = Held(held.user, held.run)
+    held.told("a")
+    part.told("b")
+    assert sorted(held.shown()) == ["a", "b"]
+    assert Client().delete(f"{held.address}/b", headers=held.alice).status_code == 204
+    assert (held.told("a"), part.told("b")) == ({}, {"b": "alice"})
 
 
 def test_strangers_see_and_end_nothing(held: Held) -> None:

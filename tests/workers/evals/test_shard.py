@@ -190,6 +190,18 @@ async def test_a_group_larger_than_what_may_be_in_flight_runs_alone() -> None:
     assert hub.most == 9
 
 
+async def test_before_anything_has_finished_the_rate_is_what_it_is_at_most() -> None:
+    hub = Hub([orders(ranges=given(0, 50)), orders()])
+    async with working(hub):
+        await until(lambda: len(hub.reports) > 3)
+        first, *_, last = [report.rate for report in hub.reports if report.rate]
+        assert 4 / 5 < last < first <= 4 / shard_module.REPORT_S
+        hub.open.set()
+        await until(lambda: hub.reports[-1].finished > 20)
+        hub.answers[0] = orders(end=True)
+    assert hub.reports[0].rate == 0.0
+
+
 async def test_the_first_error_ends_the_work_as_it_is() -> None:
     hub = Hub([orders(ranges=given(0, 8)), orders()])
 
