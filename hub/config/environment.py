@@ -49,6 +49,9 @@ class HubEnvironment(BaseSettings):
     max_attempts: PositiveInt = 3
     retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
     owner_queued: NonNegativeInt = 1000  # runs that one owner may have waiting; 0: no limit
+    owner_weights: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )  # of the slots that owners share, by name; 1 for everybody else
     owner_running: dict[RunKind, PositiveInt] = Field(default_factory=dict)  # by kind; a kind that is absent: no limit
     eval_runs: PositiveInt = 64  # that may work on one evaluation at once; 1: evaluations are not spread
     eval_spread_s: Seconds = 60.0  # one that would go on for longer is spread over workers that have room

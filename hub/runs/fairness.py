@@ -1,5 +1,5 @@
-"""Whose waiting run comes next: the oldest of the owner who holds the fewest slots of the queue. One owner's thousand
-runs delay another's first by no more than the run that ends next.
+"""Whose waiting run comes next: the oldest of the owner who holds the fewest slots of the queue, each slot counted by
+the owner's weight. One owner's thousand runs delay another's first by no more than the run that ends next.
 
 The cost does not grow with the number of waiting runs: owners are found by skipping through an index.
 """
@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db.models import Count, QuerySet
 from envhub.protocol.runs import RunKind, RunState
 
+from hub.accounts.models import Owner
 from hub.runs.models import Run
 from hub.runs.transitions import HELD
 
@@ -55,10 +56,15 @@ One = TypeVar("One", bound=Waiting)
 
 
 class Held(NamedTuple):
-    """How many runs each owner has in workers' hands."""
+    """How many runs each owner has in workers' hands, and the weights of those who have not the usual one."""
 
     by_queue: Counter[tuple[UUID, str]]
     by_kind: Counter[tuple[UUID, str]]
+    weights: dict[UUID, float]
+
+    def share(self, owner_id: UUID, queue: str, more: int = 0) -> float:
+        """What an owner has of a queue, with so many runs more: who has the least is next."""
+        return (self.by_queue[owner_id, queue] + more) / self.weights.get(owner_id, 1.0)
 
     def is_full(self, owner_id: UUID, kind: str) -> bool:
         """Whether the owner may hold no more runs of the kind."""
@@ -75,7 +81,9 @@ def limit_of(kind: str) -> int | None:
 def held_now() -> Held:
     """Counted now; there are no more of them than the workers have slots."""
     rows = Run.objects.filter(state__in=HELD).order_by().values_list("owner_id", "queue", "kind")
-    held = Held(Counter(), Counter())
+    given: dict[str, float] = settings.HUB.owner_weights
+    weights = dict(Owner.objects.filter(slug__in=given).values_list("pk", "slug")) if given else {}
+    held = Held(Counter(), Counter(), {owner_id: given[slug] for owner_id, slug in weights.items()})
     for owner_id, queue, kind, count in rows.annotate(Count("pk")):
         held.by_queue[owner_id, queue] += count
         held.by_kind[owner_id, kind] += count
@@ -93,19 +101,21 @@ def in_fair_order(runs: Iterable[One], queue: str, held: Held) -> list[One]:
 
 
 def _in_turn(runs: Iterable[One], queue: str, held: Held) -> list[One]:
-    """The owner who holds the fewest is next."""
+    """The owner who has the least is next."""
     lines: dict[UUID, deque[One]] = defaultdict(deque)
     for run in runs:
         if not held.is_full(run.owner_id, run.kind):
             lines[run.owner_id].append(run)
-    heads = [(held.by_queue[owner, queue], line[0].pk, owner) for owner, line in lines.items()]
+    heads = [(held.share(owner, queue), line[0].pk, owner) for owner, line in lines.items()]
     heapq.heapify(heads)
     order: list[One] = []
+    taken: Counter[UUID] = Counter()
     while heads:
-        count, _, owner = heads[0]
+        owner = heads[0][-1]
         order.append(lines[owner].popleft())
+        taken[owner] += 1
         if lines[owner]:
-            heapq.heapreplace(heads, (count + 1, lines[owner][0].pk, owner))
+            heapq.heapreplace(heads, (held.share(owner, queue, taken[owner]), lines[owner][0].pk, owner))
         else:
             heapq.heappop(heads)
     return order
@@ -115,7 +125,7 @@ def next_runs(waiting: QuerySet[Run], queue: str, *, most: int, owners: int = MO
     """About the first `most` of the runs `waiting` in a queue, in fair order; of so many owners, the next in line."""
     held = held_now()
     heads = [head for head in _heads(queue) if not _all_full(head.owner_id, held)]
-    heads.sort(key=lambda head: (held.by_queue[head.owner_id, queue], head.pk))
+    heads.sort(key=lambda head: (held.share(head.owner_id, queue), head.pk))
     share = max(1, most // max(1, min(len(heads), MOST_OWNERS)))
     found: list[Run] = []
     seen = 0

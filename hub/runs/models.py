@@ -172,6 +172,17 @@ class LostLeases(models.Model):
         return f"{self.count} of {self.kind}"
 
 
+class RunPace(models.Model):
+    """How long runs of a kind last: a mean in which the newest count most. For telling when one may start."""
+
+    kind = models.CharField(max_length=8, primary_key=True)
+    seconds = models.FloatField(default=0.0)
+    runs = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.seconds:.1f} s"
+
+
 class SweepLock(models.Model):
     """Who sweeps, where the database has no advisory locks (SQLite): one row a name, taken over when it expires."""
 

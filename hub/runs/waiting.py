@@ -19,6 +19,7 @@ from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 from hub.runs.fairness import Held, held_now, in_fair_order, limit_of
 from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker
+from hub.runs.pace import roughly, seconds_of, until_start
 from hub.runs.queries import silent_after
 from hub.runs.transitions import HELD
 
@@ -57,6 +58,7 @@ class _Line(NamedTuple):
 
     ahead: dict[UUID, int]
     held: Held
+    seconds: dict[str, float]  # that a run of a kind lasts
 
 
 def online_workers(now: datetime) -> list[Worker]:
@@ -99,7 +101,8 @@ def _line(queue: str, asked: Sequence[Run], held: Held, now: datetime) -> _Line:
     }
     rows |= {run.pk: run for run in asked if run.queue == queue and (run.not_before is None or run.not_before <= now)}
     order = in_fair_order(sorted(rows.values(), key=lambda run: run.pk), queue, held)
-    return _Line({run.pk: place for place, run in enumerate(order)}, held)
+    ahead = {run.pk: place for place, run in enumerate(order)}
+    return _Line(ahead, held, seconds_of({run.kind for run in asked if run.queue == queue}))
 
 
 def held_gpus() -> dict[UUID | None, int]:
@@ -129,6 +132,7 @@ def _reason(
         most = f"at most {limit_of(run.kind)} {_PLURAL[RunKind(run.kind)]}"
         return Reason(Cause.OWNER_LIMIT, f"{run.owner.slug} has {count} of {most} running")
     ahead = line.ahead[run.pk]
+    slots = sum(worker.slots.get(run.queue, 0) for worker in serving)
     if run.gpus:
         sizes = {worker.pk: gpus_of(worker) for worker in serving}
         enough = [worker for worker in serving if need_of(run).fits(sizes[worker.pk])]
@@ -136,9 +140,19 @@ def _reason(
             every = in_words(size for owned in sizes.values() for size in owned)
             words = f"needs {need_of(run).words()} on one worker; the online workers have {every}"
             return Reason(Cause.TOO_FEW_GPUS, words)
+        slots = min(slots, sum(len(sizes[worker.pk]) // run.gpus for worker in enough))
         if all(len(sizes[worker.pk]) - held.get(worker.pk, 0) < run.gpus for worker in enough):
-            return Reason(Cause.GPUS_BUSY, f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}")
-    return Reason(Cause.NO_SLOT, _ahead(ahead) if ahead else "waiting for a free slot")
+            words = f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}"
+            return Reason(Cause.GPUS_BUSY, words + _when(run, line, slots))
+    return Reason(Cause.NO_SLOT, (_ahead(ahead) if ahead else "waiting for a free slot") + _when(run, line, slots))
+
+
+def _when(run: Run, line: _Line, slots: int) -> str:
+    """When it may start, where that can be told."""
+    if run.kind not in line.seconds:
+        return ""
+    seconds = until_start(line.ahead[run.pk], slots, line.seconds[run.kind])
+    return f", starts in {roughly(seconds)}"
 
 
 def is_closed(worker: Worker, queue: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,9 +17,10 @@ from hub.accounts.models import Owner
 from hub.core.errors import Conflict
 from hub.runs.errors import NotClaimable
 from hub.runs.fairness import next_runs
-from hub.runs.models import Run
+from hub.runs.models import Run, Worker
+from hub.runs.pace import roughly
 from hub.runs.queries import claimable_runs
-from hub.runs.services import claim_run, create_run
+from hub.runs.services import claim_run, create_run, end_attempt
 from hub.runs.waiting import waiting_reasons
 from tests.factories.accounts import make_user
 from tests.factories.runs import hold_run, make_run, make_worker
@@ -169,3 +172,39 @@ def test_parts_of_a_run_come_after_all_other_runs(alice: Owner, bob: Owner) -> N
     part = make_run(owner=alice, parent=make_run(owner=alice, kind=RunKind.EVAL, state=RunState.RUNNING))
     own, others = make_run(owner=alice), make_run(owner=bob)
     assert next_runs(Run.objects.filter(state="queued"), "eval", most=10) == [own, others, part]
+
+
+def test_an_owner_with_twice_the_weight_gets_twice_the_slots(alice: Owner, bob: Owner, hub: Any) -> None:
+    hub(owner_weights={"alice": 2.0, "nobody": 9.0})
+    wait(bob, 8)
+    wait(alice, 8)
+    assert Counter(order()[:9]) == {"alice": 6, "bob": 3}
+    for run in Run.objects.filter(owner=alice)[:4]:
+        hold_run(run)
+    assert order()[:2] == ["bob", "bob"]
+
+
+def test_a_run_that_waits_says_when_it_may_start(alice: Owner, bob: Owner) -> None:
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(slots={"eval": 2})
+    for seconds in (100, 200, 300, 999):
+        run = make_run(owner=alice, attempt=1)
+        assert "starts" not in reason(run) or seconds == 999
+        began = timezone.now() - timedelta(seconds=seconds)
+        hold_run(run, worker=worker)
+        Run.objects.filter(pk=run.pk).update(started_at=began)
+        run.refresh_from_db()
+        end_attempt(run=run, to=RunState.CANCELLED if seconds == 999 else RunState.SUCCEEDED, now=timezone.now())
+    wait(alice, 4)
+    (run,) = wait(bob, 1)
+    assert reason(run) == "1 run ahead, starts in about 3 min"  # 200 s each, 2 slots, the second in line
+    (seventh,) = wait(bob, 1)
+    assert reason(seventh).startswith("3 runs ahead, starts in about 7 min")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3, "less than a minute"), (50, "about 1 min"), (3600, "about 60 min"), (7300, "about 2 h")],
+)
+def test_durations_are_told_roughly(seconds: float, words: str) -> None:
+    assert roughly(seconds) == words
