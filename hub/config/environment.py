@@ -56,6 +56,8 @@ class HubEnvironment(BaseSettings):
     eval_runs: PositiveInt = 64  # that may work on one evaluation at once; 1: evaluations are not spread
     eval_spread_s: Seconds = 60.0  # one that would go on for longer is spread over workers that have room
     eval_shard_rollouts: PositiveInt = 8  # in flight, that each of its runs has at least
+    owner_gpu_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # of 30 days, for one owner; 0: no limit
+    owner_tokens: NonNegativeInt = 0  # of 30 days, for one owner's evaluations and training; 0: no limit
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0

@@ -26,6 +26,7 @@ from hub.inference.models import Deployment
 from hub.inference.queries import deployment_of_model
 from hub.runs.models import Run
 from hub.runs.services import create_run, request_cancel
+from hub.runs.usage import note_tokens
 from hub.secrets.services import encrypt
 
 
@@ -112,6 +113,9 @@ def note_usage(*, deployment_id: UUID, prompt_tokens: int, completion_tokens: in
         completion_tokens=F("completion_tokens") + completion_tokens,
         last_used_at=now,
     )
+    owner_id = Deployment.objects.filter(pk=deployment_id).values_list("model__owner_id", flat=True).first()
+    if owner_id is not None:
+        note_tokens(owner_id=owner_id, kind=RunKind.SERVE, prompt=prompt_tokens, completion=completion_tokens)
 
 
 def report_address(*, run: Run, address: ServeAddress) -> Deployment:

@@ -183,6 +183,24 @@ class RunPace(models.Model):
         return f"{self.kind}: {self.seconds:.1f} s"
 
 
+class OwnerUsage(models.Model):
+    """What an owner's runs of a kind used on a day (UTC)."""
+
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    kind = models.CharField(max_length=8)
+    run_seconds = models.FloatField(default=0.0)
+    gpu_seconds = models.FloatField(default=0.0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "day", "kind"], name="owner_usage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.owner_id} on {self.day}"
+
+
 class SweepLock(models.Model):
     """Who sweeps, where the database has no advisory locks (SQLite): one row a name, taken over when it expires."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 from envhub.protocol.runs import RunState
 
 from hub.core.errors import Conflict
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, RunSandboxes
+from hub.runs.usage import note_time
 
 ALLOWED: dict[RunState, frozenset[RunState]] = {
     RunState.QUEUED: frozenset({RunState.LEASED, RunState.FAILED, RunState.CANCELLED}),
@@ -40,4 +42,6 @@ def move(run: Run, to: RunState, **fields: Any) -> Run:
             RunSandboxes.objects.filter(run=run).delete()
         moved = Run.objects.select_related("owner", "created_by", "worker").get(pk=run.pk)
         spec_of(moved.kind).on_transition(moved, old, to)
+        if to not in HELD:
+            note_time(run=run, until=timezone.now())
     return moved

@@ -2,13 +2,14 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.runs import api, fleet_api, fleet_pages, pages, worker_api
+from hub.runs import api, fleet_api, fleet_pages, pages, usage_views, worker_api
 
 api_urls: list[URLPattern | URLResolver] = [
     path("workers", fleet_api.workers),
     path("workers/<id:worker_id>", fleet_api.worker_detail),
     path("workers/join", worker_api.worker_join),
     path("workers/<id:worker_id>/beat", worker_api.worker_beat),
+    path("usage", usage_views.usage),
     path("runs", api.run_list),
     path("runs/<id:run_id>", api.run_detail),
     path("runs/<id:run_id>/log", api.run_log),
@@ -23,6 +24,7 @@ api_urls: list[URLPattern | URLResolver] = [
 page_urls: list[URLPattern | URLResolver] = [
     path("settings/workers", fleet_pages.worker_list, name="workers"),
     path("settings/workers/<id:worker_id>/revoke", fleet_pages.worker_revoke, name="worker-revoke"),
+    path("settings/usage", usage_views.usage_page, name="usage"),
     path("runs", pages.run_list, name="runs"),
     path("runs/<id:run_id>", pages.run_detail, name="run"),
     path("runs/<id:run_id>/log", pages.run_log, name="run-log"),

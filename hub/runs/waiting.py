@@ -88,12 +88,13 @@ def reasons_of(runs: Iterable[Run], *, now: datetime) -> dict[UUID, Reason]:
     # a worker's owners are read once, not once for each run: with two hundred workers that took half a second a page
     workers = [(worker, {owner.pk for owner in worker.token.owners.all()}) for worker in online_workers(now)]
     running = held_now()
-    lines = {queue: _line(queue, queued, running, now) for queue in sorted({run.queue for run in queued})}
+    seconds = seconds_of({run.kind for run in queued})
+    lines = {queue: _line(queue, queued, running, seconds, now) for queue in sorted({run.queue for run in queued})}
     held = held_gpus() if any(run.gpus for run in queued) else {}
     return {run.pk: _reason(run, workers, lines[run.queue], held, now) for run in queued}
 
 
-def _line(queue: str, asked: Sequence[Run], held: Held, now: datetime) -> _Line:
+def _line(queue: str, asked: Sequence[Run], held: Held, seconds: dict[str, float], now: datetime) -> _Line:
     """The oldest waiting runs of a queue and those that are asked about, in fair order, without any that backs off."""
     waiting = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).exclude(not_before__gt=now)
     rows = {
@@ -102,7 +103,7 @@ def _line(queue: str, asked: Sequence[Run], held: Held, now: datetime) -> _Line:
     rows |= {run.pk: run for run in asked if run.queue == queue and (run.not_before is None or run.not_before <= now)}
     order = in_fair_order(sorted(rows.values(), key=lambda run: run.pk), queue, held)
     ahead = {run.pk: place for place, run in enumerate(order)}
-    return _Line(ahead, held, seconds_of({run.kind for run in asked if run.queue == queue}))
+    return _Line(ahead, held, seconds)
 
 
 def held_gpus() -> dict[UUID | None, int]:

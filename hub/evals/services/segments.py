@@ -19,6 +19,7 @@ from hub.evals.metrics import count_ingested
 from hub.evals.models import RETRIED_KINDS, SNIPPET, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.services.decoding import decoder
 from hub.evals.statistics import Aggregate, ExampleTally
+from hub.runs.usage import note_tokens
 from hub.storage.models import Blob
 from hub.storage.queries import local_or_temp_path
 from hub.storage.services import confirm_blob
@@ -82,6 +83,14 @@ def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
         completion_tokens=sum(row.usage.completion_tokens for row in new),
     )
     transaction.on_commit(counting)
+    if evaluation.is_hosted:
+        usages = [usage for row in new for usage in (row.usage, row.judge_usage)]
+        note_tokens(
+            owner_id=evaluation.owner_id,
+            kind=RunKind.EVAL,
+            prompt=sum(usage.prompt_tokens for usage in usages),
+            completion=sum(usage.completion_tokens for usage in usages),
+        )
     return len(new)
 
 

@@ -14,6 +14,7 @@ from hub.core.errors import Conflict
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 from hub.runs.services.dispatching import dispatch_on_commit
+from hub.runs.usage import check_usage
 
 
 def create_run(
@@ -33,12 +34,14 @@ def create_run(
 
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
     the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with.
-    Raises Conflict (`too_many_queued`) when the owner has as many waiting as the operator allows.
+    Raises Conflict (`too_many_queued`, `usage_limit`) when the owner has as many waiting, or has used as much, as the
+    operator allows.
     """
     spec, need = spec_of(kind), gpus or GpuNeed()
     with transaction.atomic():
         if limited:
             _check_queued(owner)
+            check_usage(owner=owner, kind=kind, gpus=need.count)
         run = Run.objects.create(
             kind=kind.value,
             queue=queue or spec.queue,

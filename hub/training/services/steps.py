@@ -16,6 +16,7 @@ from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid
 from hub.evals.metrics import count_ingested
 from hub.runs.models import Run
+from hub.runs.usage import note_tokens
 from hub.storage.models import Blob
 from hub.storage.services import confirm_blob
 from hub.training.models import Step, TrainingEvaluation, TrainingRollout, TrainingRun
@@ -44,6 +45,7 @@ def report_step(*, training: TrainingRun, report: StepReport, guard: Guard) -> b
         _advance(row, step)
         for point in metrics.evaluations:
             _store_point(row, EvaluationReport(point=point))
+        _note_tokens(row, report.segments)
     return True
 
 
@@ -99,6 +101,11 @@ def _store_rollouts(step: Step, segments: Sequence[StepSegment], blobs: Sequence
         completion_tokens=sum(row.completion_tokens for row in rows),
     )
     transaction.on_commit(counting)
+
+
+def _note_tokens(training: TrainingRun, segments: Sequence[StepSegment]) -> None:
+    tokens = sum(row.completion_tokens for part in segments for row in part.rows)
+    note_tokens(owner_id=training.owner_id, kind=RunKind.TRAIN, prompt=0, completion=tokens)
 
 
 def _rollout(step: Step, segment: SegmentRow, row: TrainingIndexRow) -> TrainingRollout:

@@ -106,6 +106,12 @@ def seconds(value: float | None) -> str:
 
 
 @register.filter
+def hours(value: float) -> str:
+    """Seconds as hours, for columns: "0.25"."""
+    return f"{value / 3600:.2f}"
+
+
+@register.filter
 def mebibytes(value: int | None) -> str:
     """Memory given in MiB: "512 MiB", "79.6 GiB"."""
     if value is None:

@@ -22,6 +22,7 @@ COMMANDS: Table = {
     "login": "login:login",
     "logout": "login:logout",
     "whoami": "login:whoami",
+    "usage": "usage:usage",
     "config": "login:config",
     "completion": "completion:completion",
     "init": "init:init",

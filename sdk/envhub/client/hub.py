@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
     from envhub.client.training import Training
+    from envhub.client.usage import Usage
     from envhub.client.users import Users
     from envhub.client.workers import Workers
 
@@ -50,6 +51,7 @@ class HubClient:
     sandboxes: Sandboxes
     workers: Workers
     users: Users
+    usage: Usage
 
     def __init__(
         self,

@@ -267,6 +267,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/blobs": {"post": Access.SIGNED_IN},
     "api/v1/blobs/(?P<sha256>[0-9a-f]{64})": {"get": Access.OPEN, "put": Access.OPEN},
     "settings/storage": {"get": Access.SIGNED_IN},
+    "settings/usage": {"get": Access.SIGNED_IN},
+    "api/v1/usage": {"get": Access.SIGNED_IN},
     # runs
     "api/v1/runs": {"get": Access.SIGNED_IN},
     _RUN: {"get": Access.PRIVATE},

@@ -73,6 +73,7 @@ def address(showcase: Showcase, name: str) -> str:
         "tokens": "/settings/tokens",
         "secrets": "/settings/secrets",
         "storage": "/settings/storage",
+        "usage": "/settings/usage",
         "password": "/settings/password",
         "device": "/device",
     }[name]

@@ -21,7 +21,7 @@ from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.showcase import HOSTILE, Showcase
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,108 @@
+"""What owners use: time of workers and GPUs, and tokens, a row for each owner, day and kind of run; and their limits.
+
+Running runs are added when somebody asks, so that one of three days counts before it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Sum
+from django.utils import timezone
+from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.usage import USAGE_DAYS, KindUsage, UsageView
+
+from hub.accounts.models import Owner
+from hub.core.errors import Conflict
+from hub.runs.models import OwnerUsage, Run
+
+_FIELDS = ("run_seconds", "gpu_seconds", "prompt_tokens", "completion_tokens")
+SPENDS_TOKENS = (RunKind.EVAL, RunKind.TRAIN)
+
+
+class LimitReached(Conflict):
+    """The owner has used up what the operator gives."""
+
+    code = "usage_limit"
+
+
+def note_time(*, run: Run, until: datetime) -> None:
+    """A worker was busy with a run, as it was before the move that ends this, until now. Call it last in a transaction:
+    whoever counts tokens takes its locks in the same order.
+    """
+    if run.state == RunState.RUNNING and run.started_at is not None:
+        seconds = max(0.0, (until - run.started_at).total_seconds())
+        _add(run.owner_id, run.kind, until, run_seconds=seconds, gpu_seconds=seconds * run.gpus)
+
+
+def note_tokens(*, owner_id: UUID, kind: RunKind, prompt: int, completion: int) -> None:
+    """Tokens of an owner's hosted runs. Call it last in a transaction."""
+    if prompt or completion:
+        _add(owner_id, kind.value, timezone.now(), prompt_tokens=prompt, completion_tokens=completion)
+
+
+def _add(owner_id: UUID, kind: str, when: datetime, **amounts: float) -> None:
+    key = {"owner_id": owner_id, "day": when.date(), "kind": kind}
+    changes = {name: F(name) + amount for name, amount in amounts.items()}
+    if OwnerUsage.objects.filter(**key).update(**changes) == 0:
+        OwnerUsage.objects.bulk_create([OwnerUsage(**key)], ignore_conflicts=True)
+        OwnerUsage.objects.filter(**key).update(**changes)
+
+
+def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
+    """Of each, in the same order: two queries for all."""
+    since = now.date() - timedelta(days=USAGE_DAYS - 1)
+    found: dict[tuple[UUID, str], dict[str, float]] = {}
+    rows = OwnerUsage.objects.filter(owner__in=owners, day__gte=since).order_by().values_list("owner_id", "kind")
+    for owner_id, kind, *sums in rows.annotate(*(Sum(name) for name in _FIELDS)):
+        found[owner_id, kind] = dict(zip(_FIELDS, sums, strict=True))
+    for run in Run.objects.filter(owner__in=owners, state=RunState.RUNNING.value, started_at__isnull=False):
+        assert run.started_at is not None
+        seconds = max(0.0, (now - run.started_at).total_seconds())
+        used = found.setdefault((run.owner_id, run.kind), dict.fromkeys(_FIELDS, 0))
+        used["run_seconds"] += seconds
+        used["gpu_seconds"] += seconds * run.gpus
+    return [_view(owner, {kind: used for (key, kind), used in found.items() if key == owner.pk}) for owner in owners]
+
+
+def check_usage(*, owner: Owner, kind: RunKind, gpus: int) -> None:
+    """Before a run is queued. Raises LimitReached."""
+    wants_tokens = kind in SPENDS_TOKENS and settings.HUB.owner_tokens
+    if not wants_tokens and not (gpus and settings.HUB.owner_gpu_hours):
+        return
+    (used,) = usage_of([owner], now=timezone.now())
+    if gpus and used.gpu_hours_limit is not None and used.gpu_hours >= used.gpu_hours_limit:
+        raise _reached(owner, f"{used.gpu_hours:.1f} of {used.gpu_hours_limit:g} GPU hours", "HUB_OWNER_GPU_HOURS")
+    if wants_tokens and used.tokens_limit is not None and used.tokens >= used.tokens_limit:
+        raise _reached(owner, f"{used.tokens:,} of {used.tokens_limit:,} tokens", "HUB_OWNER_TOKENS")
+
+
+def _reached(owner: Owner, what: str, setting: str) -> LimitReached:
+    return LimitReached(
+        f"{owner.slug} has used {what} of the last {USAGE_DAYS} days",
+        hint=f"what is older than that counts no more: `hub usage`; an operator raises {setting}",
+    )
+
+
+def _view(owner: Owner, kinds: dict[str, dict[str, float]]) -> UsageView:
+    hub = settings.HUB
+    return UsageView(
+        owner=owner.slug,
+        kinds=tuple(
+            KindUsage(
+                kind=RunKind(kind),
+                run_seconds=used["run_seconds"],
+                gpu_seconds=used["gpu_seconds"],
+                prompt_tokens=int(used["prompt_tokens"]),
+                completion_tokens=int(used["completion_tokens"]),
+            )
+            for kind, used in sorted(kinds.items())
+        ),
+        gpu_hours=sum(used["gpu_seconds"] for used in kinds.values()) / 3600,
+        gpu_hours_limit=hub.owner_gpu_hours or None,
+        tokens=int(sum(used["prompt_tokens"] + used["completion_tokens"] for used in kinds.values())),
+        tokens_limit=hub.owner_tokens or None,
+    )

@@ -1,0 +1,30 @@
+"""`hub usage`."""
+
+from __future__ import annotations
+
+import typer
+
+from envhub.cli.session import JsonFlag, Session, current
+from envhub.protocol.usage import USAGE_DAYS, UsageView
+
+
+def usage(ctx: typer.Context, json: JsonFlag = False) -> None:
+    """Show what your runs have used in the last 30 days, and what they may."""
+    session = current(ctx)
+    found = session.hub.usage.get()
+    session.show(found, lambda: _print(session, found.owners))
+
+
+def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
+    rows = [
+        (owner.owner, row.kind, f"{row.run_seconds / 3600:.2f}", f"{row.gpu_seconds / 3600:.2f}",
+         f"{row.prompt_tokens:,}", f"{row.completion_tokens:,}")
+        for owner in owners for row in owner.kinds
+    ]  # fmt: skip
+    columns = ("owner", "runs", "hours", "GPU hours", "prompt tokens", "output tokens")
+    session.table(columns, rows, f"nothing in the last {USAGE_DAYS} days")
+    for owner in owners:
+        if owner.gpu_hours_limit is not None:
+            session.note(f"{owner.owner}: {owner.gpu_hours:.1f} of {owner.gpu_hours_limit:g} GPU hours")
+        if owner.tokens_limit is not None:
+            session.note(f"{owner.owner}: {owner.tokens:,} of {owner.tokens_limit:,} tokens")

@@ -1,0 +1,35 @@
+"""What an owner's runs have used lately, and what they may."""
+
+from __future__ import annotations
+
+from envhub.protocol.base import Response, Slug
+from envhub.protocol.runs import RunKind
+
+USAGE_DAYS = 30  # over which limits count
+
+
+class KindUsage(Response):
+    """By runs of one kind. Tokens: of hosted runs, judges included, and for `serve` of calls from outside."""
+
+    kind: RunKind
+    run_seconds: float  # that workers were busy with them
+    gpu_seconds: float  # the same, times the GPUs that each had
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class UsageView(Response):
+    """Of one owner over the last USAGE_DAYS days, today included. A limit of None: there is none."""
+
+    owner: Slug
+    kinds: tuple[KindUsage, ...] = ()
+    gpu_hours: float
+    gpu_hours_limit: float | None = None
+    tokens: int  # prompt and completion
+    tokens_limit: int | None = None
+
+
+class UsageViews(Response):
+    """Of each owner that the caller belongs to, by name."""
+
+    owners: tuple[UsageView, ...]

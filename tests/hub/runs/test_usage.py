@@ -1,0 +1,137 @@
+"""What owners used, by kind and day, and that nothing begins beyond their limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.rollouts import Usage
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import Owner, User
+from hub.core.errors import Conflict
+from hub.runs.models import OwnerUsage, Run
+from hub.runs.services import create_run, end_attempt, expire_leases
+from hub.runs.usage import usage_of
+from tests.factories.accounts import bearer, make_token, make_user
+from tests.factories.evals import create_hosted, create_pushed, make_record, start, store
+from tests.factories.registry import create_ready_version
+from tests.factories.runs import hold_run, make_run
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def alice() -> User:
+    return make_user("alice")
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Changes settings of the hub."""
+
+    def change(**values: object) -> None:
+        monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update=values))
+
+    return change
+
+
+def busy(owner: Owner, since: timedelta, *, kind: RunKind = RunKind.TRAIN, gpus: int = 2) -> Run:
+    run = make_run(owner=owner, kind=kind, gpus=gpus)
+    hold_run(run)
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - since)
+    run.refresh_from_db()
+    return run
+
+
+def gpu_hours(owner: Owner) -> float:
+    return round(usage_of([owner], now=timezone.now())[0].gpu_hours, 2)
+
+
+def test_the_time_of_workers_and_gpus_counts_while_a_run_goes_on_and_after_it(alice: User) -> None:
+    run = busy(alice.owner, 3 * HOUR)
+    assert gpu_hours(alice.owner) == 6
+    end_attempt(run=run, to=RunState.SUCCEEDED, now=timezone.now())
+    assert gpu_hours(alice.owner) == 6
+    (row,) = usage_of([alice.owner], now=timezone.now())[0].kinds
+    assert (row.kind, round(row.run_seconds / 3600, 2)) == (RunKind.TRAIN, 3)
+
+
+def test_a_lost_attempt_counts_too_and_its_wait_does_not(alice: User) -> None:
+    run = busy(alice.owner, HOUR)
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now() - timedelta(minutes=1))
+    expire_leases(timezone.now())
+    run.refresh_from_db()
+    assert (run.state, gpu_hours(alice.owner)) == ("queued", 2)
+    end_attempt(run=run, to=RunState.CANCELLED, now=timezone.now())
+    assert gpu_hours(alice.owner) == 2
+
+
+def test_what_is_older_than_the_days_counts_no_more_and_others_have_their_own(alice: User) -> None:
+    bob = make_user("bob").owner
+    end_attempt(run=busy(bob, HOUR), to=RunState.SUCCEEDED, now=timezone.now())
+    OwnerUsage.objects.create(
+        owner=alice.owner, day=timezone.now().date() - timedelta(days=29), kind="train", gpu_seconds=36e2
+    )
+    OwnerUsage.objects.create(
+        owner=alice.owner, day=timezone.now().date() - timedelta(days=30), kind="train", gpu_seconds=36e3
+    )
+    assert (gpu_hours(alice.owner), gpu_hours(bob)) == (1, 2)
+
+
+def test_tokens_of_hosted_rollouts_count_once_with_their_judges(alice: User) -> None:
+    evaluation = create_hosted(alice)
+    start(evaluation)
+    record = make_record(usage=Usage(prompt_tokens=100, completion_tokens=20), judge_usage=Usage(prompt_tokens=7))
+    for _ in range(2):
+        store(evaluation, [record])
+    create_ready_version(alice, "pushed")
+    pushed = create_pushed(alice, "alice/pushed")
+    store(pushed, [record])
+    (row,) = usage_of([alice.owner], now=timezone.now())[0].kinds
+    assert (row.prompt_tokens, row.completion_tokens) == (107, 20)
+
+
+def test_nothing_that_needs_a_gpu_begins_beyond_the_limit(alice: User, hub: Any) -> None:
+    hub(owner_gpu_hours=5.0)
+    busy(alice.owner, 3 * HOUR)
+    with pytest.raises(Conflict, match=r"alice has used 6\.0 of 5 GPU hours of the last 30 days") as refused:
+        queue(alice, RunKind.TRAIN, gpus=1)
+    assert refused.value.code == "usage_limit"
+    queue(alice, RunKind.BUILD)
+    queue(make_user("bob"), RunKind.TRAIN, gpus=1)
+
+
+def test_no_evaluation_begins_beyond_the_limit_of_tokens(alice: User, hub: Any) -> None:
+    hub(owner_tokens=1000)
+    OwnerUsage.objects.create(owner=alice.owner, day=timezone.now().date(), kind="serve", prompt_tokens=900)
+    create_hosted(alice)
+    OwnerUsage.objects.update(completion_tokens=100)
+    with pytest.raises(Conflict, match=r"1,000 of 1,000 tokens"):
+        create_hosted(alice)
+    queue(alice, RunKind.BUILD)
+
+
+def test_a_page_and_an_answer_show_it_to_members_alone(alice: User, hub: Any) -> None:
+    hub(owner_gpu_hours=10.0)
+    busy(alice.owner, 3 * HOUR)
+    shown = Client().get("/api/v1/usage", headers=bearer(make_token(alice))).json()["owners"]
+    assert [(owner["owner"], round(owner["gpu_hours"], 1), owner["gpu_hours_limit"]) for owner in shown] == [
+        ("alice", 6.0, 10.0)
+    ]
+    client = Client()
+    client.force_login(alice)
+    assert "of 10" in client.get("/settings/usage").text
+    client.force_login(make_user("bob"))
+    assert "alice" not in client.get("/settings/usage").text
+
+
+def queue(user: User, kind: RunKind, gpus: int = 0) -> Run:
+    need = GpuNeed(count=gpus)
+    return create_run(kind=kind, owner=user.owner, created_by=user, subject="x", subject_url="", gpus=need)
