@@ -26,6 +26,7 @@ worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=... 
 
 test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
 	@infra/setup/chromium.sh
+	@infra/setup/helm.sh
 	@$(PY) -m tests.run $(TEST)
 
 test-vllm: setup ## the tests that need vLLM (installs its CPU build)
@@ -58,9 +59,10 @@ bench-step: setup ## a whole training step against TRL's (STEP_BENCH='--shape st
 bench-gpu: setup ## the learner on this machine's GPU: do its kernels agree, and how fast is it (GPU_BENCH='--profile --results FILE')
 	@$(PY) -m tests.bench.bench_gpu $(GPU_BENCH)
 
-LOCK = .venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --generate-hashes --no-emit-index-url --no-emit-find-links \
-    --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q
+COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 --no-header --no-annotate -q
+LOCK = $(COMPILE) pyproject.toml sdk/pyproject.toml --extra cli --no-emit-package envhub --no-emit-package torch
 lock: ## renew requirements.lock, and the images' from it
 	@$(LOCK) --extra train --group dev -o requirements.lock
 	@$(LOCK) -c requirements.lock -o infra/docker/hub.lock
 	@$(LOCK) -c requirements.lock --extra train -o infra/docker/worker.lock
+	@$(COMPILE) infra/helm/tools.in --no-deps -o infra/helm/tools.lock
