@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from django.db.models import Count
+from django.db.models import Count, Q
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
 
@@ -22,6 +22,7 @@ from hub.runs.queries import runs_of_token, silent_after
 from hub.runs.transitions import HELD
 
 MOST_LOOKED_AT = 200  # waiting runs of a queue
+SOON = timedelta(minutes=1)  # a run that backs off for longer, as builds may for a day, keeps no worker waiting
 
 
 def workers_wanted(
@@ -31,7 +32,7 @@ def workers_wanted(
     queues = []
     for queue, at_once in sorted(slots.items()):
         held = _held(token, queue)
-        waiting = _waiting(token, queue, gpus)
+        waiting = _waiting(token, queue, gpus, now)
         workers = workers_for([*held, *waiting], at_once, len(gpus))
         queues.append(QueueDemand(queue=queue, waiting=len(waiting), held=len(held), workers=workers))
     kept = _kept(token, now)
@@ -63,9 +64,10 @@ def _held(token: WorkerToken, queue: str) -> list[int]:
     return [gpus for gpus, count in rows.annotate(Count("pk")) for _ in range(count)]
 
 
-def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int]) -> list[int]:
+def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int], now: datetime) -> list[int]:
     """The GPUs of each run that one more worker of the pool would take: its owner may run it, and it fits."""
-    runs = runs_of_token(token, [queue]).filter(state=RunState.QUEUED.value, gpus__lte=len(gpus))
+    due = Q(not_before__isnull=True) | Q(not_before__lte=now + SOON)
+    runs = runs_of_token(token, [queue]).filter(due, state=RunState.QUEUED.value, gpus__lte=len(gpus))
     running = held_now().by_kind
     found = []
     for run in next_runs(runs, queue, most=MOST_LOOKED_AT):

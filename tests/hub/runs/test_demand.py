@@ -45,9 +45,10 @@ def test_without_any_worker_waiting_runs_are_wanted_work(token: WorkerToken) -> 
     assert (demand.workers, demand.kept, demand.queues[0].waiting) == (2, 0, 3)
 
 
-def test_a_run_that_waits_for_its_next_attempt_counts(token: WorkerToken) -> None:
-    make_run(not_before=timezone.now() + timedelta(seconds=10))
-    assert wanted(token, eval=1).workers == 1
+@pytest.mark.parametrize(("seconds", "workers"), [(10, 1), (900, 0)])
+def test_a_run_counts_whose_next_attempt_is_soon(token: WorkerToken, seconds: int, workers: int) -> None:
+    make_run(not_before=timezone.now() + timedelta(seconds=seconds))
+    assert wanted(token, eval=1).workers == workers
 
 
 def test_the_queue_that_needs_the_most_workers_decides(token: WorkerToken) -> None:
