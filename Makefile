@@ -26,7 +26,7 @@ worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=... 
 
 test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
 	@infra/setup/chromium.sh
-	@infra/setup/helm.sh
+	@infra/setup/tools.sh
 	@$(PY) -m tests.run $(TEST)
 
 test-vllm: setup ## the tests that need vLLM (installs its CPU build)
@@ -65,4 +65,4 @@ lock: ## renew requirements.lock, and the images' from it
 	@$(LOCK) --extra train --group dev -o requirements.lock
 	@$(LOCK) -c requirements.lock -o infra/docker/hub.lock
 	@$(LOCK) -c requirements.lock --extra train -o infra/docker/worker.lock
-	@$(COMPILE) infra/helm/tools.in --no-deps -o infra/helm/tools.lock
+	@$(COMPILE) infra/setup/tools.in --no-deps -o infra/setup/tools.lock

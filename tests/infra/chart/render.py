@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "infra/helm/environments-hub"
-TOOLS = ROOT / ".venv-helm"
+TOOLS = ROOT / ".venv-tools"
 RELEASES = ("v1.33.0", "v1.37.0")
 Manifest = dict[str, Any]
 NEEDED: dict[str, Any] = {
@@ -25,7 +25,7 @@ NEEDED: dict[str, Any] = {
     "storage": {"bucket": "hub", "publicEndpointUrl": "https://s3.example.org"},
 }
 missing = not (TOOLS / ".stamp").exists() and "CI" not in os.environ
-needs_helm = pytest.mark.skipif(missing, reason="infra/setup/helm.sh could not get helm")
+needs_helm = pytest.mark.skipif(missing, reason="infra/setup/tools.sh could not get helm")
 
 
 class Refused(Exception):
