@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,21 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-ROOT = Path(__file__).parents[3]
+from tests.infra.tools import ROOT, TOOLS
+
 CHART = ROOT / "infra/helm/environments-hub"
-TOOLS = ROOT / ".venv-tools"
 RELEASES = ("v1.33.0", "v1.37.0")
 Manifest = dict[str, Any]
 NEEDED: dict[str, Any] = {
     "hub": {"url": "https://hub.example.org", "secret": "hub"},
     "storage": {"bucket": "hub", "publicEndpointUrl": "https://s3.example.org"},
 }
-missing = not (TOOLS / ".stamp").exists() and "CI" not in os.environ
-needs_helm = pytest.mark.skipif(missing, reason="infra/setup/tools.sh could not get helm")
 
 
 class Refused(Exception):

@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.infra.chart.render import NEEDED, ROOT, complaints, containers, merged, needs_helm, render
+from tests.infra.chart.render import NEEDED, complaints, containers, merged, render
+from tests.infra.tools import ROOT, needs_tools
 
 TEXT = (ROOT / "infra/kubernetes.md").read_text()
 
@@ -22,14 +23,14 @@ def options(command: str) -> dict[str, Any]:
     return merged(*(nested(path, value) for path, _, value in pairs))
 
 
-@needs_helm
+@needs_tools
 def test_the_values_that_it_shows_are_taken() -> None:
     (shown,) = re.findall(r"<<'END'\n(.*?)\nEND", TEXT, re.DOTALL)
     values = yaml.safe_load(shown.replace("sha256:...", f"sha256:{'1' * 64}"))
     assert not [said for one in render(values) for said in complaints(one, "v1.33.0")]
 
 
-@needs_helm
+@needs_tools
 def test_every_command_of_helm_is_taken() -> None:
     commands = re.findall(r"^helm (?:.*\\\n)*.*", TEXT, re.MULTILINE)
     made = [render(options(command)) for command in commands]
@@ -38,7 +39,7 @@ def test_every_command_of_helm_is_taken() -> None:
     assert sets == [set(), {"hub-worker-eval"}, set(), trial, {"hub-worker-build"}]
 
 
-@needs_helm
+@needs_tools
 def test_the_keys_of_the_secret_are_those_that_are_read() -> None:
     trial = {name: {"enabled": True} for name in ("postgres", "redis", "s3")}
     read = {

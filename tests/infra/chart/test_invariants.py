@@ -9,11 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.infra.chart.render import ROOT, Manifest, containers, needs_helm, pods, render
+from tests.infra.chart.render import Manifest, containers, pods, render
 from tests.infra.chart.test_rendering import EVERYTHING, POOLS, SETS
+from tests.infra.tools import ROOT, needs_tools
 from workers.settings import WorkerEnvironment
 
-pytestmark = [needs_helm, pytest.mark.parametrize("name", SETS)]
+pytestmark = [needs_tools, pytest.mark.parametrize("name", SETS)]
 SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY|DATABASE_URL|BROKER_URL")
 KNOWN = set(re.findall(r"^\| `([A-Z0-9_]+)`(?:, `([A-Z0-9_]+)`)?", (ROOT / "infra/settings.md").read_text(), re.M))
 SETTINGS = {one for pair in KNOWN for one in pair if one}

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.infra.chart.render import CHART, RELEASES, ROOT, Refused, complaints, needs_helm, render
+from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, render
+from tests.infra.tools import ROOT, needs_tools
 
-pytestmark = needs_helm
+pytestmark = needs_tools
 KUBERNETES_OWN = {"requests", "limits", "cpu", "memory", "type"}
 TOKEN = {"token": {"secret": "workers"}}
 POOLS = {name: {"enabled": True, **TOKEN} for name in ("build", "eval", "gpu")}
