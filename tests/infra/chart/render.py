@@ -113,3 +113,11 @@ def containers(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest, bool]
         for part in ("initContainers", "containers"):
             for one in pod["spec"].get(part, ()):
                 yield f"{owner}: {one['name']}", one, lasting and part == "containers"
+
+
+def selects(selector: Manifest, labels: dict[str, str]) -> bool:
+    """Whether a LabelSelector means a pod with such labels."""
+    expressions = selector.get("matchExpressions", ())
+    assert all(one["operator"] == "In" for one in expressions)
+    wanted = selector.get("matchLabels", {}).items() <= labels.items()
+    return wanted and all(labels.get(one["key"]) in one["values"] for one in expressions)

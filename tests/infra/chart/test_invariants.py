@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.infra.chart.render import Manifest, containers, pods, render
+from tests.infra.chart.render import Manifest, containers, pods, render, selects
 from tests.infra.chart.test_rendering import EVERYTHING, POOLS, SETS
 from tests.infra.tools import ROOT, needs_tools
 from workers.settings import WorkerEnvironment
@@ -73,13 +72,6 @@ def test_every_container_is_bounded_and_whoever_stays_is_probed(name: str) -> No
         assert (probes <= set(one)) if stays else not probes & set(one), where
 
 
-def selects(selector: Manifest, labels: dict[str, str]) -> bool:
-    expressions = selector.get("matchExpressions", ())
-    assert all(one["operator"] == "In" for one in expressions)
-    wanted = selector.get("matchLabels", {}).items() <= labels.items()
-    return wanted and all(labels.get(one["key"]) in one["values"] for one in expressions)
-
-
 def test_every_pod_that_stays_has_a_budget_for_disruptions(name: str) -> None:
     manifests = render(SETS[name])
     budgets = [one["spec"] for one in manifests if one["kind"] == "PodDisruptionBudget"]
@@ -87,37 +79,6 @@ def test_every_pod_that_stays_has_a_budget_for_disruptions(name: str) -> None:
         mine = [one for one in budgets if selects(one["selector"], pod["metadata"]["labels"])]
         assert len(mine) == (0 if owner.startswith(("Job", "CronJob")) else 1), owner
         assert all(one["maxUnavailable"] == 1 for one in mine)
-
-
-def test_every_pod_is_closed_in_both_directions(name: str) -> None:
-    manifests = render(SETS[name])
-    policies = [one["spec"] for one in manifests if one["kind"] == "NetworkPolicy"]
-    for owner, pod in pods(manifests):
-        closed = {
-            kind
-            for one in policies
-            if selects(one["podSelector"], pod["metadata"]["labels"])
-            for kind in one["policyTypes"]
-        }
-        assert closed == (set() if name == "little" else {"Ingress", "Egress"}), owner
-
-
-def ingress_ports(policies: list[Manifest], labels: dict[str, str]) -> Iterator[int]:
-    for one in policies:
-        if selects(one["podSelector"], labels):
-            for rule in one.get("ingress", ()):
-                assert rule["from"], "nobody is told: that is everybody"
-                yield from (port["port"] for port in rule["ports"])
-
-
-def test_workers_are_called_by_the_hub_alone_and_only_where_they_serve(name: str) -> None:
-    manifests = render(SETS[name])
-    policies = [one["spec"] for one in manifests if one["kind"] == "NetworkPolicy"]
-    for owner, pod in pods(manifests):
-        if "-worker-" not in owner:
-            continue
-        serves = any(variable == {"name": "WORKER_SERVE_HOST", "value": "0.0.0.0"} for variable in env(pod))
-        assert list(ingress_ports(policies, pod["metadata"]["labels"])) == ([32768] if serves and policies else [])
 
 
 def env(pod: Manifest) -> list[dict[str, Any]]:

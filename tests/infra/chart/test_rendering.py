@@ -16,6 +16,7 @@ KUBERNETES_OWN = {"requests", "limits", "cpu", "memory", "type"}
 TOKEN = {"token": {"secret": "workers"}}
 POOLS = {name: {"enabled": True, **TOKEN} for name in ("build", "eval", "gpu")}
 TRIAL = {name: {"enabled": True} for name in ("postgres", "redis", "s3")}
+EGRESS = [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 8080}]}]
 EVERYTHING: dict[str, Any] = {
     "pools": {name: pool | {"scaling": {"enabled": True}} for name, pool in POOLS.items()},
     "monitoring": {"serviceMonitor": True, "rules": True, "dashboards": True, "labels": {"release": "prometheus"}},
@@ -40,8 +41,12 @@ EVERYTHING: dict[str, Any] = {
         "annotations": {"a": "b"},
         "shm": "1Gi",
     },
-    "networkPolicy": {name: [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}] for name in ("hubEgress", "workerEgress")}
-    | {"database": {"to": [{"ipBlock": {"cidr": "10.2.0.7/32"}}]}, "workers": [{"namespaceSelector": {}}]},
+    "networkPolicy": {
+        "hubEgress": EGRESS,
+        "workerEgress": EGRESS,
+        "database": {"to": [{"ipBlock": {"cidr": "10.2.0.7/32"}}]},
+        "workers": [{"namespaceSelector": {}}],
+    },
 }
 WORKERS_ALONE: dict[str, Any] = {
     "hub": {"enabled": False},
