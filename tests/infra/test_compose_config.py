@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from hub.config.environment import HubEnvironment
 from tests.infra.tools import ROOT, TOOLS, needs_tools
+from workers.settings import WorkerEnvironment
 
 pytestmark = needs_tools
 FILLED = {"HUB_SECRET_KEY": "x" * 32, "POSTGRES_PASSWORD": "hubhub", "MINIO_PASSWORD": "hubhubhub"}
@@ -74,3 +77,16 @@ def test_what_must_be_filled_in_is_named(infra: Path, name: str) -> None:
     done = compose(infra)
     assert done.returncode != 0
     assert name in done.stderr
+
+
+def test_hub_and_workers_take_what_the_example_sets(infra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = config(infra, "tls,worker,gpu")["services"]
+    for key in [key for key in os.environ if key.startswith(("HUB_", "WORKER_"))]:
+        monkeypatch.delenv(key)
+    for name in ("migrate", "hub", "sweeper", "worker", "worker-gpu"):
+        for key, value in services[name]["environment"].items():
+            monkeypatch.setenv(key, value)
+        if "worker" in name:
+            assert WorkerEnvironment().serve_address == name
+        else:
+            assert str(HubEnvironment().base_url) == "https://hub.example.org/"

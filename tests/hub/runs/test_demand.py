@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from envhub.protocol.runs import RunKind, WorkersWanted
+from envhub.protocol.runs import RunKind, RunState, WorkersWanted
 
 from hub.runs.demand import workers_for, workers_wanted
-from hub.runs.models import Worker, WorkerToken
+from hub.runs.models import Run, Worker, WorkerToken
 from tests.factories.accounts import bearer, make_user
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 
@@ -134,6 +135,34 @@ def test_an_answer_costs_the_same_whatever_waits(token: WorkerToken) -> None:
     for _ in range(5):
         make_run(owner=alice)
     assert queries() == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pool_that_follows_the_answers_never_ends_a_worker_with_runs_and_goes_to_zero(
+    token: WorkerToken, seed: int
+) -> None:
+    """A StatefulSet of at most five pods with one slot each, under runs that come and end at random."""
+    random, alice, pods = Random(seed), make_user("alice").owner, [pod(token, number) for number in range(5)]
+    Worker.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    size, largest, held = 0, 0, {}
+    for step in range(60):
+        for number in range(size):
+            if number not in held and step < 40 and (run := Run.objects.filter(state=RunState.QUEUED).first()):
+                hold_run(run, worker=pods[number])
+                held[number] = run
+        for number in [number for number in held if random.random() < 0.3]:
+            Run.objects.filter(pk=held.pop(number).pk).update(state=RunState.SUCCEEDED)
+        if step < 30 and random.random() < 0.7:
+            make_run(owner=alice)
+        if step == 40:
+            Run.objects.filter(state=RunState.QUEUED).update(state=RunState.CANCELLED)
+        size = min(5, wanted(token, eval=1).workers)
+        assert all(number < size for number in held)
+        largest = max(largest, size)
+        online = [worker.pk for worker in pods[:size]]
+        Worker.objects.filter(pk__in=online).update(seen_at=timezone.now())
+        Worker.objects.exclude(pk__in=online).update(seen_at=timezone.now() - timedelta(hours=1))
+    assert (size, largest >= 2) == (0, True)
 
 
 def test_a_pool_asks_with_its_own_token(client: Client) -> None:
