@@ -5,7 +5,7 @@ DATA ?= ./data
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode each process compiles what it imports: seconds of CPU at every start
-.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step bench-gpu lock
+.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step bench-gpu audit sbom lock
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -26,6 +26,7 @@ worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=... 
 
 test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
 	@infra/setup/chromium.sh
+	@infra/setup/tools.sh
 	@$(PY) -m tests.run $(TEST)
 
 test-vllm: setup ## the tests that need vLLM (installs its CPU build)
@@ -58,9 +59,17 @@ bench-step: setup ## a whole training step against TRL's (STEP_BENCH='--shape st
 bench-gpu: setup ## the learner on this machine's GPU: do its kernels agree, and how fast is it (GPU_BENCH='--profile --results FILE')
 	@$(PY) -m tests.bench.bench_gpu $(GPU_BENCH)
 
-LOCK = .venv/bin/uv pip compile pyproject.toml sdk/pyproject.toml --extra cli --generate-hashes --no-emit-index-url --no-emit-find-links \
-    --no-emit-package envhub --no-emit-package torch --python-version 3.11 --no-header --no-annotate -q
-lock: ## renew requirements.lock, and the images' from it
+COMPILE = .venv/bin/uv pip compile --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 --no-header --no-annotate -q
+LOCK = $(COMPILE) pyproject.toml sdk/pyproject.toml --extra cli --no-emit-package envhub --no-emit-package torch
+audit: setup ## known vulnerabilities in everything that is locked (asks PyPI)
+	@infra/setup/audit.sh audit
+
+sbom: setup ## bills of materials of the images (CycloneDX), into dist/sbom
+	@infra/setup/audit.sh sbom
+
+lock: ## renew requirements.lock, the images' from it, and those of the tools
 	@$(LOCK) --extra train --group dev -o requirements.lock
 	@$(LOCK) -c requirements.lock -o infra/docker/hub.lock
 	@$(LOCK) -c requirements.lock --extra train -o infra/docker/worker.lock
+	@$(COMPILE) infra/setup/tools.in --no-deps -o infra/setup/tools.lock
+	@$(COMPILE) infra/setup/audit.in -o infra/setup/audit.lock

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 from django.core.management import get_commands
 
@@ -29,7 +30,8 @@ def test_every_dependency_is_a_service_and_every_volume_is_declared() -> None:
     for service in COMPOSE["services"].values():
         assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
         for volume in service.get("volumes", ()):
-            assert volume.split(":")[0] in COMPOSE["volumes"]
+            source = volume.split(":")[0]
+            assert (ROOT / "infra" / source).exists() if source.startswith(".") else source in COMPOSE["volumes"]
 
 
 def test_every_variable_is_explained_in_the_example() -> None:
@@ -41,7 +43,9 @@ def test_every_variable_is_explained_in_the_example() -> None:
 def test_the_hub_gets_every_setting_of_the_env_file_and_the_worker_none_of_its_secrets() -> None:
     services = COMPOSE["services"]
     assert {services[name]["env_file"] for name in ("migrate", "hub", "sweeper")} == {".env"}
-    assert services["worker"]["env_file"] == [{"path": "worker.env", "required": False}]
+    for name in ("worker", "worker-gpu"):
+        assert services[name]["env_file"] == [{"path": "worker.env", "required": False}]
+    assert "env_file" not in services["proxy"]
 
 
 def test_every_command_that_operators_are_told_exists() -> None:
@@ -83,8 +87,9 @@ def test_the_hub_accepts_the_address_by_which_the_worker_calls_it() -> None:
     assert host in json.loads(COMPOSE["services"]["hub"]["environment"]["HUB_ALLOWED_HOSTS"])
 
 
-def test_the_worker_s_orphans_are_reaped_and_it_may_end_its_runs_before_it_is_killed() -> None:
-    worker = COMPOSE["services"]["worker"]
+@pytest.mark.parametrize("name", ["worker", "worker-gpu"])
+def test_a_worker_s_orphans_are_reaped_and_it_may_end_its_runs_before_it_is_killed(name: str) -> None:
+    worker = COMPOSE["services"][name]
     assert worker["init"] is True
     assert worker["stop_grace_period"] == "1m"
     assert WorkerEnvironment.model_fields["stop_grace_s"].default < 60
@@ -104,4 +109,20 @@ def test_health_is_asked_where_everything_behind_the_hub_counts() -> None:
 
 
 def test_a_container_that_is_made_again_is_the_same_worker_to_the_hub() -> None:
-    assert COMPOSE["services"]["worker"]["hostname"] == "worker"
+    for name in ("worker", "worker-gpu"):
+        service = COMPOSE["services"][name]
+        assert service["hostname"] == service["environment"]["WORKER_SERVE_ADDRESS"] == name
+
+
+def test_a_build_s_target_is_a_stage_of_its_dockerfile() -> None:
+    for service in COMPOSE["services"].values():
+        build = service.get("build", {})
+        stages = re.findall(r"^FROM \S+ AS (\w+)$", (ROOT / build["dockerfile"]).read_text(), re.M) if build else []
+        assert build.get("target") is None or build["target"] in stages
+
+
+def test_only_the_proxy_is_reached_from_other_hosts_by_the_example() -> None:
+    example = (ROOT / "infra/example.env").read_text()
+    assert re.findall(r"^(?:HUB|MINIO)_PORT=(.*)$", example, re.M) == ["127.0.0.1:8000", "127.0.0.1:9000"]
+    open_to_all = {name for name, service in COMPOSE["services"].items() if "ports" in service}
+    assert open_to_all == {"proxy", "hub", "minio"}

@@ -25,6 +25,8 @@ MEANINGS = {
     "evaluation_id": f"id of the evaluation{_SHORT}",
     "example": "index of the example in the data set",
     "format": "of the file",
+    "gpu_memory_mb": "of each GPU of one worker; 0: not known",
+    "gpus": "of one worker of the pool",
     "index": "index of the rollout within its step",
     "kind": "which kind of them",
     "label": "only those with this label",
@@ -46,6 +48,7 @@ MEANINGS = {
     "sandbox_id": f"id of the sandbox{_SHORT}",
     "search": "words that must all occur",
     "settings": "which way of measuring, as `settings` of an answer has it; default: one of the newest version",
+    "slots": "runs at once of one worker of the pool, by queue: `eval:2,build:1`",
     "sort": "the order",
     "state": "only those in this state",
     "step": "the training step, from 1",
@@ -56,7 +59,9 @@ MEANINGS = {
     "worker_id": f"id of the worker{_SHORT}",
 }
 _TYPES = {
-    **dict.fromkeys(("after", "after_step", "attempt", "example", "limit", "offset", "step"), int),
+    **dict.fromkeys(
+        ("after", "after_step", "attempt", "example", "gpu_memory_mb", "gpus", "limit", "offset", "step"), int
+    ),
     **dict.fromkeys(("max_reward", "min_reward"), float),
 }
 

@@ -62,12 +62,15 @@ def filter_runs(
 
 def claimable_runs(worker: Worker, queues: Iterable[str], *, now: datetime) -> QuerySet[Run]:
     """What `worker` may claim now on `queues`: its token's queues and owners only."""
-    token = worker.token
-    allowed = set(queues) & set(worker.queues)
-    if token.queues:
-        allowed &= set(token.queues)
     due = Q(not_before__isnull=True) | Q(not_before__lte=now)
-    runs = Run.objects.filter(due, state=RunState.QUEUED.value, queue__in=sorted(allowed))
+    runs = runs_of_token(worker.token, set(queues) & set(worker.queues))
+    return runs.filter(due, state=RunState.QUEUED.value)
+
+
+def runs_of_token(token: WorkerToken, queues: Iterable[str]) -> QuerySet[Run]:
+    """Runs of `queues` in any state that a worker with this token may have: its queues and owners only."""
+    allowed = set(queues) & set(token.queues) if token.queues else set(queues)
+    runs = Run.objects.filter(queue__in=sorted(allowed))
     owners = list(token.owners.values_list("pk", flat=True))
     return runs.filter(owner_id__in=owners) if owners else runs
 

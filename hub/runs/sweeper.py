@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -21,10 +22,16 @@ FORGET_EVERY = timedelta(hours=1)
 
 
 class Sweeper:
-    """One loop; `stop` ends it (from a signal handler or another thread)."""
+    """One loop; `stop` ends it (from a signal handler or another thread).
 
-    def __init__(self, lock: AdvisoryLock | RowLock | None = None) -> None:
+    after_pass: called after each pass, whatever became of it.
+    """
+
+    def __init__(
+        self, lock: AdvisoryLock | RowLock | None = None, after_pass: Callable[[], object] = lambda: None
+    ) -> None:
         self._lock = lock or sweep_lock()
+        self._after_pass = after_pass
         self._stopped = threading.Event()
         self._began: datetime | None = None
         self._swept_at: datetime | None = None
@@ -42,6 +49,7 @@ class Sweeper:
             except Error as error:
                 logger.warning("the sweeper cannot use the database: %s", error)
                 self._give_up_lost_connection()
+            self._after_pass()
             self._stopped.wait(EVERY_S)
         self._lock.give_back()
 

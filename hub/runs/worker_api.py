@@ -9,6 +9,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from envhub.protocol.base import Request as Body
 from envhub.protocol.live_sandboxes import LiveReport
 from envhub.protocol.runs import (
     BeatReply,
@@ -23,16 +24,20 @@ from envhub.protocol.runs import (
     LogAppend,
     LogAppended,
     RunView,
+    WorkersWanted,
 )
+from pydantic import Field, field_validator
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.core.broker_users import admit, worker_url
 from hub.core.errors import NotFound
-from hub.core.http import answer, parse
+from hub.core.http import answer, parse, parse_query
 from hub.core.ids import GivenId, whole_id
+from hub.core.parameters import query
 from hub.core.queue import broker_options, folder_mark
 from hub.runs.authentication import require_run, require_worker
+from hub.runs.demand import workers_wanted
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.queries import get_worker
 from hub.runs.services import (
@@ -46,6 +51,32 @@ from hub.runs.services import (
     start_run,
 )
 from hub.runs.wire import run_view
+
+MOST_QUEUES, MOST_SLOTS, MOST_GPUS = 16, 256, 64  # of one worker
+
+
+class Pool(Body):
+    """What each worker of a pool has: query parameters of `worker_demand`."""
+
+    slots: dict[str, int]  # as EVAL:2,BUILD:1 in the query
+    gpus: int = Field(default=0, ge=0, le=MOST_GPUS)
+    gpu_memory_mb: int = Field(default=0, ge=0)
+
+    @field_validator("slots", mode="before")
+    @classmethod
+    def _are_pairs(cls, text: object) -> object:
+        """Raises ValueError: by pydantic, for what is no number."""
+        if not isinstance(text, str):
+            return text
+        pairs = (part.strip().partition(":") for part in text.split(","))
+        return {queue: number for queue, _, number in pairs}
+
+    @field_validator("slots")
+    @classmethod
+    def _are_possible(cls, slots: dict[str, int]) -> dict[str, int]:
+        if len(slots) > MOST_QUEUES or not all(1 <= number <= MOST_SLOTS for number in slots.values()):
+            raise ValueError(f"QUEUE:NUMBER,... with numbers from 1 to {MOST_SLOTS}")
+        return slots
 
 
 @extend_schema(request=JoinRequest, responses=JoinReply)
@@ -82,6 +113,16 @@ def worker_beat(request: Request, worker_id: GivenId) -> HttpResponse:
     if not body.room:  # it consumes nothing: its broker may have forgotten it
         admit(str(worker.pk), worker.token.digest)
     return answer(receive_beat(worker=worker, beat=body, now=timezone.now()))
+
+
+@extend_schema(parameters=query("slots", "gpus", "gpu_memory_mb"), responses=WorkersWanted)
+@api_view(["GET"])
+def worker_demand(request: Request) -> HttpResponse:
+    """How many workers with this token would be useful now, for autoscalers; `workers` may be 0."""
+    token = require_worker(request)
+    pool = parse_query(request, Pool)
+    gpus = [pool.gpu_memory_mb] * pool.gpus
+    return answer(workers_wanted(token, pool.slots, gpus=gpus, now=timezone.now()))
 
 
 @extend_schema(request=ClaimRequest, responses=Claim)

@@ -127,7 +127,10 @@ class Places:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         holder, last = None, b""
         try:
-            answer = await self._answer(Ask.model_validate_json(await reader.readline()), writer)
+            asked = await reader.readline()
+            if not asked:
+                return  # workers.tasks.alive, or a child that was killed before it asked
+            answer = await self._answer(Ask.model_validate_json(asked), writer)
             holder, place = answer if isinstance(answer, tuple) else (None, answer)
             writer.write(place.model_dump_json().encode() + b"\n")
             await writer.drain()

@@ -194,6 +194,23 @@ class BeatReply(Response):
     tasks: tuple[RunTask, ...] = ()
 
 
+class QueueDemand(Response):
+    """What one queue would give to workers of a pool."""
+
+    queue: str
+    waiting: int  # runs that one of them would take; of very many, the next few hundred
+    held: int  # runs that they have
+    workers: int  # that hold all of these at once
+
+
+class WorkersWanted(Response):
+    """How many workers of a pool would be useful now: what an autoscaler sets."""
+
+    workers: int
+    kept: int  # that must stay so that none with runs is ended, when those with the highest numbers go first
+    queues: tuple[QueueDemand, ...]
+
+
 class ClaimRequest(Request):
     """A worker asks for one run (compare-and-set; 409 `run_not_claimable` when another was faster)."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from hub.accounts.models import RateCount
@@ -157,3 +157,14 @@ def test_a_lost_session_is_replaced_and_leases_get_their_time_again(monkeypatch:
     sweeper.run()
     assert lock.sessions[3] == lock.sessions[4] != lock.sessions[5]
     assert Run.objects.get().state == "running"
+
+
+def test_each_pass_is_told_also_one_without_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(self: Sweeper, now: datetime) -> int:
+        raise OperationalError("the database is away")
+
+    told: list[int] = []
+    sweeper = Sweeper(RowLock(), after_pass=lambda: (told.append(1), sweeper.stop()))
+    monkeypatch.setattr(Sweeper, "sweep", away)
+    sweeper.run()
+    assert told == [1]

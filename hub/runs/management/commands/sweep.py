@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -21,14 +22,16 @@ class Command(HubCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Arguments."""
         parser.add_argument("--once", action="store_true", help="one pass now, without lock and grace period")
+        text = "touch this file after each pass, also of one that stands by: its age is for probes"
+        parser.add_argument("--alive", type=Path, metavar="FILE", help=text)
 
-    def handle(self, *args: Any, once: bool, **options: Any) -> None:
+    def handle(self, *args: Any, once: bool, alive: Path | None, **options: Any) -> None:
         """Run."""
         if once:
             now = timezone.now()
             self.stdout.write(f"{expire_leases(now)} leases expired, {cancel_overdue(now)} runs cancelled")
             return
-        sweeper = Sweeper()
+        sweeper = Sweeper(after_pass=alive.touch) if alive else Sweeper()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, sweeper.stop)
         sweeper.run()

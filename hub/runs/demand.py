@@ -1,0 +1,97 @@
+"""How many workers of a pool would be useful now, for autoscalers: the workers of a pool share one worker token.
+
+Runs count whether or not a worker is online. Of each queue the next MOST_LOOKED_AT waiting runs are looked at, so that
+an answer costs the same whatever waits; a pool that needs more workers than that grows in several steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Q
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
+
+from hub.runs.fairness import held_now, limit_of, next_runs
+from hub.runs.gpus import need_of
+from hub.runs.models import Run, Worker, WorkerToken
+from hub.runs.queries import runs_of_token, silent_after
+from hub.runs.transitions import HELD
+
+MOST_LOOKED_AT = 200  # waiting runs of a queue
+SOON = timedelta(minutes=1)  # a run that backs off for longer, as builds may for a day, keeps no worker waiting
+
+
+def workers_wanted(
+    token: WorkerToken, slots: Mapping[str, int], *, gpus: Sequence[int] = (), now: datetime
+) -> WorkersWanted:
+    """slots: queue -> runs at once of one worker; gpus: the memory of each of its GPUs in MB."""
+    queues = []
+    for queue, at_once in sorted(slots.items()):
+        held = _held(token, queue)
+        waiting = _waiting(token, queue, gpus, now)
+        workers = workers_for([*held, *waiting], at_once, len(gpus))
+        queues.append(QueueDemand(queue=queue, waiting=len(waiting), held=len(held), workers=workers))
+    kept = _kept(token, now)
+    return WorkersWanted(workers=max([kept, *(demand.workers for demand in queues)]), kept=kept, queues=tuple(queues))
+
+
+def workers_for(needed: Iterable[int], slots: int, gpus: int) -> int:
+    """How many workers hold such runs (GPUs of each) at once: the largest first, each on the first worker with room."""
+    free: list[list[int]] = []  # slots and GPUs of each worker
+    sizes = Counter(min(count, gpus) for count in needed)
+    for size in sorted(sizes, reverse=True):
+        left = sizes[size]
+        for room in free:
+            taken = min(left, room[0], room[1] // size if size else left)
+            room[0] -= taken
+            room[1] -= taken * size
+            left -= taken
+        most = min(slots, gpus // size) if size else slots
+        while left:
+            taken = min(left, most)
+            free.append([slots - taken, gpus - taken * size])
+            left -= taken
+    return len(free)
+
+
+def _held(token: WorkerToken, queue: str) -> list[int]:
+    """The GPUs of each run of the queue that the pool's workers hold."""
+    rows = Run.objects.filter(worker__token=token, queue=queue, state__in=HELD).order_by().values_list("gpus")
+    return [gpus for gpus, count in rows.annotate(Count("pk")) for _ in range(count)]
+
+
+def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int], now: datetime) -> list[int]:
+    """The GPUs of each run that one more worker of the pool would take: its owner may run it, and it fits."""
+    due = Q(not_before__isnull=True) | Q(not_before__lte=now + SOON)
+    runs = runs_of_token(token, [queue]).filter(due, state=RunState.QUEUED.value, gpus__lte=len(gpus))
+    running = held_now().by_kind
+    found = []
+    for run in next_runs(runs, queue, most=MOST_LOOKED_AT):
+        limit = limit_of(run.kind)
+        if limit is not None and running[run.owner_id, run.kind] >= limit:
+            continue
+        if fits(need_of(run), gpus):
+            running[run.owner_id, run.kind] += 1
+            found.append(run.gpus)
+    return found
+
+
+def fits(need: GpuNeed, gpus: Sequence[int]) -> bool:
+    """Whether one worker of the pool could ever have the run. A pool whose GPUs' memory is not told (0) takes all."""
+    return need.fits(memory or need.memory_mb for memory in gpus)
+
+
+def _kept(token: WorkerToken, now: datetime) -> int:
+    """How many workers must stay so that none with runs is ended.
+
+    Whoever scales down ends the pod with the highest number first (Kubernetes' StatefulSet: `NAME-3`); workers whose
+    hosts have no number count as they are.
+    """
+    online = Worker.objects.filter(token=token, seen_at__gt=now - silent_after())
+    hosts = set(online.filter(runs__state__in=HELD).values_list("hostname", flat=True))
+    numbers = [int(found[1]) for host in hosts if (found := re.search(r"-(\d{1,6})$", host))]
+    return max([len(hosts), *(number + 1 for number in numbers)])
