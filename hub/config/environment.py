@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 PREFIX = "HUB_"
 LEAST_TOKEN = 16  # characters of a token that the operator makes up
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+RECIPIENT = re.compile("age1[02-9ac-hj-np-z]{58}")  # Bech32 of an X25519 key
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -76,6 +78,12 @@ class HubEnvironment(BaseSettings):
     log_format: LogFormat = "text"  # "json": one object a line
     metrics_token: str = ""  # what a monitor shows to read /metrics; empty: nobody may
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
+    backup_destination: str = ""  # a directory or s3://BUCKET/PREFIX, for `manage.py backup` without one
+    backup_recipients: list[str] = Field(default_factory=list)  # age's public keys; empty: only plain backups
+    backup_s3_endpoint_url: str = ""  # of the destination; empty: AWS
+    backup_s3_region: str = "us-east-1"
+    backup_s3_access_key_id: str = ""  # empty: as for the hub's own object storage
+    backup_s3_secret_access_key: str = ""
 
     @field_validator("data")
     @classmethod
@@ -95,6 +103,16 @@ class HubEnvironment(BaseSettings):
         for entry in entries:
             AllowedRegistry.of(entry)
         return entries
+
+    @field_validator("backup_recipients")
+    @classmethod
+    def _are_recipients(cls, recipients: list[str]) -> list[str]:
+        for recipient in recipients:
+            if not RECIPIENT.fullmatch(recipient):
+                raise ValueError(
+                    f"{recipient!r} is no public key of age (age1...): `manage.py backup --new-identity FILE`"
+                )
+        return recipients
 
     @field_validator("metrics_token")
     @classmethod
