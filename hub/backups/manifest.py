@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -15,7 +14,7 @@ from hub.core.errors import NotFound
 
 FORMAT = 1
 FOLDER = "backups"
-_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}")
+_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
 class Manifest(BaseModel):
@@ -39,8 +38,8 @@ class Manifest(BaseModel):
 
 
 def new_backup_id(now: datetime) -> str:
-    """Sorts by time."""
-    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    """Its time, so that ids sort by it; one backup runs at a time."""
+    return f"{now:%Y%m%dT%H%M%S.%fZ}"
 
 
 def path_of(backup: str, file: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from hub.backups.destinations.interface import Entry
-from hub.backups.manifest import FOLDER, backup_ids, blob_names, path_of, read_manifest
+from hub.backups.manifest import FOLDER, backup_ids, blob_names, new_backup_id, path_of, read_manifest
 from hub.backups.repository import Repository, blob_at
 from hub.backups.services.transfers import each_of
 
@@ -40,7 +40,7 @@ def prune(
 def _not_kept(backups: list[str], newest: int | None, days: float | None, now: datetime) -> list[str]:
     kept = set(backups[-max(1, newest or 1) :])
     if days is not None:
-        oldest = f"{now - timedelta(days=days):%Y%m%dT%H%M%SZ}"
+        oldest = new_backup_id(now - timedelta(days=days))
         kept.update(backup for backup in backups if backup >= oldest)
     return [backup for backup in backups if backup not in kept]
 
