@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from hub.backups.errors import BackupRefused
 from hub.core.errors import Invalid
 
 CHUNK = 1024 * 1024
+STDIN = Path("-")
 
 
 class Reader(Protocol):
@@ -68,9 +70,10 @@ def new_identity() -> tuple[str, str]:
 
 
 def read_identities(path: Path) -> list[x25519.Identity]:
-    """The private keys of an identity file. Raises Invalid."""
+    """The private keys of an identity file; `-` is standard input. Raises Invalid."""
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
+        text = sys.stdin.read() if path == STDIN else path.read_text()
+        lines = [line.strip() for line in text.splitlines()]
         found = [x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
     except (OSError, UnicodeDecodeError, pyrage.IdentityError) as error:
         raise Invalid(f"{path} is no identity file of age: {error}") from error

@@ -6,10 +6,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 import psycopg
-from django.db import Error, transaction
+from django.db import Error, IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from hub.backups.errors import BackupRefused, Damaged
+from hub.backups.rows.constraints import without_constraints
 from hub.backups.rows.frames import FrameReader, Piece
 from hub.backups.rows.postgres import load_postgres, number_on
 from hub.backups.rows.schema import RECORD, empty_tables, own_tables
@@ -22,21 +23,35 @@ def load_rows(database: BaseDatabaseWrapper, reader: FrameReader, path: str, che
 
     The tables have been made. Raises Damaged, BackupRefused, and what `check` raises: then nothing has changed.
     """
-    load = load_postgres if database.vendor == "postgresql" else load_sqlite
-    with transaction.atomic(using=database.alias):
+    try:
+        return _load_all(database, reader, path, check)
+    except IntegrityError as error:
+        raise Damaged(path, f"rows in it refer to others that are not there: {str(error).strip()}") from error
+
+
+def _load_all(database: BaseDatabaseWrapper, reader: FrameReader, path: str, check: Callable[[], None]) -> int:
+    tables = [name for name in own_tables(database) if name != RECORD]
+    with transaction.atomic(using=database.alias), without_constraints(database, tables):
         empty_tables(database)
-        known, total = set(own_tables(database)) - {RECORD}, 0
+        total = 0
         for table, lines in _by_table(reader.pieces()):
-            if table.name not in known:
+            if table.name not in tables:
                 raise Damaged(path, f"its migrations make no table {table.name}")
-            try:
-                total += load(database, table, lines)
-            except (psycopg.Error, sqlite3.Error, Error, ValueError) as error:
-                raise _not_taken(database, table, error) from error
-            if table.serial and database.vendor == "postgresql":
-                number_on(database, table)
+            total += _load(database, table, lines)
         check()
     return total
+
+
+def _load(database: BaseDatabaseWrapper, table: Table, lines: Iterator[bytes]) -> int:
+    try:
+        if database.vendor != "postgresql":
+            return load_sqlite(database, table, lines)
+        count = load_postgres(database, table, lines)
+    except (psycopg.Error, sqlite3.Error, Error, ValueError) as error:
+        raise _not_taken(database, table, error) from error
+    if table.serial:
+        number_on(database, table)
+    return count
 
 
 def _by_table(pieces: Iterator[Piece]) -> Iterator[tuple[Table, Iterator[bytes]]]:

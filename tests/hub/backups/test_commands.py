@@ -13,7 +13,6 @@ from django.core.management.base import CommandError
 from django.db.migrations.recorder import MigrationRecorder
 
 from hub.accounts.models import User
-from hub.backups.identities import new_identity
 from tests.factories.accounts import make_user
 from tests.hub.backups.site import Site, keep_blob
 
@@ -70,9 +69,9 @@ def test_a_plain_backup_has_to_be_chosen_and_warns(site: Site, tmp_path: Path) -
 
 def test_a_new_identity_is_private_and_never_replaces_one(tmp_path: Path) -> None:
     path = tmp_path / "identity"
-    out, _ = run("backup", "--new-identity", str(path))
+    _, err = run("backup", "--new-identity", str(path))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert path.read_text().splitlines()[0].removeprefix("# public key: ") in out
+    assert path.read_text().splitlines()[0].removeprefix("# public key: ") in err
     with pytest.raises(CommandError, match="exists"):
         run("backup", "--new-identity", str(path))
 
@@ -95,6 +94,11 @@ def test_without_a_destination_or_backups_or_migrations_it_says_so(there: str, t
         MigrationRecorder.Migration.objects.create(app="backups", name="0001_initial")
 
 
-def test_identities_are_those_of_age() -> None:
-    content, recipient = new_identity()
-    assert content.startswith(f"# public key: {recipient}\nAGE-SECRET-KEY-1")
+def test_an_identity_may_come_by_pipes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _ = run("backup", "--new-identity", "-")
+    assert out.split("\n")[1].startswith("AGE-SECRET-KEY-1")
+    site.recipients = (out.split()[3],)
+    site.back_up()
+    site.wipe()
+    monkeypatch.setattr("sys.stdin", StringIO(out))
+    site.restore(identity=Path("-"))

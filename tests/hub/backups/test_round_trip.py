@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from hub.registry.models import Environment
 from hub.runs.models import Run, RunLogPiece
@@ -44,6 +45,28 @@ def test_a_restored_hub_is_the_one_that_was_backed_up(kind: str, request: pytest
     assert after.pop("backups_lastbackup") == []
     assert after == before
     assert wrong_bytes(site.store) == []
+
+
+def test_keys_and_indexes_are_as_before(site: Site) -> None:
+    fill()
+    site.back_up()
+    site.wipe()
+    before = schema()
+    site.restore()
+    assert schema() == before
+    assert len(before) > 40
+
+
+def schema() -> list[tuple[str, ...]]:
+    queries = {
+        "sqlite": "SELECT name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1",
+        "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' UNION ALL"
+        " SELECT conname, conrelid::regclass || pg_get_constraintdef(oid) || condeferrable || condeferred"
+        " FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(queries[connection.vendor])
+        return cursor.fetchall()
 
 
 def test_new_rows_of_a_restored_hub_get_numbers_of_their_own(site: Site) -> None:

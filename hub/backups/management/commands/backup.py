@@ -12,7 +12,7 @@ from django.utils import timezone
 from envhub.packaging.private_file import write_private
 
 from hub.backups.destinations import open_destination
-from hub.backups.identities import new_identity
+from hub.backups.identities import STDIN, new_identity
 from hub.backups.manifest import Manifest, backup_ids, read_manifest
 from hub.backups.repository import open_repository
 from hub.backups.services import back_up, verify
@@ -38,8 +38,10 @@ class Command(HubCommand):
         action = parser.add_mutually_exclusive_group()
         action.add_argument("--list", action="store_true", help="show the backups that are there")
         action.add_argument("--verify", action="store_true", help="read all files of a backup; status 1 on damage")
-        action.add_argument("--new-identity", type=Path, metavar="FILE", help="make a key pair of age; write it there")
-        parser.add_argument("--identity", type=Path, metavar="FILE", help="with --verify: also decrypt and hash")
+        action.add_argument("--new-identity", type=Path, metavar="FILE", help="make a key pair of age (`-`: print it)")
+        parser.add_argument(
+            "--identity", type=Path, metavar="FILE", help="with --verify: also decrypt, and compare hashes"
+        )
         parser.add_argument("--keep", type=int, metavar="N", help="afterwards only the newest N backups stay")
         parser.add_argument("--keep-days", type=float, metavar="DAYS", help="and those that are not older")
         parser.add_argument("--no-encryption", action="store_true", help="although others may read the destination")
@@ -60,11 +62,16 @@ class Command(HubCommand):
 
     def _make_identity(self, path: Path) -> None:
         if path.exists():
-            raise CommandError(f"{path} exists: an identity that is replaced opens nothing any more")
+            raise CommandError(f"{path} exists, and backups that only it opens would be lost with it")
         content, recipient = new_identity()
-        write_private(path, content.encode())
-        self.stdout.write(f'HUB_BACKUP_RECIPIENTS=["{recipient}"]')
-        self._say(f"keep {path} away from this host and from the backups, twice: without it no backup can be restored")
+        if path == STDIN:
+            self.stdout.write(content, ending="")
+        else:
+            write_private(path, content.encode())
+        self._say(f'HUB_BACKUP_RECIPIENTS=["{recipient}"]')
+        self._say(
+            "Keep two copies of the identity, neither on this host nor with the backups: nothing else opens them."
+        )
 
     def _back_up(self, options: dict[str, Any]) -> None:
         recipients = settings.HUB.backup_recipients

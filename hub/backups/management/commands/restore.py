@@ -22,7 +22,9 @@ class Command(HubCommand):
         """Arguments."""
         parser.add_argument("destination", nargs="?", default="", help="default: HUB_BACKUP_DESTINATION")
         parser.add_argument("id", nargs="?", default="", help="as `backup --list` shows it; default: the newest")
-        parser.add_argument("--identity", type=Path, metavar="FILE", help="the private key of an encrypted backup")
+        parser.add_argument(
+            "--identity", type=Path, metavar="FILE", help="the private key of an encrypted backup; `-`: standard input"
+        )
         parser.add_argument("--overwrite", action="store_true", help="lose what the database holds now")
         parser.add_argument(
             "--lost-keys",
