@@ -75,6 +75,8 @@ def test_a_backup_of_a_newer_hub_is_refused(site: Site) -> None:
 def test_a_backup_of_an_older_hub_moves_to_the_other_database_and_this_release(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if connection.vendor == "postgresql":
+        pytest.skip("the pass on SQLite does it, with Postgres as the other database")
     blob = store_bytes(b"a log of 2025")
     older = old_hub(blob.sha256)
     monkeypatch.setattr(backing_up, "write_frames", lambda header, _: older(header))
@@ -90,7 +92,7 @@ def test_a_backup_of_an_older_hub_moves_to_the_other_database_and_this_release(
         "log": "two\nlines",
         "missing": 0,
         "blob": "a log of 2025",
-        "vendor": "sqlite" if connection.vendor == "postgresql" or postgres_problem() else "postgresql",
+        "vendor": "sqlite" if postgres_problem() else "postgresql",
     }
 
 
@@ -136,11 +138,11 @@ def _lines(table: Table, row: dict[str, str] | None) -> list[bytes]:
 
 @contextmanager
 def other_database(data: Path) -> Iterator[dict[str, str]]:
-    """The variables of an empty hub on the database that these tests do not use, where there is one."""
+    """The variables of an empty hub on Postgres where that is reachable, else on SQLite."""
     data.mkdir()
     variables = {**os.environ, "HUB_DATA": str(data)}
     variables.pop("HUB_DATABASE_URL", None)
-    if connection.vendor == "postgresql" or postgres_problem():
+    if postgres_problem():
         yield variables
         return
     with own_services("hub_restored") as found:
