@@ -149,7 +149,8 @@ class HubEnvironment(BaseSettings):
 
     def own_urls(self) -> tuple[str, ...]:
         """What the hub is made of, as http:// URLs of its hosts and ports: users' URLs never lead there."""
-        parts = [str(self.base_url), self.database_url, self.broker_url, self.s3_endpoint_url]
+        stores = (self.s3_endpoint_url, self.backup_s3_endpoint_url)
+        parts = [str(self.base_url), self.database_url, self.broker_url, *stores]
         found = (own_url(part) for part in parts if part)
         return tuple(dict.fromkeys(url for url in found if url))
 

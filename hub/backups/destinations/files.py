@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from hub.backups.destinations.interface import Entry
 from hub.core.errors import NotFound, Unavailable
 
 PARTIAL = ".writing-"  # prefix of what is being written
+ABANDONED_S = 24 * 3600.0  # nobody has written any more for so long
 
 
 class FilesDestination:
@@ -57,7 +59,7 @@ class FilesDestination:
             raise _unreachable(self.root, error) from error
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """See interface. What a killed backup was writing is removed on the way: one backup runs at a time."""
+        """See interface. What a killed backup was writing is removed on the way, once it is a day old."""
         with _reachable(self.root):
             yield from self._below(self.root / folder)
 
@@ -67,7 +69,8 @@ class FilesDestination:
                 if item.is_dir(follow_symlinks=False):
                     yield from self._below(Path(item.path))
                 elif item.name.startswith(PARTIAL):
-                    Path(item.path).unlink(missing_ok=True)
+                    if time.time() - item.stat().st_mtime > ABANDONED_S:
+                        Path(item.path).unlink(missing_ok=True)
                 elif item.is_file(follow_symlinks=False):
                     yield Entry(str(Path(item.path).relative_to(self.root)), item.stat().st_size)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, BinaryIO, cast
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -45,7 +45,8 @@ class S3Destination:
         """See interface."""
         try:
             with self._answering():
-                return cast("BinaryIO", self.client.get_object(Bucket=self.bucket, Key=self.prefix + path)["Body"])
+                body = self.client.get_object(Bucket=self.bucket, Key=self.prefix + path)["Body"]
+                return cast("BinaryIO", _Body(body, self._answering))
         except NotFound as error:
             raise NotFound(f"{path} is not there") from error
 
@@ -72,3 +73,23 @@ class S3Destination:
         except Unavailable as error:
             hint = "look at HUB_BACKUP_S3_* and the bucket's rights"
             raise Unavailable(f"{self.name}: {error.message}", code="backup_destination", hint=hint) from error
+
+
+class _Body:
+    """What the store sends, with the hub's errors for a connection that breaks off."""
+
+    def __init__(self, body: Any, answering: Callable[[], AbstractContextManager[None]]) -> None:
+        self._body = body
+        self._answering = answering
+
+    def __enter__(self) -> _Body:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._body.close()
+
+    def read(self, size: int | None = None) -> bytes:
+        """At most `size` bytes; empty at the end."""
+        with self._answering():
+            data: bytes = self._body.read(size)
+            return data

@@ -7,13 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 from django.apps import apps as current_apps
 from django.db import models
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from hub.storage.models import Blob, GarbagePause
 
 Kind: TypeAlias = Literal["text", "integer", "float", "boolean", "uuid", "timestamp", "json"]
 LEFT_OUT = {GarbagePause._meta.db_table}  # it tells of the running backup
 FIRST = Blob._meta.db_table  # restoring reads it before all others
+_NAME = "^[a-z][a-z0-9_]*$"  # becomes SQL where a backup is believed without its seal
 _KINDS: dict[str, Kind] = {
     "CharField": "text",
     "TextField": "text",
@@ -40,7 +41,7 @@ class Column(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: str = Field(pattern=_NAME)
     kind: Kind
 
 
@@ -49,7 +50,7 @@ class Table(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: str = Field(pattern=_NAME)
     columns: tuple[Column, ...]
     serial: str = ""
 

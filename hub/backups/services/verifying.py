@@ -13,8 +13,6 @@ from hub.backups.repository import blob_path, open_repository
 from hub.backups.services.reading import Opened, opened
 from hub.backups.services.transfers import each_of
 
-MOST_NAMED = 20
-
 
 def verify(
     *, destination: Destination, backup: str, identity: Path | None, say: Callable[[str], None]

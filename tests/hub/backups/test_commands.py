@@ -11,8 +11,10 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
 
 from hub.accounts.models import User
+from hub.storage.garbage_pause import begin_pause
 from tests.factories.accounts import make_user
 from tests.hub.backups.site import Site, keep_blob
 
@@ -102,3 +104,8 @@ def test_an_identity_may_come_by_pipes(site: Site, monkeypatch: pytest.MonkeyPat
     site.wipe()
     monkeypatch.setattr("sys.stdin", StringIO(out))
     site.restore(identity=Path("-"))
+
+
+def test_the_garbage_collection_says_that_it_waits(site: Site) -> None:
+    begin_pause(holder="a backup", now=timezone.now())
+    assert "a backup is running" in run("collect_garbage")[0]

@@ -17,7 +17,7 @@ from hub.accounts.models import User
 from hub.backups.rows import loading
 from hub.storage.models import GarbagePause
 from tests.factories.accounts import make_user
-from tests.hub.backups.site import ROOT, Site, every_row, hub_variables, keep_blob, manage_command, wrong_bytes
+from tests.hub.backups.site import LATER, ROOT, Site, every_row, hub_variables, keep_blob, manage_command, wrong_bytes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,6 +48,25 @@ def test_a_killed_backup_does_not_exist_and_the_next_goes_on_where_it_was(site: 
     assert (made.added, made.blobs) == (1, 9)
     assert {path.split("/")[1] for path in site.files("backups")} == {earlier.id, made.id}
     assert site.verify(decrypt=True) == []
+
+
+def test_looking_at_a_destination_disturbs_no_backup_that_writes_there(site: Site) -> None:
+    site.back_up()
+    with site.destination.writing("backups/20261125T000000.000000Z/database") as file:
+        file.write(b"half")
+        assert len(site.files("backups")) == 3
+        file.write(b"half")
+    assert site.content("backups/20261125T000000.000000Z/database") == b"halfhalf"
+
+
+def test_what_a_killed_backup_was_writing_is_removed_after_a_day(site: Site, tmp_path: Path) -> None:
+    site.back_up()
+    partial = tmp_path / "there/backups/.writing-k1ll3d"
+    partial.write_bytes(b"half")
+    assert "half" not in str(site.files()) and partial.exists()
+    os.utime(partial, (0, time.time() - LATER.total_seconds()))
+    site.files()
+    assert not partial.exists()
 
 
 @pytest.mark.parametrize("at", ["blobs", "rows"])

@@ -12,6 +12,7 @@ from hub.backups.services import restoring
 from hub.secrets import keyring, services
 from hub.secrets.models import Secret
 from hub.secrets.services import set_secret
+from hub.web.management.commands.serve import worker_environment
 from tests.factories.accounts import make_user
 from tests.hub.backups.site import Site, keep_blob, new_identity
 
@@ -121,3 +122,8 @@ def test_a_repository_file_that_was_lost_is_not_made_anew_over_backups(filled: S
     filled.destination.delete("repository")
     with pytest.raises(BackupRefused, match="has backups, but no file `repository`"):
         filled.back_up()
+
+
+def test_the_embedded_worker_never_sees_the_destinations_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUB_BACKUP_S3_SECRET_ACCESS_KEY", "hush")
+    assert "hush" not in worker_environment("127.0.0.1", 8000).values()
