@@ -13,7 +13,17 @@ from envhub.client.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
 from envhub.protocol.images import AllowedRegistry
 from envhub.protocol.runs import RunKind
-from pydantic import Field, HttpUrl, NonNegativeInt, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    HttpUrl,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
@@ -52,6 +62,8 @@ class HubEnvironment(BaseSettings):
     retry_seconds: Seconds = 5.0  # before the second attempt; doubles with each
     owner_queued: NonNegativeInt = 1000  # runs that one owner may have waiting; 0: no limit
     owner_running: dict[RunKind, PositiveInt] = Field(default_factory=dict)  # by kind; a kind that is absent: no limit
+    retention_days: dict[RunKind, PositiveFloat] = Field(default_factory=dict)  # by kind; absent: for ever
+    owner_retention_days: dict[str, dict[RunKind, NonNegativeFloat]] = Field(default_factory=dict)  # 0: for ever
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0
