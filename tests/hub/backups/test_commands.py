@@ -61,6 +61,15 @@ def test_damage_is_told_by_file_and_fails(site: Site, there: str) -> None:
         run("backup", "--verify", there)
 
 
+def test_a_damaged_backup_is_listed_as_such_and_hides_no_other(site: Site, there: str) -> None:
+    first, second = site.back_up(), site.back_up()
+    site.put(f"backups/{first.id}/manifest", b"junk")
+    out = StringIO()
+    with pytest.raises(CommandError, match=f"backups/{first.id}/manifest: it is cut off"):
+        call_command("backup", "--list", there, stdout=out)
+    assert second.id in out.getvalue()
+
+
 def test_a_plain_backup_has_to_be_chosen_and_warns(site: Site, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"for whom\? set HUB_BACKUP_RECIPIENTS"):
         run("backup", str(tmp_path / "there"))

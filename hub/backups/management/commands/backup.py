@@ -12,6 +12,7 @@ from django.utils import timezone
 from envhub.packaging.private_file import write_private
 
 from hub.backups.destinations import open_destination
+from hub.backups.errors import Damaged
 from hub.backups.identities import STDIN, new_identity
 from hub.backups.manifest import Manifest, backup_ids, read_manifest
 from hub.backups.repository import open_repository
@@ -100,7 +101,15 @@ class Command(HubCommand):
 
     def _list(self, options: dict[str, Any]) -> None:
         repository = open_repository(open_destination(options["destination"]))
-        self._tell([read_manifest(repository, backup) for backup in backup_ids(repository)[0]], options)
+        found, problems = [], []
+        for backup in backup_ids(repository)[0]:
+            try:
+                found.append(read_manifest(repository, backup))
+            except Damaged as error:
+                problems.append(error.message)
+        self._tell(found, options)
+        if problems:
+            raise CommandError("\n".join(problems))
 
     def _verify(self, options: dict[str, Any]) -> None:
         destination, identity = open_destination(options["destination"]), options["identity"]
