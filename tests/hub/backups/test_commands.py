@@ -16,6 +16,8 @@ from django.utils import timezone
 from hub.accounts.models import User
 from hub.storage.garbage_pause import begin_pause
 from tests.factories.accounts import make_user
+from tests.fakes.s3_server import CREDENTIALS
+from tests.hub.backups.conftest import BUCKET
 from tests.hub.backups.site import Site, keep_blob
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,6 +52,27 @@ def test_backing_up_listing_verifying_and_restoring(site: Site, there: str) -> N
         run("restore", there)
     assert f"restored {made['id']}" in run("restore", there, "--identity", str(site.identity))[0]
     assert User.objects.get().username == "alice"
+
+
+def test_a_bucket_with_credentials_of_its_own_is_a_destination(
+    site: Site, there: str, s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    own = {"backup_s3_access_key_id": "other", "backup_s3_secret_access_key": "other"}
+    changes = {**own, "backup_s3_endpoint_url": s3_url, "backup_destination": f"s3://{BUCKET}/of/hub"}
+    monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update=changes))
+    blob = keep_blob()
+    (made,) = json.loads(run("backup", "--json")[0])
+    assert made["id"] in run("backup", "--list", f"s3://{BUCKET}/of/hub/")[0]
+    assert "every file has its seal" in run("backup", "--verify")[1]
+    with pytest.raises(
+        CommandError, match=r"s3://nowhere: .* NoSuchBucket\nlook at HUB_BACKUP_S3_"
+    ):
+        run("backup", "s3://nowhere")
+    site.wipe()
+    run("restore", "--identity", str(site.identity))
+    assert site.store.stat(blob.sha256) is not None
 
 
 def test_damage_is_told_by_file_and_fails(site: Site, there: str) -> None:
