@@ -66,9 +66,7 @@ def test_a_bucket_with_credentials_of_its_own_is_a_destination(
     (made,) = json.loads(run("backup", "--json")[0])
     assert made["id"] in run("backup", "--list", f"s3://{BUCKET}/of/hub/")[0]
     assert "every file has its seal" in run("backup", "--verify")[1]
-    with pytest.raises(
-        CommandError, match=r"s3://nowhere: .* NoSuchBucket\nlook at HUB_BACKUP_S3_"
-    ):
+    with pytest.raises(CommandError, match=r"s3://nowhere: .* NoSuchBucket\nlook at HUB_BACKUP_S3_"):
         run("backup", "s3://nowhere")
     site.wipe()
     run("restore", "--identity", str(site.identity))
