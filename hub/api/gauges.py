@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from django.db import Error, connection, transaction
 from django.utils import timezone
@@ -16,6 +17,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from hub.backups.gauges import backup_gauges
 from hub.inference.gauges import inference_gauges
 from hub.runs.gauges import run_gauges
 from hub.storage.gauges import storage_gauges
@@ -46,7 +48,8 @@ class DatabaseGauges(Collector):
         began = time.monotonic()
         try:
             with _bounded():
-                found = [*run_gauges(timezone.now()), *inference_gauges(), *storage_gauges(), *_connections()]
+                known = (inference_gauges(), storage_gauges(), backup_gauges(), _connections())
+                found = [*run_gauges(timezone.now()), *chain.from_iterable(known)]
         except Error as error:
             logger.warning("metrics cannot be read from the database: %s", error)
             return [_is_up(0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -12,13 +13,24 @@ from envhub.client.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
 from envhub.protocol.images import AllowedRegistry
 from envhub.protocol.runs import RunKind
-from pydantic import Field, HttpUrl, NonNegativeInt, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    HttpUrl,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 PREFIX = "HUB_"
 LEAST_TOKEN = 16  # characters of a token that the operator makes up
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6379}
+RECIPIENT = re.compile("age1[02-9ac-hj-np-z]{58}")  # Bech32 of an X25519 key
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -58,6 +70,8 @@ class HubEnvironment(BaseSettings):
     eval_shard_rollouts: PositiveInt = 8  # in flight, that each of its runs has at least
     owner_gpu_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # of 30 days, for one owner; 0: no limit
     owner_tokens: NonNegativeInt = 0  # of 30 days, for one owner's evaluations and training; 0: no limit
+    retention_days: dict[RunKind, PositiveFloat] = Field(default_factory=dict)  # by kind; absent: for ever
+    owner_retention_days: dict[str, dict[RunKind, NonNegativeFloat]] = Field(default_factory=dict)  # 0: for ever
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0
@@ -84,6 +98,12 @@ class HubEnvironment(BaseSettings):
     log_format: LogFormat = "text"  # "json": one object a line
     metrics_token: str = ""  # what a monitor shows to read /metrics; empty: nobody may
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
+    backup_destination: str = ""  # a directory or s3://BUCKET/PREFIX, for `manage.py backup` without one
+    backup_recipients: list[str] = Field(default_factory=list)  # age's public keys; empty: only plain backups
+    backup_s3_endpoint_url: str = ""  # of the destination; empty: AWS
+    backup_s3_region: str = "us-east-1"
+    backup_s3_access_key_id: str = ""  # empty: as for the hub's own object storage
+    backup_s3_secret_access_key: str = ""
 
     @field_validator("data")
     @classmethod
@@ -103,6 +123,16 @@ class HubEnvironment(BaseSettings):
         for entry in entries:
             AllowedRegistry.of(entry)
         return entries
+
+    @field_validator("backup_recipients")
+    @classmethod
+    def _are_recipients(cls, recipients: list[str]) -> list[str]:
+        for recipient in recipients:
+            if not RECIPIENT.fullmatch(recipient):
+                raise ValueError(
+                    f"{recipient!r} is no public key of age (age1...): `manage.py backup --new-identity FILE`"
+                )
+        return recipients
 
     @field_validator("metrics_token")
     @classmethod
@@ -139,7 +169,8 @@ class HubEnvironment(BaseSettings):
 
     def own_urls(self) -> tuple[str, ...]:
         """What the hub is made of, as http:// URLs of its hosts and ports: users' URLs never lead there."""
-        parts = [str(self.base_url), self.database_url, self.broker_url, self.s3_endpoint_url]
+        stores = (self.s3_endpoint_url, self.backup_s3_endpoint_url)
+        parts = [str(self.base_url), self.database_url, self.broker_url, *stores]
         found = (own_url(part) for part in parts if part)
         return tuple(dict.fromkeys(url for url in found if url))
 

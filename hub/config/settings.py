@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "hub.storage",
     "hub.runs",
     "hub.secrets",
+    "hub.backups",
     "hub.registry",
     "hub.catalog",
     "hub.data",

@@ -7,6 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 
+from hub.core.errors import HubError
+
 
 class HubCommand(BaseCommand):
     """Starts without Django's checks of models and URLs: they judge the code, not this machine, and `make check` runs
@@ -16,9 +18,13 @@ class HubCommand(BaseCommand):
     requires_system_checks: list[str] = []
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Raises CommandError where the operator would read a traceback for a database that is away or not migrated."""
+        """Raises CommandError where the operator would read a traceback: for a database that is away or not
+        migrated, and for the hub's own errors.
+        """
         try:
             return super().execute(*args, **options)
         except (OperationalError, ProgrammingError) as error:
             advice = "is it up, HUB_DATABASE_URL right, and `manage.py migrate` done?"
             raise CommandError(f"the database cannot be used; {advice}\n{error}".strip()) from error
+        except HubError as error:
+            raise CommandError("\n".join(filter(None, (error.message, error.hint)))) from error

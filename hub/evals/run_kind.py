@@ -2,8 +2,16 @@
 
 from envhub.protocol.runs import RunKind
 
-from hub.evals.services.lifecycle import follow_run
+from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation
 from hub.evals.wire import eval_payload
-from hub.runs.kinds import RunKindSpec, register
+from hub.runs.kinds import Remains, RunKindSpec, register
 
-register(RunKindSpec(kind=RunKind.EVAL, queue="eval", payload=eval_payload, on_transition=follow_run))
+register(
+    RunKindSpec(
+        kind=RunKind.EVAL,
+        queue="eval",
+        payload=eval_payload,
+        on_transition=follow_run,
+        remains=Remains(ended_evaluations, forget_evaluation),
+    )
+)

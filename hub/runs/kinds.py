@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
+from django.db.models import QuerySet
 from envhub.protocol.runs import RunKind, RunState
 from pydantic import BaseModel
 
+from hub.accounts.models import Owner
 from hub.runs.models import Run
 
 
 def _ignore(run: Run, old: RunState, new: RunState) -> None:
     """For kinds whose detail does not follow the run's state."""
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What is left of a kind when its runs have ended, for `hub.runs.retention`.
+
+    ended: those of an owner that ended before a moment and may go. forget: deletes one by its key, in a transaction of
+    its own, with all that belongs to it; False when it may not go, or has not ended before that moment any more.
+    """
+
+    ended: Callable[[Owner, datetime], QuerySet[Any]]
+    forget: Callable[[UUID, datetime], bool]
 
 
 @dataclass(frozen=True)
@@ -23,6 +39,7 @@ class RunKindSpec:
     payload: `Claim.payload`, made for each claim; a HubError from it fails the run with that code and message.
     on_transition: called inside the transaction of every move, with the run as it is after the move.
     farewell: how much longer than others a cancelled run may take to end, while its worker saves something.
+    remains: what retention deletes; None: the ended runs of the kind, with what cascades from them.
     """
 
     kind: RunKind
@@ -30,6 +47,7 @@ class RunKindSpec:
     payload: Callable[[Run], BaseModel]
     on_transition: Callable[[Run, RunState, RunState], None] = _ignore
     farewell: timedelta = timedelta()
+    remains: Remains | None = None
 
 
 _SPECS: dict[RunKind, RunKindSpec] = {}

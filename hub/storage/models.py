@@ -60,3 +60,14 @@ class StorageUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.size} bytes of {self.holder}"
+
+
+class GarbagePause(models.Model):
+    """Whether the garbage collection may delete, and the lock with which it asks; see hub.storage.garbage_pause."""
+
+    name = models.CharField(max_length=16, primary_key=True)
+    holder = models.CharField(max_length=100, blank=True, default="")  # empty: it may
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.holder}"

@@ -22,6 +22,7 @@ from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, TooLarge
 from hub.storage.backends.interface import Stored
+from hub.storage.garbage_pause import is_paused
 from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload
 from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get, referred_to
 from hub.storage.quota import charge, check_room, inbox_of_runs, release, reserve
@@ -180,7 +181,8 @@ def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1))
     """Delete what nothing refers to: rows first (PROTECT refuses those in use), then bytes without a row. What is seen
     to be in use is not touched, so that a pass over a full store writes nothing.
 
-    Young blobs are kept: an upload is confirmed before the thing that refers to it exists. Returns (blobs, bytes).
+    Young blobs are kept: an upload is confirmed before the thing that refers to it exists. Nothing is deleted while a
+    backup copies blobs. Returns (blobs, bytes).
     """
     store, blobs, size, since = backend(), 0, 0, now - older_than
     store.drop_old_uploads(since)
@@ -191,6 +193,8 @@ def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1))
             if found.sha256 in in_use:
                 continue
             with transaction.atomic():
+                if is_paused(now):
+                    return blobs, size
                 row = Blob.objects.select_for_update().filter(pk=found.sha256).first()
                 if row is not None and (_is_young(row, since) or not _delete_row(row)):
                     continue

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from envhub.protocol.runs import RunKind
 
-from hub.runs.kinds import RunKindSpec, register
+from hub.runs.kinds import Remains, RunKindSpec, register
 from hub.training.payload import train_payload
-from hub.training.services.lifecycle import follow_run
+from hub.training.services.lifecycle import ended_trainings, follow_run, forget_training
 
 register(
     RunKindSpec(
@@ -15,5 +15,6 @@ register(
         payload=train_payload,
         on_transition=follow_run,
         farewell=timedelta(minutes=15),  # a stopped run finishes its step and uploads a last checkpoint
+        remains=Remains(ended_trainings, forget_training),
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench_push", "bench_queue", "bench_index", "bench_lists", "bench_gateway", "bench_evals")
+BENCHMARKS = ("bench_push", "bench_queue", "bench_index", "bench_lists", "bench_gateway", "bench_evals", "bench_backup")
 
 
 def main() -> int:

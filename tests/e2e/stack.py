@@ -76,6 +76,7 @@ class Stack:
     serve: subprocess.Popen[bytes] | None = None
     token: str = ""
     user: str = USER
+    options: tuple[str, ...] = ()  # of `serve`
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -98,7 +99,8 @@ class Stack:
     def start(self) -> None:
         """Start it and wait until it answers. It ends with this process, however that ends."""
         self.data.mkdir(parents=True, exist_ok=True)
-        command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "manage.py", "serve", "--port", str(self.port)]
+        serve = [sys.executable, "manage.py", "serve", "--port", str(self.port), *self.options]
+        command = ["setpriv", "--pdeathsig", "TERM", *serve]
         with self.log.open("ab") as log:
             self.serve = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True

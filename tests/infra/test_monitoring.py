@@ -77,7 +77,7 @@ def test_every_alert_leads_to_its_heading_in_the_runbook_and_every_heading_has_i
     assert [rule["annotations"]["runbook"] for rule in RULES] == [
         f"infra/runbook.md#{name.lower()}" for name in headings
     ]
-    assert len(headings) == 10
+    assert len(headings) == 11
 
 
 def test_what_the_runbook_names_exists() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from django.conf import settings
 from django.utils import timezone
 
+from hub.api.doctor.backups import look_at_backups
 from hub.api.doctor.certificate import look_at_certificate
 from hub.api.doctor.database import look_at_database
 from hub.api.doctor.findings import Finding, Level, failure
@@ -25,6 +26,7 @@ def examine() -> Iterator[Finding]:
     yield from _safely("storage", look_at_storage)
     if all(finding.level is not Level.FAILURE for finding in database):
         yield from _safely("workers", lambda: look_at_fleet(timezone.now()))
+        yield from _safely("backup", lambda: look_at_backups(hub.backup_destination, timezone.now()))
     yield from _safely("sandbox", lambda: look_at_sandbox(hub.data))
     yield from _safely("host", lambda: look_at_host(hub.data))
     yield from _safely("certificate", lambda: look_at_certificate(hub.base_url, timezone.now()))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from uuid import UUID
+
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 
-from hub.accounts.models import Role, User
+from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.evals.models import RETRIED_KINDS, Evaluation
@@ -17,6 +21,7 @@ from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations
 from hub.runs.models import Run
+from hub.runs.retention import FINAL
 from hub.runs.services import request_cancel
 from hub.runs.transitions import HELD
 
@@ -83,5 +88,29 @@ def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:
         row = locked(evaluation)
         if row.is_hosted and not row.is_final:
             raise Conflict("the evaluation is still running", code="still_running", hint="cancel it first")
-        count_evaluations(environment_id=row.environment_id, change=-1)
-        row.delete()
+        _delete(row)
+
+
+def _delete(row: Evaluation) -> None:
+    count_evaluations(environment_id=row.environment_id, change=-1)
+    row.delete()
+
+
+def ended_evaluations(owner: Owner, before: datetime) -> QuerySet[Evaluation]:
+    """`Remains.ended`: what is public stays until its owner deletes it."""
+    private = Evaluation.objects.filter(owner=owner, visibility=Visibility.PRIVATE.value)
+    return private.filter(state__in=FINAL, finished_at__lt=before)
+
+
+def forget_evaluation(key: UUID, before: datetime) -> bool:
+    """`Remains.forget`: with its run and that run's log. Not when it has been resumed or shared meanwhile."""
+    with transaction.atomic():
+        rows = Evaluation.objects.select_for_update(of=("self",))
+        private = rows.filter(pk=key, visibility=Visibility.PRIVATE.value)
+        row = private.filter(state__in=FINAL, finished_at__lt=before).first()
+        if row is None:
+            return False
+        _delete(row)
+        if row.run is not None:
+            row.run.delete()
+        return True

@@ -35,8 +35,8 @@ def checksum(sha256: str) -> str:
     return base64.b64encode(bytes.fromhex(sha256)).decode()
 
 
-def make_client(*, region: str, endpoint_url: str) -> S3Client:
-    """Credentials come from boto's own chain (environment, profile, instance role)."""
+def make_client(*, region: str, endpoint_url: str, key_id: str = "", secret_key: str = "") -> S3Client:
+    """Credentials that are not given come from boto's own chain (environment, profile, instance role)."""
     config = Config(
         signature_version="s3v4",
         s3={"addressing_style": "path" if endpoint_url else "auto"},
@@ -45,7 +45,9 @@ def make_client(*, region: str, endpoint_url: str) -> S3Client:
         retries={"max_attempts": 3, "mode": "standard"},
         request_checksum_calculation="when_required",  # else boto binds a CRC32 of nothing to presigned PUTs
     )
-    session = boto3.session.Session()  # the default one is shared and keeps its first credentials
+    session = boto3.session.Session(
+        key_id or None, secret_key or None
+    )  # the default one is shared and keeps its first credentials
     return session.client("s3", region_name=region, endpoint_url=endpoint_url or None, config=config)
 
 
@@ -67,12 +69,12 @@ class S3Backend:
 
     def stat(self, sha256: str) -> Stored | None:
         """See interface."""
-        with _answering():
+        with answering():
             head = self._head(self.key(sha256))
         return None if head is None else Stored(sha256, head["ContentLength"], head["LastModified"])
 
     def _head(self, key: str) -> Any:
-        """What the store says of an object, or None; inside `_answering`."""
+        """What the store says of an object, or None; inside `answering`."""
         try:
             return self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
         except ClientError as error:
@@ -87,14 +89,14 @@ class S3Backend:
 
     def upload_size(self, sha256: str, holder: UUID) -> int | None:
         """See interface."""
-        with _answering():
+        with answering():
             head = self._head(self.upload_key(sha256, holder))
         return None if head is None else int(head["ContentLength"])
 
     def take_upload(self, sha256: str, holder: UUID) -> int | None:
         """Copied by the store itself. Its own checksum is believed when it kept one, else all bytes are read once."""
         key = self.upload_key(sha256, holder)
-        with _answering():
+        with answering():
             head = self._head(key)
             if head is None:
                 return None
@@ -108,12 +110,12 @@ class S3Backend:
 
     def drop_upload(self, sha256: str, holder: UUID) -> None:
         """See interface."""
-        with _answering():
+        with answering():
             self.client.delete_object(Bucket=self.bucket, Key=self.upload_key(sha256, holder))
 
     def drop_old_uploads(self, before: datetime) -> None:
         """See interface."""
-        with _answering():
+        with answering():
             for item in self._listed("uploads/"):
                 if item["LastModified"] < before:
                     self.client.delete_object(Bucket=self.bucket, Key=item["Key"])
@@ -142,7 +144,7 @@ class S3Backend:
                 )
             size = spool.tell()
             spool.seek(0)
-            with _answering():
+            with answering():
                 self._put(sha256, spool, size)
         return size
 
@@ -157,7 +159,7 @@ class S3Backend:
 
     def open(self, sha256: str) -> BinaryIO:
         """See interface."""
-        with _answering():
+        with answering():
             body = self.client.get_object(Bucket=self.bucket, Key=self.key(sha256))["Body"]
         return cast("BinaryIO", body)
 
@@ -172,12 +174,12 @@ class S3Backend:
 
     def delete(self, sha256: str) -> None:
         """See interface."""
-        with _answering():
+        with answering():
             self.client.delete_object(Bucket=self.bucket, Key=self.key(sha256))
 
     def every(self) -> Iterator[Stored]:
         """See interface."""
-        with _answering():
+        with answering():
             for item in self._listed("blobs/"):
                 yield Stored(item["Key"].rpartition("/")[2], item["Size"], item["LastModified"])
 
@@ -188,7 +190,7 @@ class S3Backend:
             "Content-Length": str(size),
             "Content-Type": "application/octet-stream",
         }
-        with _answering():
+        with answering():
             url = self.signer.generate_presigned_url(
                 "put_object",
                 Params={
@@ -204,7 +206,7 @@ class S3Backend:
 
     def presign_get(self, sha256: str, *, filename: str, seconds: int) -> str:
         """The answer's disposition and type are signed too: never shown inline."""
-        with _answering():
+        with answering():
             url = self.signer.generate_presigned_url(
                 "get_object",
                 Params={
@@ -219,13 +221,13 @@ class S3Backend:
 
     def check(self) -> None:
         """See interface."""
-        with _answering():
+        with answering():
             self.client.head_bucket(Bucket=self.bucket)
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
-    """Turns boto's errors into the hub's."""
+def answering() -> Iterator[None]:
+    """Turns boto's errors into the hub's. Raises NotFound, Unavailable."""
     try:
         yield
     except ClientError as error:

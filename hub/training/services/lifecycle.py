@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from uuid import UUID
+
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 
-from hub.accounts.models import Role, User
+from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
 from hub.catalog.models import Model
 from hub.core.errors import Conflict
 from hub.runs.models import Run
+from hub.runs.retention import FINAL
 from hub.runs.services import request_cancel
 from hub.training.models import TrainingRun
 
@@ -55,9 +60,33 @@ def delete_training(*, user: User, training: TrainingRun) -> None:
         row = locked(training)
         if not row.is_final:
             raise Conflict("the training run is still going on", code="still_running", hint="stop it first")
-        if TrainingRun.objects.filter(warm_start__training=row).exclude(pk=row.pk).exists():
+        if _has_successors(row):
             raise Conflict("another training run began from one of its checkpoints", code="in_use")
         row.delete()
+
+
+def _has_successors(row: TrainingRun) -> bool:
+    return TrainingRun.objects.filter(warm_start__training=row).exclude(pk=row.pk).exists()
+
+
+def ended_trainings(owner: Owner, before: datetime) -> QuerySet[TrainingRun]:
+    """`Remains.ended`: what is public stays until its owner deletes it."""
+    private = TrainingRun.objects.filter(owner=owner, visibility=Visibility.PRIVATE.value)
+    return private.filter(state__in=FINAL, finished_at__lt=before)
+
+
+def forget_training(key: UUID, before: datetime) -> bool:
+    """`Remains.forget`: with its run; what it put into the catalog stays. Not while another run began from it."""
+    with transaction.atomic():
+        rows = TrainingRun.objects.select_for_update(of=("self",))
+        private = rows.filter(pk=key, visibility=Visibility.PRIVATE.value)
+        row = private.filter(state__in=FINAL, finished_at__lt=before).first()
+        if row is None or _has_successors(row):
+            return False
+        row.delete()
+        if row.run is not None:
+            row.run.delete()
+        return True
 
 
 def locked(training: TrainingRun) -> TrainingRun:

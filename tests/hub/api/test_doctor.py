@@ -30,12 +30,14 @@ from envhub.protocol.runs import WorkerFacts
 from pydantic import HttpUrl
 
 from hub.api.doctor import Finding
+from hub.api.doctor.backups import look_at_backups
 from hub.api.doctor.certificate import look_at_certificate
 from hub.api.doctor.database import look_at_database
 from hub.api.doctor.fleet import look_at_fleet
 from hub.api.doctor.host import look_at_host, look_at_sandbox
 from hub.api.doctor.parts import look_at_broker, look_at_storage
 from hub.api.doctor.setup import look_at_settings
+from hub.backups.models import LastBackup
 from hub.runs.models import Run, Worker
 from hub.runs.tokens import EMBEDDED_TOKEN_FILE
 from hub.storage.queries import backend
@@ -98,6 +100,16 @@ def test_workers_of_another_release_and_leases_that_nobody_ends_are_found() -> N
     hold_run(make_run(), worker=worker)
     Run.objects.update(lease_expires_at=now - timedelta(minutes=5))
     assert levels(look_at_fleet(now))["sweeper"] == "failure"
+
+
+@pytest.mark.django_db
+def test_a_backup_that_is_old_or_was_never_made_is_a_warning_where_one_is_meant_to_be() -> None:
+    now = timezone.now()
+    assert levels(look_at_backups("", now)) == {}
+    assert levels(look_at_backups("/there", now)) == {"backup": "warning"}
+    LastBackup.objects.create(destination="/there", backup="b", finished_at=now - timedelta(hours=30))
+    assert levels(look_at_backups("/there", now)) == {"backup": "ok"}
+    assert levels(look_at_backups("/there", now + timedelta(hours=20))) == {"backup": "warning"}
 
 
 def test_the_host_and_a_sandbox_that_is_not_its_own(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("broker_url", "redis://:secret@127.0.0.1:6399/0", "http://127.0.0.1:6399"),
         ("broker_url", "rediss://[::1]/0", "http://[::1]:6379"),
         ("s3_endpoint_url", "https://s3.lan", "http://s3.lan:443"),
+        ("backup_s3_endpoint_url", "https://s3.far", "http://s3.far:443"),
     ],
 )
 def test_a_server_of_the_settings_is_the_hubs_own_without_its_password(

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 from django.utils import timezone
 
 from hub.core.commands import HubCommand
+from hub.storage.garbage_pause import is_paused
 from hub.storage.services import collect_garbage
 
 
@@ -25,3 +27,6 @@ class Command(HubCommand):
         """Run."""
         blobs, size = collect_garbage(now=timezone.now(), older_than=timedelta(hours=hours))
         self.stdout.write(f"{blobs} blobs deleted, {size} bytes")
+        with transaction.atomic():
+            if is_paused(timezone.now()):
+                self.stdout.write("a backup is running: what is left goes the next time")

@@ -181,7 +181,8 @@ def worker_environment(host: str, port: int) -> dict[str, str]:
         "WORKER_PACKAGE_INDEX_URL": settings.HUB.package_index_url,
     }
     hidden = {"HUB_SECRET_KEY", "HUB_DATABASE_URL", "HUB_SECRETS_KEYS", "DJANGO_SETTINGS_MODULE"}
-    return {**defaults, **{name: value for name, value in os.environ.items() if name not in hidden}}
+    shown = {name: value for name, value in os.environ.items() if not name.startswith("HUB_BACKUP_")}
+    return {**defaults, **{name: value for name, value in shown.items() if name not in hidden}}
 
 
 def embedded_worker_token(data: Path) -> str:

@@ -1,0 +1,23 @@
+"""When the last backup was made, for /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+
+from hub.backups.queries import last_backup
+
+
+def backup_gauges() -> Iterator[Metric]:
+    """0 where one is meant to be and none was made; no value where nobody has asked for backups."""
+    text = "When the last backup was finished."
+    family = GaugeMetricFamily("hub_last_backup_timestamp_seconds", text)
+    found = last_backup()
+    if found is not None:
+        family.add_metric([], found.finished_at.timestamp())
+    elif settings.HUB.backup_destination:
+        family.add_metric([], 0)
+    yield family

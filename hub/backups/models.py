@@ -1,0 +1,16 @@
+"""When this hub was last backed up, for the doctor and the metrics. What a backup holds is said at its destination."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class LastBackup(models.Model):
+    """The newest finished backup at one destination."""
+
+    destination = models.CharField(max_length=500, primary_key=True)
+    backup = models.CharField(max_length=40)
+    finished_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.backup} at {self.destination}"

@@ -1,0 +1,72 @@
+"""Hold the pause of the garbage collection for as long as a backup takes. It also keeps two backups apart."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+from django.utils import timezone
+
+from hub.backups.errors import BackupRefused
+from hub.storage import garbage_pause
+
+BEAT_S = 15.0
+PATIENCE_S = 2 * garbage_pause.LASTS.total_seconds()  # a killed backup's pause has run out by then
+
+
+class Pause:
+    """A pause that is held."""
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+
+    def check(self) -> None:
+        """Raises BackupRefused when it has been lost: what this backup refers to may be gone."""
+        if not garbage_pause.extend_pause(holder=self.holder, now=timezone.now()):
+            hint = "the host stood still, or the database was away; run it again: what was copied stays"
+            raise BackupRefused("this backup was silent for too long and does not count", hint=hint)
+
+
+@contextmanager
+def holding_pause(say: Callable[[str], None]) -> Iterator[Pause]:
+    """Waits for another backup that is running, or was killed. Raises BackupRefused when it goes on."""
+    pause = Pause(f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}")
+    _take(pause.holder, say)
+    ended = threading.Event()
+    beating = threading.Thread(target=_beat, args=(pause.holder, ended), name="backup-pause", daemon=True)
+    beating.start()
+    try:
+        yield pause
+    finally:
+        ended.set()
+        beating.join()
+        garbage_pause.end_pause(holder=pause.holder)
+
+
+def _take(holder: str, say: Callable[[str], None]) -> None:
+    deadline, told = time.monotonic() + PATIENCE_S, False
+    while other := garbage_pause.begin_pause(holder=holder, now=timezone.now()):
+        if time.monotonic() > deadline:
+            raise BackupRefused(f"another backup is running ({other})", hint="wait for its end")
+        if not told:
+            say(f"waiting for another backup ({other}); a killed one is over within a minute")
+            told = True
+        time.sleep(1)
+
+
+def _beat(holder: str, ended: threading.Event) -> None:
+    """In a thread, over a connection of its own. A beat that fails is not the last one."""
+    try:
+        while not ended.wait(BEAT_S):
+            try:
+                garbage_pause.extend_pause(holder=holder, now=timezone.now())
+            except Exception:  # noqa: BLE001  the boundary of the thread; `check` finds a pause that was lost
+                connection.close()
+    finally:
+        connection.close()

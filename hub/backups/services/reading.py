@@ -1,0 +1,115 @@
+"""Files of a backup on this host, decrypted: its database, and one blob after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from pyrage import x25519
+
+from hub.backups.destinations.interface import Destination
+from hub.backups.errors import BackupRefused, Damaged, WrongKey
+from hub.backups.identities import CannotDecrypt, Writer, decrypt, read_identities
+from hub.backups.manifest import Manifest, find_backup, path_of
+from hub.backups.repository import Repository, UnsealedRepository, blob_path, open_repository
+from hub.backups.rows.frames import FrameReader, Header
+from hub.backups.rows.tables import FIRST
+
+IN_MEMORY = 8 * 1024**2  # of a blob; the rest waits on the disk
+
+
+class Opened:
+    """One backup whose database has been decrypted into a temporary file, which nobody else can open."""
+
+    def __init__(
+        self, repository: Repository, manifest: Manifest, identities: Sequence[x25519.Identity] | None, rows: BinaryIO
+    ) -> None:
+        self.repository = repository
+        self.manifest = manifest
+        self.database_path = path_of(manifest.id, "database")
+        self._identities = identities
+        self._rows = rows
+
+    def reader(self) -> FrameReader:
+        """The database from its beginning."""
+        self._rows.seek(0)
+        return FrameReader(self._rows, self.database_path)
+
+    @property
+    def header(self) -> Header:
+        """Of the database."""
+        return self.reader().header
+
+    def blobs(self) -> Iterator[str]:
+        """The SHA-256 of every blob. They come first: no other table is read."""
+        for table, lines in self.reader().pieces():
+            if table.name != FIRST:
+                return
+            place = [column.name for column in table.columns].index("sha256")
+            for line in lines.split(b"\n")[:-1]:
+                yield line.split(b"\t")[place].decode()
+
+    def path(self, sha256: str) -> str:
+        """Where a blob lies at the destination."""
+        generation = self.manifest.generation
+        return blob_path(generation, self.repository.blob_name(generation, bytes.fromhex(sha256)))
+
+    def is_lost(self, sha256: str) -> bool:
+        """Whether the hub had lost it before the backup."""
+        return self.path(sha256).rpartition("/")[2] in self.manifest.lost
+
+    @contextmanager
+    def blob(self, sha256: str) -> Iterator[BinaryIO]:
+        """Its bytes, whatever they are: whoever reads them compares their hash. Raises Damaged, WrongKey."""
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
+            target = cast("BinaryIO", spool)
+            _decrypt(self.repository, self.path(sha256), target, self.manifest, self._identities)
+            spool.seek(0)
+            yield target
+
+
+@contextmanager
+def opened(
+    destination: Destination, backup: str, identity: Path | None, *, lost_keys: bool = False
+) -> Iterator[Opened]:
+    """A backup by its id, or the newest. Raises NotFound, WrongKey, Damaged, BackupRefused (no identity)."""
+    repository = UnsealedRepository(destination, b"") if lost_keys else open_repository(destination)
+    manifest = find_backup(repository, backup)
+    identities = _identities(manifest, identity)
+    with tempfile.TemporaryFile(prefix="hub-restore-") as rows:
+        _decrypt(repository, path_of(manifest.id, "database"), rows, manifest, identities)
+        found = Opened(repository, manifest, identities, rows)
+        if lost_keys:
+            repository.key = bytes.fromhex(found.header.repository_key)
+        yield found
+
+
+def _identities(manifest: Manifest, identity: Path | None) -> list[x25519.Identity] | None:
+    if not manifest.recipients:
+        return None
+    if identity is None:
+        raise BackupRefused(
+            f"{manifest.id} is encrypted for {', '.join(manifest.recipients)}",
+            hint="name the file with the private key: --identity FILE",
+        )
+    return read_identities(identity)
+
+
+def _decrypt(
+    repository: Repository,
+    path: str,
+    target: Writer,
+    manifest: Manifest,
+    identities: Sequence[x25519.Identity] | None,
+) -> None:
+    """The seal is looked at first: what it vouches for and no identity opens was encrypted for another one."""
+    try:
+        repository.read(path, lambda source: decrypt(source, target, identities))
+    except CannotDecrypt as error:
+        if isinstance(repository, UnsealedRepository) and "No matching keys" not in str(error):
+            raise Damaged(path, "it cannot be decrypted") from error
+        wanted = ", ".join(manifest.recipients)
+        raise WrongKey(f"no identity in that file opens {path}", hint=f"the backup was made for {wanted}") from error

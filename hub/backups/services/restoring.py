@@ -1,0 +1,131 @@
+"""A backup back into a hub: first the blobs, which harm nobody, then all rows in one transaction, then the migrations
+that have come since. So it may be cut off anywhere and run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from cryptography.fernet import InvalidToken
+from django.db import connection
+from django.db.models import Field
+
+from hub.backups.destinations.interface import Destination
+from hub.backups.errors import BackupRefused, Damaged
+from hub.backups.manifest import Manifest
+from hub.backups.rows.loading import load_rows
+from hub.backups.rows.schema import check_known, count_users, make_tables, migrate_on
+from hub.backups.services.reading import Opened, opened
+from hub.backups.services.transfers import each_of
+from hub.core.errors import Invalid
+from hub.secrets.encrypted_fields import encrypted_fields
+from hub.secrets.keyring import keyring, own_keys
+from hub.storage.queries import backend
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Permits:
+    """What an operator has explicitly allowed."""
+
+    overwrite: bool = False  # the hub that is here
+    lost_keys: bool = False  # the keys of the backed-up hub
+
+
+def restore(*, destination: Destination, backup: str, identity: Path | None, permits: Permits, say: Say) -> Manifest:
+    """Into the database and the storage of this process's settings. Raises NotFound, WrongKey, Damaged, BackupRefused:
+    the database is then as it was, or empty.
+    """
+    if not permits.overwrite:
+        _check_no_users()
+    with opened(destination, backup, identity, lost_keys=permits.lost_keys) as whole:
+        check_known(connection, whole.header.migrations, whole.header.release)
+        _bring_blobs(whole, permits, say)
+        make_tables(connection, whole.header.migrations)
+        check = lambda: _check_secrets(whole, permits, say)  # noqa: E731
+        rows = load_rows(connection, whole.reader(), whole.database_path, check)
+        say(f"{rows} rows restored")
+        if migrate_on(connection):
+            say(f"migrated from release {whole.header.release}")
+        _refresh_statistics()
+        return whole.manifest
+
+
+def _check_no_users() -> None:
+    if users := count_users(connection):
+        raise BackupRefused(
+            f"this hub is not empty: its database has {users} users",
+            hint="restore into an empty database, or give --overwrite to lose what is there "
+            "(where a restore was cut off while it migrated: `manage.py migrate` ends it)",
+        )
+
+
+def _bring_blobs(whole: Opened, permits: Permits, say: Say) -> None:
+    """What the storage has already, from a restore that was cut off, stays."""
+    store = backend()
+    there = {found.sha256 for found in store.every()}
+    wanted = set(whole.blobs())
+    if (foreign := there - wanted) and not permits.overwrite:
+        raise BackupRefused(
+            f"the storage is not empty: {len(foreign)} of its blobs are not in this backup",
+            hint="restore into an empty one, or give --overwrite: they become garbage, which `collect_garbage` deletes",
+        )
+    missing = sorted(sha256 for sha256 in wanted - there if not whole.is_lost(sha256))
+
+    def bring(sha256: str) -> None:
+        with whole.blob(sha256) as content:
+            try:
+                store.write(sha256, content)
+            except Invalid as error:
+                raise Damaged(whole.path(sha256), f"it holds other bytes than those of blob {sha256}") from error
+
+    for number, _ in enumerate(each_of(missing, bring), start=1):
+        if number % 10_000 == 0:
+            say(f"{number} of {len(missing)} blobs restored")
+    say(f"{len(missing)} blobs restored, {len(wanted) - len(missing)} were there")
+    if whole.manifest.lost:
+        say(f"{len(whole.manifest.lost)} blobs had been lost before this backup was made")
+
+
+def _check_secrets(whole: Opened, permits: Permits, say: Say) -> None:
+    """Before the rows count. Raises BackupRefused when the hub's keys do not open all that is encrypted in them."""
+    total, closed = 0, 0
+    tables = set(connection.introspection.table_names())
+    for model, name in encrypted_fields():
+        table, column = model._meta.db_table, str(cast("Field[Any, Any]", model._meta.get_field(name)).column)
+        if table not in tables or column not in _columns(table):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f'SELECT "{column}" FROM "{table}" WHERE "{column}" <> %s', [""])  # noqa: S608  own names
+            for (text,) in cursor.fetchall():
+                total, closed = total + 1, closed + (not _opens(text))
+    if not closed:
+        return
+    missing = ", ".join(key for key in whole.manifest.keys if key not in own_keys()) or "an older one"
+    says = f"{closed} of {total} secrets cannot be opened: of the keys of the backed-up hub, {missing} is missing here"
+    if not permits.lost_keys:
+        raise BackupRefused(says, hint="add it to HUB_SECRETS_KEYS; or give --lost-keys, and set these secrets anew")
+    say(says)
+
+
+def _columns(table: str) -> set[str]:
+    with connection.cursor() as cursor:
+        return {column.name for column in connection.introspection.get_table_description(cursor, table)}
+
+
+def _opens(text: str) -> bool:
+    try:
+        keyring().decrypt(text.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
+def _refresh_statistics() -> None:
+    """Else lists are slow until the database looks by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
