@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import Count, Q
 from envhub.protocol.gpus import GpuNeed
@@ -19,10 +20,19 @@ from hub.runs.fairness import held_now, limit_of, next_runs
 from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker, WorkerToken
 from hub.runs.queries import runs_of_token, silent_after
-from hub.runs.transitions import HELD
+from hub.runs.transitions import HELD, OPEN
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
 
 MOST_LOOKED_AT = 200  # waiting runs of a queue
 SOON = timedelta(minutes=1)  # a run that backs off for longer, as builds may for a day, keeps no worker waiting
+
+
+class Parts(TypedDict):
+    """What `_wishing_for_parts` adds to a run."""
+
+    open_parts: int
 
 
 def workers_wanted(
@@ -77,7 +87,21 @@ def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int], now: datetime)
         if fits(need_of(run), gpus):
             running[run.owner_id, run.kind] += 1
             found.append(run.gpus)
+    for run in _wishing_for_parts(token, queue, gpus):
+        limit = limit_of(run.kind)
+        missing = max(0, run.parts_wanted - run.open_parts)
+        if limit is not None:
+            missing = max(0, min(missing, limit - running[run.owner_id, run.kind]))
+        running[run.owner_id, run.kind] += missing
+        found += [run.gpus] * missing
     return found
+
+
+def _wishing_for_parts(token: WorkerToken, queue: str, gpus: Sequence[int]) -> Iterable[WithAnnotations[Run, Parts]]:
+    """The pool's runs that have work for more workers than work for them."""
+    held = runs_of_token(token, [queue]).filter(worker__token=token, state=RunState.RUNNING.value)
+    counted = held.filter(parts_wanted__gt=0).annotate(open_parts=Count("parts", filter=Q(parts__state__in=OPEN)))
+    return [run for run in counted.order_by("pk")[:MOST_LOOKED_AT] if fits(need_of(run), gpus)]
 
 
 def fits(need: GpuNeed, gpus: Sequence[int]) -> bool:

@@ -77,6 +77,9 @@ class Run(models.Model):
     parent = models.ForeignKey(  # the run that this one helps, and ends with
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="parts", db_index=False
     )  # run_part is its index
+    parts_wanted = models.PositiveIntegerField(
+        default=0, db_default=0
+    )  # that it has enough work for, if workers had room
     subject = models.CharField(max_length=300)
     subject_url = models.CharField(max_length=500, blank=True)
     attempt = models.PositiveIntegerField(default=0)

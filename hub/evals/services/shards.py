@@ -199,8 +199,7 @@ class _Table:
 
 
 def _spread(run: Run, table: _Table, now: datetime) -> None:
-    if (useful := table.useful_runs()) > 1:
-        add_parts(parent=run, parts=useful - 1, now=now)
+    add_parts(parent=run, parts=max(0, table.useful_runs() - 1), now=now)
 
 
 def _cut(piece: Range, done: dict[int, DoneExample], wants: int, each: int, *, grouped: bool) -> tuple[int, int]:

@@ -25,8 +25,12 @@ BATCH = 200
 def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
     """Have up to `parts` parts of a run, as far as workers have room now; how many there are more.
 
-    None while another run waits in the queue: then those that nobody has begun are withdrawn.
+    None while another run waits in the queue: then those that nobody has begun are withdrawn. Autoscalers are told of
+    `parts` (hub.runs.demand).
     """
+    Run.objects.filter(pk=parent.pk).exclude(parts_wanted=parts).update(parts_wanted=parts)
+    if not parts:
+        return 0
     if others_waiting(parent, now):
         withdraw(Run.objects.filter(parent=parent, state=RunState.QUEUED.value))
         return 0

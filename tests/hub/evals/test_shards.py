@@ -291,6 +291,8 @@ def test_a_long_evaluation_is_spread_over_the_workers_that_have_room(alice: User
     assert (payload.evaluation_id, payload.first) == (str(one.evaluation.pk), False)
     one.report()
     assert len(parts_of(one)) == 3
+    one.run.refresh_from_db()
+    assert one.run.parts_wanted == 7  # 8 rollouts in flight each
 
 
 @pytest.mark.parametrize(

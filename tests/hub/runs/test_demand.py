@@ -100,6 +100,17 @@ def test_runs_that_their_owners_limit_holds_back_want_nobody(
     assert wanted(token, eval=1).workers == 1
 
 
+def test_a_run_with_work_for_more_workers_wants_them(token: WorkerToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(parts_wanted=5)
+    hold_run(run, worker=pod(token, 0))
+    hold_run(make_run(owner=run.owner, parent=run), worker=pod(token, 1))
+    assert wanted(token, eval=1).workers == 6  # both, and four parts that are missing
+    assert wanted(make_worker_token()[1], eval=1).workers == 0  # it is another pool's
+    limits = {"owner_running": {RunKind.EVAL: 3}}
+    monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update=limits))
+    assert wanted(token, eval=1).workers == 3
+
+
 def test_gpu_runs_count_by_the_gpus_that_they_need(token: WorkerToken) -> None:
     for gpus in (4, 4, 8, 1):
         make_run(kind=RunKind.TRAIN, queue="gpu", gpus=gpus, gpu_memory_mb=40_000)
