@@ -33,6 +33,7 @@ IN_WORDS = {  # what packages wrote before there were expressions
     "BSD License": "BSD-3-Clause",
     "ISC License (ISCL)": "ISC",
     "MIT License": "MIT",
+    "The MIT License (MIT)": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
@@ -43,14 +44,21 @@ def names(lock: str) -> list[str]:
     return re.findall(r"^([a-z0-9._-]+)==", (ROOT / lock).read_text(), re.MULTILINE)
 
 
-def licence(meta: metadata.PackageMetadata) -> str:
-    """As an SPDX expression, as far as it is told; of several classifiers all count."""
+def licence(name: str) -> str:
+    """As an SPDX expression, as far as it is told; of several classifiers all count. Else the title of its file."""
+    meta = metadata.metadata(name)
     if expression := meta.get("License-Expression"):
         return str(expression)
     kinds = [line.split("::")[-1].strip() for line in meta.get_all("Classifier", []) if line.startswith("License ::")]
     kinds = [kind for kind in kinds if kind != "OSI Approved"]
-    said = kinds or (meta.get("License") or "none").strip().splitlines()[:1]
+    said = kinds or (meta.get("License") or title(name) or "none").strip().splitlines()[:1]
     return " AND ".join(IN_WORDS.get(one, one) for one in said)
+
+
+def title(name: str) -> str:
+    """The first line of the only licence file of a package, "" where there is another number of them."""
+    files = [file for file in metadata.files(name) or () if ".dist-info/licenses/" in str(file)]
+    return files[0].read_text().strip() if len(files) == 1 else ""
 
 
 def is_allowed(expression: str) -> bool:
@@ -60,7 +68,7 @@ def is_allowed(expression: str) -> bool:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_of_a_lock_has_a_licence_that_is_allowed(lock: str) -> None:
-    found = {name: licence(metadata.metadata(name)) for name in names(lock)}
+    found = {name: licence(name) for name in names(lock)}
     tools = {name: said for name, said in found.items() if name in ONLY_A_TOOL}
     assert {name: said for name, said in found.items() if name not in tools and not is_allowed(said)} == {}
     assert tools == (ONLY_A_TOOL if lock == "requirements.lock" else {})

@@ -20,6 +20,7 @@ _KINDS: dict[str, Kind] = {
     "TextField": "text",
     "SlugField": "text",
     "EmailField": "text",
+    "DateField": "text",  # both databases write and read 2026-11-25
     "SmallIntegerField": "integer",
     "IntegerField": "integer",
     "BigIntegerField": "integer",
