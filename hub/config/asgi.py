@@ -19,7 +19,7 @@ django.setup(set_prefix=False)
 
 from envhub.client.open_files import allow_open_files  # noqa: E402
 
-from hub.core.body_limit import BodyLimit  # noqa: E402
+from hub.core.body_limit import Application, BodyLimit  # noqa: E402
 from hub.core.handler import ThreadedHandler  # noqa: E402
 from hub.core.observed import Observed  # noqa: E402
 from hub.inference.direct import DirectGateway  # noqa: E402
@@ -32,4 +32,10 @@ gc.freeze()
 gc.enable()
 allow_open_files()
 _limited = BodyLimit(DirectGateway(ThreadedHandler()), body_limit)
-application = Observed(DirectIndex(DirectSandboxes(_limited), index_urls))
+_counted: Application = DirectIndex(DirectSandboxes(_limited), index_urls)
+_token, _address = settings.HUB.token_requests_per_minute, settings.HUB.address_requests_per_minute
+if _token or _address:
+    from hub.core.rate_limits import RateLimits
+
+    _counted = RateLimits(_counted, per_token=_token, per_address=_address, broker_url=settings.HUB.broker_url)
+application = Observed(_counted)

@@ -96,6 +96,8 @@ class HubEnvironment(BaseSettings):
     image_registries: list[str] = Field(default_factory=list)  # HOST[:PORT][/PREFIX][=MIRROR], pulled by workers
     image_stand_ins: bool = True  # hub/base serves python:3.X, debian and ubuntu where these cannot be had
     log_format: LogFormat = "text"  # "json": one object a line
+    token_requests_per_minute: NonNegativeInt = 0  # of one API token, attempt or session; 0: no limit
+    address_requests_per_minute: NonNegativeInt = 0  # of one client, whatever its tokens; 0: no limit
     metrics_token: str = ""  # what a monitor shows to read /metrics; empty: nobody may
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
     backup_destination: str = ""  # a directory or s3://BUCKET/PREFIX, for `manage.py backup` without one

@@ -1,0 +1,102 @@
+"""How many requests a minute one token, and one address, may send: in front of everything that answers.
+
+Sliding windows of the library `limits`. With Redis as the broker all web processes count together; without, each alone.
+While Redis is away nobody is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import time
+from typing import Any
+
+from limits import RateLimitItemPerMinute
+from limits.aio.storage import Storage
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from limits.storage import storage_from_string
+from redis.exceptions import RedisError
+
+from hub.core.body_limit import Application, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+FREE = ("/healthz", "/metrics", "/static/")
+WORKER = b"bearer hubw_"  # one token may be that of a thousand workers
+TELL_EVERY_S = 60.0
+
+
+class RateLimits:
+    """An ASGI application: requests beyond a limit are 429 with `Retry-After`. A limit of 0: there is none.
+
+    per_token: of one credential (API token, attempt's token, session), except workers' own. per_address: of one client,
+    all its requests. broker_url: of the hub; its Redis, if it is one, counts.
+    """
+
+    def __init__(self, application: Application, *, per_token: int, per_address: int, broker_url: str) -> None:
+        self._application = application
+        self._limits = {"token": per_token, "address": per_address}
+        self._limiter = _limiter(broker_url)
+        self._told_at = -TELL_EVERY_S
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http" and not scope["path"].startswith(FREE):
+            for what, key in _keys(scope).items():
+                if self._limits[what] and (wait := await self._wait(what, key)):
+                    await _refuse(send, what, self._limits[what], wait)
+                    return
+        await self._application(scope, receive, send)
+
+    async def _wait(self, what: str, key: str) -> float:
+        """Count a request; the seconds until the next is welcome, 0 for one that is itself."""
+        limit = RateLimitItemPerMinute(self._limits[what])
+        limiter = self._limiter
+        try:
+            if await limiter.hit(limit, what, key):
+                return 0.0
+            return max(1.0, (await limiter.get_window_stats(limit, what, key)).reset_time - time.time())
+        except (RedisError, OSError) as error:
+            if time.monotonic() - self._told_at >= TELL_EVERY_S:
+                self._told_at = time.monotonic()
+                logger.warning("requests are not counted, Redis does not answer: %s", error)
+            return 0.0
+
+
+def _limiter(broker_url: str) -> SlidingWindowCounterRateLimiter:
+    if broker_url.startswith(("redis://", "rediss://")):
+        options: dict[str, Any] = {"implementation": "redispy", "key_prefix": "hub-requests"}
+        storage = storage_from_string(f"async+{broker_url}", socket_timeout=1.0, socket_connect_timeout=1.0, **options)
+    else:
+        storage = storage_from_string("async+memory://")
+    assert isinstance(storage, Storage)  # as "async+" says
+    return SlidingWindowCounterRateLimiter(storage)
+
+
+def _keys(scope: Scope) -> dict[str, str]:
+    """Under which keys a request counts. A credential is kept as its hash alone."""
+    keys = {"address": scope["client"][0]} if scope.get("client") else {}
+    headers = dict(scope["headers"])
+    credential: bytes = headers.get(b"authorization", b"") or headers.get(b"cookie", b"")
+    if credential and not credential.lower().startswith(WORKER):
+        keys["token"] = hashlib.sha256(credential).hexdigest()[:32]
+    return keys
+
+
+async def _refuse(send: Send, what: str, limit: int, wait: float) -> None:
+    seconds = math.ceil(wait)
+    error = {
+        "code": "rate_limited",
+        "message": f"more than {limit} requests a minute of one {what}",
+        "hint": f"wait {seconds} s",
+        "fields": {},
+    }
+    body = json.dumps({"error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", str(seconds).encode()),
+    ]
+    await send({"type": "http.response.start", "status": 429, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
