@@ -166,8 +166,14 @@ def test_nothing_that_users_name_is_a_label(client: Client, page_is_on: None) ->
     assert str(run.pk) not in told
 
 
-def test_a_scrape_reads_no_table_of_runs_whatever_their_number() -> None:
-    """Every query is explained: those over runs use an index, and what they read is what waits or is held."""
+@pytest.fixture
+def many_ended() -> None:
+    """A table of runs that is worth an index, of which the database has statistics."""
+    if connection.vendor == "postgresql":  # what other tests have undone lies in the indexes until it is cleaned up
+        beside = connection.copy()
+        with beside.cursor() as cursor:
+            cursor.execute("VACUUM runs_run")
+        beside.close()
     first = make_run()
     hold_run(make_run())
     ended = {"owner": first.owner, "created_by": first.created_by, "queue": "eval", "kind": "eval"}
@@ -175,6 +181,11 @@ def test_a_scrape_reads_no_table_of_runs_whatever_their_number() -> None:
     if connection.vendor == "postgresql":  # nobody gives SQLite statistics
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
+
+
+@pytest.mark.usefixtures("many_ended")
+def test_a_scrape_reads_no_table_of_runs_whatever_their_number() -> None:
+    """Every query is explained: those over runs use an index, and what they read is what waits or is held."""
     with CaptureQueriesContext(connection) as asked:
         generate_latest(DatabaseGauges())
     over_runs = [query["sql"] for query in asked if '"runs_run"' in query["sql"]]
@@ -193,11 +204,12 @@ def test_a_scrape_reads_no_table_of_runs_whatever_their_number() -> None:
                 assert not re.search(r"SCAN runs_run(?! USING)", plan), plan
 
 
+@pytest.mark.usefixtures("many_ended")
 def test_the_age_of_a_queue_is_one_step_into_an_index() -> None:
     fresh = Run.objects.filter(state=RunState.QUEUED.value, kind="eval", attempt=0).order_by("created_at")
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL enable_seqscan = off")
+        with connection.cursor() as cursor:  # one row waits: sorting it is no dearer
+            cursor.execute("SET LOCAL enable_sort = off")
     plan = fresh.values("created_at").explain()
     assert "run_waiting_by_kind" in plan
     assert "Sort" not in plan
