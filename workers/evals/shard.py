@@ -108,6 +108,7 @@ class Shard:
         self._tell, self._settle = tell, settle
         self._examples, self._rollouts, self._grouped = examples, rollouts, grouped
         self._pieces: list[Piece] = []
+        self._open: dict[tuple[int, int], Piece] = {}  # of each rollout that was begun
         self._reports = 0
         self._rate = 0.0
         self._pace = Pace()
@@ -143,10 +144,7 @@ class Shard:
     def note_sent(self, records: Sequence[RolloutRecord]) -> None:
         """These are on their way to the hub: `settle` returns when it has them."""
         for record in records:
-            for piece in self._pieces:
-                if piece.first <= record.example < piece.stop:
-                    piece.open_rollouts -= 1
-                    break
+            self._open.pop((record.example, record.rollout)).open_rollouts -= 1
 
     async def _one(self, run: RunUnit, unit: Unit) -> None:
         await run(unit)
@@ -174,6 +172,7 @@ class Shard:
 
     def _take(self, piece: Piece) -> Unit:
         unit = piece.take()
+        self._open.update({(unit.example, unit.first + index): piece for index in range(unit.n)})
         self.in_flight += unit.n
         if time.monotonic() >= self._ask_again and self._wants():
             self._ask.set()

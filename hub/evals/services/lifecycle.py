@@ -57,6 +57,7 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
     with transaction.atomic():
         row = locked(evaluation)
         _require_resumable(row)
+        row.shards.all().delete()  # parts of the last run that end only now have nothing in hand of what begins
         row.run, row.work = queue_run(row, user), {}
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "work", "state", "finished_at"])

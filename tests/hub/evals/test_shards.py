@@ -264,6 +264,26 @@ def test_resuming_begins_at_the_first_example_again(alice: User) -> None:
     assert (piece.first, piece.stop, [item.example for item in piece.done]) == (0, 4, [0])
 
 
+def test_a_part_of_the_last_run_that_ends_late_takes_nothing_from_the_resumed_one(alice: User) -> None:
+    one = begin(alice)
+    two = join(one)
+    one.report(wants=40)
+    two.report(wants=40)
+    end_attempt(run=one.run, to=RunState.CANCELLED, now=timezone.now())
+    resume_evaluation(user=alice, evaluation=one.evaluation)
+    one.evaluation.refresh_from_db()
+    start(one.evaluation)
+    assert one.evaluation.run is not None
+    again = Reporter(one.evaluation, one.evaluation.run, 100)
+    again.report(wants=200)
+    held = again.held
+    assert within(held, two.held)
+    gone(two.run)
+    new = [(piece.first, piece.stop) for piece in again.report(wants=200).ranges]
+    assert new
+    assert not within(new, held)
+
+
 # which runs there are
 
 
