@@ -40,7 +40,7 @@ def report_shard(
     with transaction.atomic():
         guard()
         row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
-        if row.is_final:
+        if row.is_final or row.run_id not in (run.pk, run.parent_id):  # it may have been resumed this moment
             return ShardOrders(concurrency=0, share=1, end=True)
         table = _Table(row, run, now)
         orders = table.answer(report)

@@ -278,6 +278,7 @@ def test_a_part_of_the_last_run_that_ends_late_takes_nothing_from_the_resumed_on
     again.report(wants=200)
     held = again.held
     assert within(held, two.held)
+    assert two.report(wants=10).end
     gone(two.run)
     new = [(piece.first, piece.stop) for piece in again.report(wants=200).ranges]
     assert new
