@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 from envhub.protocol.runs import RunKind, RunState
 
@@ -34,12 +35,13 @@ def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
     if others_waiting(parent, now):
         withdraw(Run.objects.filter(parent=parent, state=RunState.QUEUED.value))
         return 0
-    states = list(Run.objects.filter(parent=parent).values_list("state", flat=True)[: MOST_WAITING * 20])
-    if states.count(RunState.FAILED.value) >= MOST_FAILED:
+    counts = Run.objects.filter(parent=parent).order_by().values_list("state").annotate(Count("pk"))
+    states = Counter(dict(counts))
+    if states[RunState.FAILED.value] >= MOST_FAILED:
         return 0
     held = held_now()
-    room = _room_for(parent, now) - states.count(RunState.QUEUED.value)
-    missing = parts - sum(state in OPEN for state in states)
+    room = _room_for(parent, now) - states[RunState.QUEUED.value]
+    missing = parts - sum(states[state.value] for state in OPEN)
     wanted = 0 if held.is_full(parent.owner_id, parent.kind) else max(0, min(missing, room))
     for _ in range(wanted):
         create_run(
