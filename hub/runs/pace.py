@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import F
+from django.db.models import F, FloatField, Value
+from django.db.models.functions import Cast, Greatest
 from envhub.protocol.runs import RunState
 
 from hub.runs.models import Run, RunPace
@@ -18,10 +19,10 @@ def note_pace(run: Run) -> None:
     if run.started_at is None or run.finished_at is None or run.state == RunState.CANCELLED or run.parent_id:
         return
     seconds = (run.finished_at - run.started_at).total_seconds()
-    row, _ = RunPace.objects.get_or_create(kind=run.kind)
-    weight = max(NEWEST, 1 / (row.runs + 1))
-    mean = F("seconds") * (1 - weight) + seconds * weight
-    RunPace.objects.filter(kind=run.kind).update(seconds=mean, runs=F("runs") + 1)
+    weight = Greatest(Value(NEWEST), Value(1.0) / Cast(F("runs") + 1, FloatField()), output_field=FloatField())
+    mean = F("seconds") + (Value(seconds) - F("seconds")) * weight
+    if RunPace.objects.filter(kind=run.kind).update(seconds=mean, runs=F("runs") + 1) == 0:
+        RunPace.objects.bulk_create([RunPace(kind=run.kind, seconds=seconds, runs=1)], ignore_conflicts=True)
 
 
 def seconds_of(kinds: Iterable[str]) -> dict[str, float]:

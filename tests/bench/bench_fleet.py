@@ -28,6 +28,10 @@ from envhub.protocol.runs import RunKind  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
 from hub.runs import kinds  # noqa: E402
+from tests.factories.accounts import make_user  # noqa: E402
+from tests.factories.evals import create_hosted, start  # noqa: E402
+from tests.factories.runs import hold_run, make_run  # noqa: E402
+from tests.fakes.reporter import Reporter  # noqa: E402
 from tests.fleet import Fleet  # noqa: E402
 
 SECONDS, WAITING = 8.0, 100_000
@@ -49,6 +53,7 @@ def main() -> int:
     kinds._SPECS[RunKind.EVAL] = kinds.RunKindSpec(RunKind.EVAL, "eval", payload=lambda run: Nothing())
     try:
         medians = [measure(workers, history, threads) for workers, history in SIZES]
+        report_ms()
     finally:
         connections["default"].creation.destroy_test_db("postgres", verbosity=0)
     slow = [
@@ -100,6 +105,25 @@ def request_ms(fleet: Fleet) -> float:
         taken.append(time.perf_counter() - began)
         assert reply.status_code == 200, reply.content
     return 1000 * statistics.median(taken)
+
+
+def report_ms() -> None:
+    """Prints the median of reports of an evaluation's own run and of its parts, eight of them at work."""
+    evaluation = create_hosted(make_user(), num_examples=-1, concurrency=1024)
+    start(evaluation)
+    assert evaluation.run is not None
+    runs = [evaluation.run, *(make_run(owner=evaluation.owner, parent=evaluation.run) for _ in range(7))]
+    for part in runs[1:]:
+        hold_run(part)
+    reporters = [Reporter(evaluation, run, 1_000_000, rate=10.0) for run in runs]
+    taken: dict[str, list[float]] = {"own run": [], "parts": []}
+    for _ in range(30):
+        for reporter in reporters:
+            began = time.perf_counter()
+            reporter.report(wants=0 if reporter.held else 1000)
+            taken["own run" if reporter is reporters[0] else "parts"].append(time.perf_counter() - began)
+    told = ", ".join(f"{name} {1000 * statistics.median(each):.1f} ms" for name, each in taken.items())
+    print(f"a report of a spread evaluation, one thread: p50 {told}")
 
 
 if __name__ == "__main__":
