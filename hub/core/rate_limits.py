@@ -13,6 +13,8 @@ import math
 import time
 from typing import Any
 
+from django.conf import settings
+from django.http import parse_cookie
 from limits import RateLimitItemPerMinute
 from limits.aio.storage import Storage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
@@ -78,10 +80,15 @@ def _keys(scope: Scope) -> dict[str, str]:
     """Under which keys a request counts. A credential is kept as its hash alone."""
     keys = {"address": scope["client"][0]} if scope.get("client") else {}
     headers = dict(scope["headers"])
-    credential: bytes = headers.get(b"authorization", b"") or headers.get(b"cookie", b"")
+    credential: bytes = headers.get(b"authorization", b"") or _session(headers.get(b"cookie", b""))
     if credential and not credential.lower().startswith(WORKER):
         keys["token"] = hashlib.sha256(credential).hexdigest()[:32]
     return keys
+
+
+def _session(cookies: bytes) -> bytes:
+    """The session alone: other cookies change, and anybody can add some."""
+    return parse_cookie(cookies.decode("latin-1")).get(settings.SESSION_COOKIE_NAME, "").encode()
 
 
 async def _refuse(send: Send, what: str, limit: int, wait: float) -> None:

@@ -17,7 +17,7 @@ from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.runs.models import Run, RunLogPiece, Worker, WorkerToken
-from hub.runs.transitions import HELD
+from hub.runs.transitions import HELD, OPEN
 
 MOST_HELD = 1000  # that are shown
 LOG_PAGE = 256 * 1024  # characters
@@ -34,8 +34,7 @@ def visible_runs(user: Caller) -> QuerySet[Run]:
 
 def unfinished_runs(user: Caller) -> QuerySet[Run]:
     """What waits or runs, newest first."""
-    states = [state.value for state in RunState if not state.is_final]
-    return visible_runs(user).filter(state__in=states, parent__isnull=True).order_by("-pk")
+    return visible_runs(user).filter(state__in=OPEN, parent__isnull=True).order_by("-pk")
 
 
 def get_run(user: Caller, run_id: GivenId) -> Run:

@@ -10,13 +10,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.runs import RunKind
 
 from hub.accounts.models import Owner
 from hub.runs.kinds import Remains, all_specs
 from hub.runs.models import Run
-
-FINAL = [state.value for state in RunState if state.is_final]
+from hub.runs.transitions import FINAL
 
 
 class Forgotten(NamedTuple):

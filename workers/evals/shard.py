@@ -16,7 +16,7 @@ from math import ceil
 from typing import TypeAlias
 
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.shards import ExampleRange, HeldRange, ShardOrders, ShardReport
+from envhub.protocol.shards import MOST_IN_FLIGHT, ExampleRange, HeldRange, ShardOrders, ShardReport
 
 from workers.evals.plan import units
 from workers.rollouts.schedule import Unit, first_of
@@ -27,7 +27,6 @@ SOONEST_S = 0.1
 RANGE_S = 120.0  # of work, that is asked for at once
 LOW_S = 20.0  # of work; with less in hand more is asked for
 WINDOW_S = 60.0  # over which the rate is taken
-MOST_IN_FLIGHT = 1024
 
 Tell: TypeAlias = Callable[[ShardReport], Awaitable[ShardOrders]]
 Settle: TypeAlias = Callable[[], Awaitable[None]]

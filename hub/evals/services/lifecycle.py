@@ -21,9 +21,8 @@ from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations
 from hub.runs.models import Run
-from hub.runs.retention import FINAL
 from hub.runs.services import request_cancel
-from hub.runs.transitions import HELD
+from hub.runs.transitions import FINAL, HELD
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:

@@ -13,7 +13,14 @@ from math import ceil
 from django.conf import settings
 from django.db import transaction
 from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.shards import DoneExample, ExampleRange, HeldRange, ShardOrders, ShardReport
+from envhub.protocol.shards import (
+    MOST_IN_FLIGHT,
+    DoneExample,
+    ExampleRange,
+    HeldRange,
+    ShardOrders,
+    ShardReport,
+)
 
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation, Shard
@@ -23,7 +30,6 @@ from hub.evals.work import Range, Work, merged, within, without
 from hub.runs.models import Run
 from hub.runs.services import add_parts, must_leave
 
-MOST_IN_FLIGHT = 1024  # rollouts of one run
 LOOKED_AT, MOST_LOOKS = 1000, 40  # examples at once for rollouts that are missing, and how often
 MOST_GIVEN = 5000  # examples of one answer
 HUNGER = timedelta(seconds=15)  # for which a run's wish for work is believed
@@ -56,7 +62,7 @@ def free_work(run: Run) -> None:
     if shard is None:
         return
     row = Evaluation.objects.select_for_update(of=("self",)).get(pk=shard.evaluation_id)
-    shard = Shard.objects.filter(run=run).first()
+    shard = Shard.objects.filter(run=run).first()  # again, under the lock: the evaluation may just have been resumed
     if shard is None:
         return
     work = Work.model_validate(row.work)

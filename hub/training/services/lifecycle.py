@@ -16,8 +16,8 @@ from hub.accounts.queries import require_role
 from hub.catalog.models import Model
 from hub.core.errors import Conflict
 from hub.runs.models import Run
-from hub.runs.retention import FINAL
 from hub.runs.services import request_cancel
+from hub.runs.transitions import FINAL
 from hub.training.models import TrainingRun
 
 

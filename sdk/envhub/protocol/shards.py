@@ -13,6 +13,7 @@ from envhub.protocol.base import Count, Number, Request, Response
 from envhub.protocol.runs import RunState
 
 MOST_RANGES = 10_000  # that one run may hold
+MOST_IN_FLIGHT = 1024  # rollouts of one run
 
 
 class DoneExample(Response):

@@ -43,7 +43,8 @@ async def test_each_token_has_its_own_count_and_the_answer_says_when_to_come_bac
     client = caller(per_token=3)
     assert await statuses(client, 4, authorization="Bearer hub_a") == [200, 200, 200, 429]
     assert await statuses(client, 3, authorization="Bearer hub_b") == [200] * 3
-    assert await statuses(client, 4, cookie="sessionid=x") == [200, 200, 200, 429]
+    assert await statuses(client, 3, cookie="sessionid=x") == [200] * 3
+    assert await statuses(client, 1, cookie="other=1; sessionid=x") == [429]
     assert await statuses(client, 9) == [200] * 9  # nobody's: the limit of addresses is another
     refused = await client.get("/", headers={"authorization": "Bearer hub_a"})
     assert 1 <= int(refused.headers["retry-after"]) <= 60
