@@ -29,15 +29,15 @@ def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
     None while another run waits in the queue: then those that nobody has begun are withdrawn. Autoscalers are told of
     `parts` (hub.runs.demand).
     """
+    counts = Run.objects.filter(parent=parent).order_by().values_list("state").annotate(Count("pk")) if parts else ()
+    states = Counter(dict(counts))
+    if states[RunState.FAILED.value] >= MOST_FAILED:
+        parts = 0
     Run.objects.filter(pk=parent.pk).exclude(parts_wanted=parts).update(parts_wanted=parts)
     if not parts:
         return 0
     if others_waiting(parent, now):
         withdraw(Run.objects.filter(parent=parent, state=RunState.QUEUED.value))
-        return 0
-    counts = Run.objects.filter(parent=parent).order_by().values_list("state").annotate(Count("pk"))
-    states = Counter(dict(counts))
-    if states[RunState.FAILED.value] >= MOST_FAILED:
         return 0
     held = held_now()
     room = _room_for(parent, now) - states[RunState.QUEUED.value]

@@ -321,6 +321,8 @@ def test_parts_that_fail_are_not_made_for_ever(alice: User) -> None:
             if part.state == "queued":
                 Run.objects.filter(pk=part.pk).update(state="failed")
     assert len(parts_of(one)) == 2
+    one.run.refresh_from_db()
+    assert one.run.parts_wanted == 0  # no autoscaler starts a worker for them
 
 
 def test_cancelling_cancels_every_run_and_keeps_what_they_had_finished(alice: User, client: Client) -> None:
