@@ -1,7 +1,7 @@
 """Logs as one JSON object a line, for the hub (HUB_LOG_FORMAT=json) and for workers (WORKER_LOG_FORMAT=json).
 
-What a line belongs to (request_id, run_id, worker) is noted once, where it becomes known, and is in every line that
-the same request, task or run writes from then on.
+What a line belongs to (request_id, run_id, trace_id, worker) is noted once, where it becomes known, and is in every
+line that the same request, task or run writes from then on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-NAMES = ("request_id", "run_id", "worker")  # also taken from a record's `extra`
+NAMES = ("request_id", "run_id", "trace_id", "worker")  # also taken from a record's `extra`
 _TOKEN = re.compile(r"\b(hub[rw]?_)(?=[\w.-]*[A-Z0-9])[\w.-]{16,}")
 _noted: ContextVar[dict[str, str] | None] = ContextVar("noted", default=None)
 
