@@ -12,14 +12,34 @@ from django.contrib.auth.management import create_permissions
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection
 from django.db.models.signals import post_migrate
+from envhub.client.tracing import start_tracing, stop_tracing
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
+
+from tests.fakes.otlp_receiver import OtlpReceiver
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
 settings.WHITENOISE_AUTOREFRESH = True  # else each test client lists and opens all static files before its first answer
 
 hypothesis_settings.register_profile("shared-machine", deadline=None)  # it may be slow at times
 hypothesis_settings.load_profile("shared-machine")
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtlpReceiver]:
+    """A collector of traces that the environment names; nothing is traced until the test says so."""
+    with OtlpReceiver() as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+        stop_tracing()
+
+
+@pytest.fixture
+def tracing(receiver: OtlpReceiver) -> OtlpReceiver:
+    """A collector to which this process sends its spans."""
+    start_tracing("test")
+    return receiver
 
 
 @pytest.fixture(scope="session")

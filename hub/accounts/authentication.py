@@ -16,6 +16,7 @@ from hub.accounts.queries import live_token
 from hub.accounts.services import note_token_use
 from hub.accounts.services.tokens import TOKEN_PREFIX
 from hub.core.errors import NotAuthenticated
+from hub.core.traces import trust_caller
 
 _OTHER_PREFIXES = ("hubw_", "hubr_")  # hub.runs authenticates these
 
@@ -37,6 +38,7 @@ def user_of_token(secret: str) -> tuple[User, ApiToken]:
     token = live_token(secret, now=now)
     note_token_use(token=token, now=now)
     token.user.admin_rights_given = Scope.ADMIN in token.scopes
+    trust_caller()
     return token.user, token
 
 

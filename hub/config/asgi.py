@@ -18,9 +18,11 @@ share_counters(settings.HUB.data)
 django.setup(set_prefix=False)
 
 from envhub.client.open_files import allow_open_files  # noqa: E402
+from envhub.client.tracing import start_tracing  # noqa: E402
 
 from hub.core.body_limit import Application, BodyLimit  # noqa: E402
 from hub.core.handler import ThreadedHandler  # noqa: E402
+from hub.core.metrics import SPANS_LOST  # noqa: E402
 from hub.core.observed import Observed  # noqa: E402
 from hub.inference.direct import DirectGateway  # noqa: E402
 from hub.registry.index import DirectIndex  # noqa: E402  models need Django to be set up
@@ -31,6 +33,7 @@ from hub.storage.uploads import body_limit  # noqa: E402
 gc.freeze()
 gc.enable()
 allow_open_files()
+start_tracing("envhub-hub", lost=SPANS_LOST.inc)
 _limited = BodyLimit(DirectGateway(ThreadedHandler()), body_limit)
 _counted: Application = DirectIndex(DirectSandboxes(_limited), index_urls)
 _token, _address = settings.HUB.token_requests_per_minute, settings.HUB.address_requests_per_minute

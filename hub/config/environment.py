@@ -98,6 +98,7 @@ class HubEnvironment(BaseSettings):
     log_format: LogFormat = "text"  # "json": one object a line
     token_requests_per_minute: NonNegativeInt = 0  # of one API token, attempt or session; 0: no limit
     address_requests_per_minute: NonNegativeInt = 0  # of one client, whatever its tokens; 0: no limit
+    trace_url: str = ""  # of a trace in the operator's Jaeger, Tempo, ...: https://tempo.example/trace/{trace_id}
     metrics_token: str = ""  # what a monitor shows to read /metrics; empty: nobody may
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
     backup_destination: str = ""  # a directory or s3://BUCKET/PREFIX, for `manage.py backup` without one
@@ -135,6 +136,13 @@ class HubEnvironment(BaseSettings):
                     f"{recipient!r} is no public key of age (age1...): `manage.py backup --new-identity FILE`"
                 )
         return recipients
+
+    @field_validator("trace_url")
+    @classmethod
+    def _has_a_place(cls, pattern: str) -> str:
+        if pattern and not (pattern.startswith(("http://", "https://")) and "{trace_id}" in pattern):
+            raise ValueError("an http(s) URL in which {trace_id} stands for the trace's id")
+        return pattern
 
     @field_validator("metrics_token")
     @classmethod

@@ -37,6 +37,7 @@ IN_PROGRESS = Gauge(
     multiprocess_mode="livesum",
     registry=REGISTRY,
 )
+SPANS_LOST = Counter("hub_spans_lost", "Spans that the collector of traces did not take.", registry=REGISTRY)
 
 
 def own_counters() -> Collector:

@@ -14,9 +14,11 @@ from envhub.client.json_logs import note
 
 from hub.core.body_limit import Application, Receive, Scope, Send
 from hub.core.metrics import IN_PROGRESS, METHODS, REQUEST_SECONDS, REQUESTS
+from hub.core.traces import begin_request
 
 _ROUTE = "hub.route"
 REQUEST_ID = b"x-request-id"
+TRACEPARENT = b"traceparent"
 _GOOD_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 STATIC = "static/<path>"
 NO_ROUTE = "none"  # no route has the path, or the request was refused before one was looked for
@@ -42,6 +44,7 @@ class Observed:
         began = time.perf_counter()
         request_id = _request_id(scope)
         note(request_id=request_id.decode())
+        trace = begin_request(dict(scope["headers"]).get(TRACEPARENT, b"").decode("latin-1"))
         status = NO_ANSWER
 
         async def noting(message: Mapping[str, Any]) -> None:
@@ -58,6 +61,7 @@ class Observed:
         finally:
             IN_PROGRESS.dec()
             REQUESTS.labels(_route(scope), _method(scope), status).inc()
+            trace.end(_method(scope), _route(scope), status, request_id.decode())
 
 
 def _request_id(scope: Scope) -> bytes:

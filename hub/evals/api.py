@@ -28,7 +28,7 @@ from rest_framework.request import Request
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.permissions import check_read, require_scope
-from hub.accounts.queries import get_owner, require_role
+from hub.accounts.queries import Caller, get_owner, has_role, require_role
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId, whole_id
@@ -86,7 +86,7 @@ def evaluations(request: Request) -> HttpResponse:
 def evaluation(request: Request, evaluation_id: GivenId) -> HttpResponse:
     """One evaluation with its summary; PATCH says who may see it."""
     if request.method == "GET":
-        return answer(evaluation_view(_readable(request, evaluation_id)))
+        return answer(_view(request.user, _readable(request, evaluation_id)))
     user = require_scope(request, Scope.WRITE)
     found = get_evaluation(user, evaluation_id)
     if request.method == "DELETE":
@@ -237,8 +237,11 @@ def _readable(request: Request, evaluation_id: GivenId) -> Evaluation:
     return get_evaluation(request.user, evaluation_id)
 
 
-def _view(user: User, row: Evaluation) -> EvaluationView:
-    return evaluation_view(get_evaluation(user, row.pk))
+def _view(user: Caller, row: Evaluation) -> EvaluationView:
+    """As it is now. Of a public one others do not learn the trace, which they could add to."""
+    found = get_evaluation(user, row.pk)
+    knows = found.run is not None and has_role(user, found.owner, Role.READER)
+    return evaluation_view(found).model_copy(update={"trace_id": found.run.trace_id if found.run and knows else None})
 
 
 def _acting_owner(request: Request, user: User) -> Owner:

@@ -41,6 +41,7 @@ from hub.evals.wire import evaluation_view, rollout_row, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.waiting import waiting_reasons
+from hub.runs.wire import trace_url
 
 PAGE = 50
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
@@ -116,6 +117,8 @@ def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
         "sandboxes_inside": count_inside(found.run_id) if member and not found.is_final else 0,
         "can_resume": member and _is_resumable(found, summary),
         "shards": _shards(found) if member else [],
+        "trace_id": run.trace_id if run and member else None,
+        "trace_url": trace_url(run.trace_id) if run and member else None,
         "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
     }
 

@@ -15,6 +15,7 @@ from rest_framework.request import Request
 
 from hub.accounts.authentication import bearer
 from hub.core.errors import NotAuthenticated, NotFound
+from hub.core.traces import belong_to_run
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import Run, WorkerToken
 from hub.runs.queries import is_cut_off
@@ -56,6 +57,7 @@ def grant_of_run_token(secret: str) -> RunGrant:
     if run.worker is None or run.worker.token.revoked_at is not None or is_cut_off(run.worker.token):
         raise NotAuthenticated("the worker's token has been revoked")
     note(run_id=str(run.pk), worker=run.worker.name)
+    belong_to_run(run.traceparent)
     live = RunState(run.state) in HELD
     return RunGrant(run_id=run.pk, attempt=run.attempt, owner_id=run.owner_id, live=live)
 

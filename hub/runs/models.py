@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.traces import TraceContext
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id
@@ -98,6 +99,10 @@ class Run(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)  # back-off before the next attempt
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    traceparent = models.CharField(max_length=55, blank=True, default="", db_default="")  # of envhub.protocol.traces
+    led_here = models.CharField(
+        max_length=55, blank=True, default="", db_default=""
+    )  # likewise, of what it goes on with
     progress = models.JSONField(null=True, blank=True)
     failure = models.JSONField(null=True, blank=True)  # envhub.protocol.runs.Failure
     created_at = models.DateTimeField(auto_now_add=True)
@@ -135,6 +140,12 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+    @property
+    def trace_id(self) -> str | None:
+        """None of a run from before there were traces."""
+        context = TraceContext.of_run(self.traceparent)
+        return context.trace_id if context else None
 
 
 class RunLogPiece(models.Model):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from envhub.protocol.runs import Failure, LogPage, Progress, RunKind, RunState, RunView, WorkerFacts, WorkerView
 
 from hub.runs.models import Run, Worker
@@ -32,7 +33,15 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
         created_at=run.created_at,
         started_at=run.started_at,
         finished_at=run.finished_at,
+        trace_id=run.trace_id,
+        trace_url=trace_url(run.trace_id),
     )
+
+
+def trace_url(trace_id: str | None) -> str | None:
+    """Where the operator's users look at a trace, if there is such a place."""
+    pattern: str = settings.HUB.trace_url
+    return pattern.replace("{trace_id}", trace_id) if pattern and trace_id else None
 
 
 def run_views(runs: Sequence[Run], *, now: datetime) -> dict[UUID, RunView]:

@@ -69,7 +69,7 @@ def training_runs(request: Request) -> HttpResponse:
 def training_run(request: Request, training_id: GivenId) -> HttpResponse:
     """One run with its newest metrics, evaluations, health and adapters; PATCH says who may see it and them."""
     if request.method == "GET":
-        return answer(training_detail(readable(request, training_id), now=timezone.now()))
+        return answer(training_detail(readable(request, training_id), now=timezone.now(), caller=request.user))
     user = require_scope(request, Scope.WRITE)
     row = get_training(user, training_id)
     if request.method == "DELETE":
@@ -160,4 +160,4 @@ def readable(request: Request, training_id: GivenId) -> TrainingRun:
 
 
 def _detail(user: User, training_id: GivenId, status: int = 200) -> HttpResponse:
-    return answer(training_detail(get_training(user, training_id), now=timezone.now()), status=status)
+    return answer(training_detail(get_training(user, training_id), now=timezone.now(), caller=user), status=status)

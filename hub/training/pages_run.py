@@ -25,6 +25,7 @@ from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import whole_number
 from hub.runs.live_sandboxes import count_inside
+from hub.runs.wire import trace_url
 from hub.training.charts import charts_of, span_of
 from hub.training.evaluated import evaluated
 from hub.training.heatmap import heat_map
@@ -66,6 +67,8 @@ def run_context(request: HttpRequest, found: TrainingRun, *, tab: str) -> dict[s
         "can_resume": may_write and is_resumable(found),
         "can_go_back": may_write and can_go_back(found),
         "can_read_log": may_read and run is not None,
+        "trace_id": run.trace_id if run and may_read else None,
+        "trace_url": trace_url(run.trace_id) if run and may_read else None,
         "sandboxes_inside": count_inside(found.run_id) if may_read and not found.is_final else 0,
     }
 

@@ -18,6 +18,8 @@ from envhub.protocol.training_health import health
 from envhub.protocol.training_metrics import StepMetrics
 from envhub.protocol.training_trainer import TrainingMode
 
+from hub.accounts.models import Role
+from hub.accounts.queries import Caller, has_role
 from hub.runs.waiting import waiting_reasons
 from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, TrainingVersion, Use
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
@@ -84,14 +86,15 @@ def labels_of(row: TrainingRun) -> tuple[str, ...]:
     return tuple(sorted({item.label for item in row.versions.all()}))
 
 
-def training_detail(row: TrainingRun, *, now: datetime) -> TrainingRunView:
-    """One run with its text, evaluations, health and adapters."""
+def training_detail(row: TrainingRun, *, now: datetime, caller: Caller) -> TrainingRunView:
+    """One run with its text, evaluations, health and adapters; its trace for those who could add to it in any case."""
     (view,) = training_views([row], now=now)
     more = {
         "toml": row.toml,
         "evaluations": evaluation_points(row),
         "health": health(recent_metrics(row)),
         "adapters": tuple(adapter_view(adapter) for adapter in adapters_of(row)),
+        "trace_id": row.run.trace_id if row.run and has_role(caller, row.owner, Role.READER) else None,
     }
     return view.model_copy(update=more)
 

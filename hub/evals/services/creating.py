@@ -94,7 +94,7 @@ def stored_config(evaluation: Evaluation) -> EvaluationConfig:
 
 
 def queue_run(evaluation: Evaluation, user: User) -> Run:
-    """A new run that works on the evaluation."""
+    """A new run that works on the evaluation, linked to the one that it goes on with."""
     version = evaluation.version
     assert version is not None  # hosted ones have one
     environment = evaluation.environment
@@ -104,6 +104,7 @@ def queue_run(evaluation: Evaluation, user: User) -> Run:
         created_by=user,
         subject=f"{environment.owner.slug}/{environment.name}@{version.version} on {evaluation.model_name}",
         subject_url=f"/evaluations/{evaluation.pk}",
+        after=evaluation.run,
     )
 
 

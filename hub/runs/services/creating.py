@@ -11,6 +11,7 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
+from hub.core.traces import trace_of_new_run
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 from hub.runs.services.dispatching import dispatch_on_commit
@@ -29,11 +30,13 @@ def create_run(
     not_before: datetime | None = None,
     limited: bool = True,
     parent: Run | None = None,
+    after: Run | None = None,
 ) -> Run:
     """Queue a run; it is sent to a worker with room on commit. Make the kind's own detail in the same transaction.
 
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
-    the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with.
+    the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with, in
+    the same trace. `after`: the run that it goes on with; its trace is linked.
     Raises Conflict (`too_many_queued`, `usage_limit`) when the owner has as many waiting, or has used as much, as the
     operator allows.
     """
@@ -54,6 +57,8 @@ def create_run(
             gpu_memory_mb=need.memory_mb,
             not_before=not_before,
             parent=parent,
+            traceparent=str(trace_of_new_run()) if parent is None else parent.traceparent,
+            led_here=after.traceparent if after is not None else "",
         )
         if not_before is None:
             dispatch_on_commit(run.queue)

@@ -65,6 +65,10 @@ def claim_run(*, run_id: GivenId, worker: Worker, now: datetime, gpus: Sequence[
         token=token,
         lease_seconds=settings.HUB.lease_seconds,
         owner=run.owner.slug,
+        subject=run.subject,
+        queued_at=run.created_at,
+        traceparent=run.traceparent,
+        led_here=run.led_here,
         payload=_payload(run, now),
     )
 

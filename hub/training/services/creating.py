@@ -119,7 +119,10 @@ def tables(config: TrainingConfig) -> Iterator[tuple[Use, int, EnvironmentTable]
 
 
 def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environments: list[str]) -> Run:
-    """A new run that works on the training run. Raises Invalid for GPUs that cannot be had that way."""
+    """A new run that works on the training run, linked to the one that it goes on with.
+
+    Raises Invalid for GPUs that cannot be had that way.
+    """
     queue, gpus = place_of(training, config)
     return create_run(
         kind=RunKind.TRAIN,
@@ -129,6 +132,7 @@ def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environ
         subject_url=f"/training/{training.pk}",
         queue=queue,
         gpus=gpus,
+        after=training.run,
     )
 
 

@@ -176,6 +176,7 @@ class EvaluationView(Response):
     created_by: str
     created_at: datetime
     finished_at: datetime | None = None
+    trace_id: str | None = None  # of its run; detail only, for members of its owner
 
 
 class RolloutRow(Response):

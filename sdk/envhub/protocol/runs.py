@@ -9,6 +9,7 @@ from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
 from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.traces import Traceparent
 
 MOST_LOGGED = 4_000_000  # characters of one piece
 RUN_TASK = "workers.run"  # the Celery task that executes a run; its one argument is the run's id
@@ -81,6 +82,8 @@ class RunView(Response):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    trace_id: str | None = None
+    trace_url: str | None = None  # where the hub's operator shows traces
 
 
 class Progress(Response):
@@ -229,6 +232,10 @@ class Claim(Response):
     token: str
     lease_seconds: float
     owner: Slug
+    subject: str = ""  # as RunView has it
+    queued_at: datetime | None = None  # by the hub's clock
+    traceparent: Traceparent = ""  # the trace that the run belongs to; empty: of an older hub
+    led_here: Traceparent = ""  # the trace of the run that this one goes on with
     payload: StoredObject  # BuildPayload, EvalPayload, ... by kind
 
 

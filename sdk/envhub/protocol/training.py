@@ -275,6 +275,7 @@ class TrainingRunView(Response):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    trace_id: str | None = None  # of its run; detail only, for members of its owner
 
     @property
     def mastered(self) -> bool:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 
 import pytest
 from envhub.client.tracing import (
@@ -20,15 +19,6 @@ from envhub.protocol.traces import TraceContext
 from tests.fakes.otlp_receiver import OtlpReceiver
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtlpReceiver]:
-    with OtlpReceiver() as running:
-        for name, value in running.environment.items():
-            monkeypatch.setenv(name, value)
-        yield running
-        stop_tracing()
 
 
 def test_nothing_is_recorded_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
