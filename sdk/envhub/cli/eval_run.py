@@ -123,6 +123,7 @@ def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bo
     started = [_start(session, config) for config in configs]
     for view in started:
         session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
+        session.note(f"trace {view.trace_id}")
     ended = [follow(session, view) for view in started] if wait else started
     session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
     if wait and any(view.state is not RunState.SUCCEEDED or not view.summary.scored for view in ended):

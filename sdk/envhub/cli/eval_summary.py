@@ -23,6 +23,7 @@ def print_summary(session: Session, view: EvaluationView) -> None:
         "model": view.model, "settings": ", ".join(in_words(view.config)), "source": origin(view),
         "state": view.state, "reward": score(summary),
         "coverage": coverage(summary), "pass@k": pass_at_k(summary), "tokens": tokens(summary),
+        "trace": view.trace_id,
     })  # fmt: skip
     if summary.metrics:
         rows = [(item.name, item.mean, plus_minus(item.std_error), item.count) for item in summary.metrics]

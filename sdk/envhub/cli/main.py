@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from envhub import __version__
+from envhub.cli.command_trace import command_span
 from envhub.cli.lazy_group import LazyGroup, Table
 from envhub.cli.session import Session, current
 from envhub.errors import EnvhubError, UsageError
@@ -196,7 +197,8 @@ class HubGroup(LazyGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command. EnvhubError -> message and hint on standard error, exit 1 or 2."""
         try:
-            return self._invoke(ctx)
+            with command_span([*getattr(ctx, "_protected_args", ()), *ctx.args], self.table):
+                return self._invoke(ctx)
         except EnvhubError as error:
             (ctx.obj or Session()).fail(error)
             raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error

@@ -62,7 +62,8 @@ def print_run(session: Session, run: RunView) -> None:
                     "attempt": run.attempt, "progress": progress, "created": run.created_at,
                     "started": run.started_at, "finished": run.finished_at,
                     "failure": f"{failure.message} ({failure.kind}, {failure.code})" if failure else "",
-                    "hint": failure.hint if failure else ""})  # fmt: skip
+                    "hint": failure.hint if failure else "",
+                    "trace": run.trace_url or run.trace_id})  # fmt: skip
 
 
 def logs(

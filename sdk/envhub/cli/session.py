@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
+from envhub.cli.command_trace import traceparent
 from envhub.cli.configuration import Configuration, config_path, read_configuration
 from envhub.cli.tables import AS_IT_IS, Fit, Grid, print_grid
 from envhub.client import HubClient
@@ -50,7 +51,7 @@ class Session:
 
     def connect(self, url: str, token: str | None) -> HubClient:
         """A client that says on standard error what it waits for."""
-        return HubClient(url, token, self.transport, Retry(notice=self._waiting))
+        return HubClient(url, token, self.transport, Retry(notice=self._waiting), traceparent(self.environ))
 
     def _waiting(self, problem: str) -> None:
         """Said once: who looks at a terminal would otherwise see nothing for seconds."""

@@ -48,6 +48,7 @@ def submit(
 def finish(session: Session, view: TrainingRunView, *, wait: bool) -> None:
     """Follow a queued run to its end. Exit 1 when it did not succeed."""
     session.note(f"training run {view.id}: {view.model} on {', '.join(view.environments)}  {page(session, view)}")
+    session.note(f"trace {view.trace_id}")
     ended = follow(session, view) if wait else view
     session.show(ended, lambda: print_training(session, ended) if wait else session.out.print(ended.id))
     if wait and ended.state is not RunState.SUCCEEDED:

@@ -24,6 +24,7 @@ def print_training(session: Session, view: TrainingRunView) -> None:
         "created": view.created_at, "finished": view.finished_at,
         "failure": f"{failure.message} ({failure.kind}, {failure.code})" if failure else "",
         "hint": failure.hint if failure else "", "page": page(session, view),
+        "trace": view.trace_id,
     })  # fmt: skip
     if view.evaluations:
         rows = [(item.label, item.split, item.step, item.reward_mean, item.reward_std_error, item.rollouts, item.failed)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from envhub import __version__
 from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, EnvhubError, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.traces import HEADER
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | None]
@@ -55,13 +56,21 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, token: str | None, *, transport: httpx.BaseTransport | None = None, retry: Retry | None = None
+        self,
+        url: str,
+        token: str | None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        retry: Retry | None = None,
+        traceparent: str = "",
     ) -> None:
         if token is not None and not (token.isascii() and token.isprintable()):
             raise UsageError("what was given is no token of a hub", hint="Copy it whole; `hub login` makes a new one.")
         self.url = url.rstrip("/")
         self.token = token
         self._retry = retry or Retry()
+        self._traceparent = traceparent
+        self._traced: set[str] = set()
         headers = {"User-Agent": f"envhub/{__version__}", "Accept": "application/json"}
         self._http = httpx.Client(
             base_url=self.url, transport=transport, headers=headers, timeout=httpx.Timeout(60.0, connect=10.0)
@@ -124,7 +133,7 @@ class Connection:
             self._address(path),
             params=_given(params),
             content=content,
-            headers={**self._credentials(), **({"Content-Type": kind} if content else {})},
+            headers={**self._credentials(), **self._trace(method, path), **({"Content-Type": kind} if content else {})},
             timeout=self._http.timeout if timeout_s is None else httpx.Timeout(timeout_s, connect=10.0),
         )
         response = self._attempts(request, retry_sent=repeatable or method in IDEMPOTENT)
@@ -259,6 +268,14 @@ class Connection:
     def _address(self, path: str) -> str:
         """Of a path as it is meant: what is no path in a name (?, #, %) is quoted, so queries go by parameters."""
         return path if path.startswith(("http://", "https://")) else f"/api/v1{quote(path)}"
+
+    def _trace(self, method: str, path: str) -> dict[str, str]:
+        """Of what is asked again and again while a run is followed, the first call alone: more would fill the trace."""
+        if not self._traceparent or (method == "GET" and path in self._traced):
+            return {}
+        if method == "GET":
+            self._traced.add(path)
+        return {HEADER: self._traceparent}
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

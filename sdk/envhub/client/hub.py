@@ -33,7 +33,8 @@ MOVES_BYTES = {"environments", "evaluations", "models", "data", "images"}
 class HubClient:
     """`with HubClient(url, token) as hub: hub.environments.list()`.
 
-    `transport` replaces the network: `httpx.WSGITransport(django_app)` drives a hub in-process. Every method raises
+    `transport` replaces the network: `httpx.WSGITransport(django_app)` drives a hub in-process. `traceparent` (W3C)
+    makes its calls, and the runs that they start, a part of the caller's trace. Every method raises
     `envhub.errors.ApiError` (by status) or `ConnectionFailed`.
     """
 
@@ -59,8 +60,9 @@ class HubClient:
         token: str | None = None,
         transport: httpx.BaseTransport | None = None,
         retry: Retry | None = None,
+        traceparent: str = "",
     ) -> None:
-        self.connection = Connection(url, token, transport=transport, retry=retry)
+        self.connection = Connection(url, token, transport=transport, retry=retry, traceparent=traceparent)
 
     if not TYPE_CHECKING:  # it would hide misspelt attributes from a type checker
 
