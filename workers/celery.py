@@ -9,7 +9,7 @@ from __future__ import annotations
 from celery import Celery, Task, signals
 from envhub.protocol.runs import RUN_TASK
 
-from workers.tasks.child import RunFailedHere, become_child, run_here
+from workers.tasks.child import RunFailedHere, become_child, leave_child, run_here
 from workers.tasks.start_up import give_forwarded_queues, keep_own_logging, prepare
 from workers.tasks.steps import ForwardRuns, HostStep, TellWhatIsConsumed
 
@@ -38,6 +38,7 @@ signals.setup_logging.connect(keep_own_logging)
 signals.celeryd_init.connect(prepare)
 signals.worker_init.connect(give_forwarded_queues)
 signals.worker_process_init.connect(become_child)
+signals.worker_process_shutdown.connect(leave_child)
 
 
 @app.task(name=RUN_TASK, bind=True, throws=(RunFailedHere,))  # type: ignore[untyped-decorator]

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from envhub.client.json_logs import LogFormat
-from pydantic import AfterValidator, Field, HttpUrl, PositiveFloat, PositiveInt, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    HttpUrl,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 PREFIX = "WORKER_"
@@ -99,6 +108,8 @@ class WorkerEnvironment(BaseSettings):
     stop_training_s: PositiveFloat = 600.0  # for a stopped training run's last step, its checkpoint and their upload
     # of those that CUDA_VISIBLE_DEVICES leaves: "all", "none", or indices and UUIDs: "0,2"
     gpus: Annotated[str, Field(pattern=r"^(all|none|[0-9A-Za-z-]+( *, *[0-9A-Za-z-]+)*)$", max_length=4000)] = "all"
+    trace_rollouts: NonNegativeInt = 1000  # of an attempt at a run that have spans; after them one in a hundred
+    trace_hosts: tuple[str, ...] = ()  # whose model endpoints are told the trace (traceparent): ["vllm.example.org"]
     log_format: LogFormat = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

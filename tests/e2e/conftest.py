@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.operators_server import word_server
 from tests.e2e.services import service_settings
 from tests.e2e.stack import Stack, running_stack
+from tests.fakes.otlp_receiver import OtlpReceiver
 
 
 @pytest.fixture(scope="session")
@@ -20,11 +21,18 @@ def permitted_host() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, permitted_host: str) -> Iterator[Stack]:
-    """A running hub with a worker."""
+def receiver() -> Iterator[OtlpReceiver]:
+    """Where all of the hub's processes send their spans."""
+    with OtlpReceiver() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, permitted_host: str, receiver: OtlpReceiver) -> Iterator[Stack]:
+    """A running hub with a worker, both traced."""
     permitted = {"HUB_BOX_ALLOW_HOSTS": json.dumps([permitted_host] if permitted_host else [])}
     with (
         service_settings() as settings,
-        running_stack(tmp_path_factory.mktemp("hub"), {**settings, **permitted}) as running,
+        running_stack(tmp_path_factory.mktemp("hub"), {**settings, **permitted, **receiver.environment}) as running,
     ):
         yield running

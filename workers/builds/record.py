@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from envhub.client.tracing import span
 from envhub.protocol.needs import Need
 from envhub.protocol.packages import Check
 
@@ -33,7 +34,8 @@ class Record:
         self.lease.progress(done, len(STAGES), "stages", name)
         started = time.monotonic()
         try:
-            yield
+            with span(name):
+                yield
         except BuildFailed as error:
             self.add(name, False, error.failure.message, error.detail)
             raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from envhub.client.tracing import span
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
 from envhub.protocol.runner import Load
@@ -24,6 +25,7 @@ from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.pool import RunnerPool, processes_for
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
+from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
@@ -59,10 +61,12 @@ async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Eval
         return await job.artifacts.fetch(wheel.url or "", wheel.sha256)
 
     job.lease.progress(0, 0, "rollouts", "preparing the environment")
-    venv = await ensure_environment(payload.lock, root=settings.folder("venvs"), fetch=fetch)
+    with span("prepare environment"):
+        venv = await ensure_environment(payload.lock, root=settings.folder("venvs"), fetch=fetch)
     job.lease.progress(0, 0, "rollouts", "preparing the model")
     rollout_s = payload.config.timeout_s
-    policy = await stack.enter_async_context(open_target(job, payload.target, rollout_s=rollout_s))
+    with span("prepare model", {"gen_ai.request.model": payload.target.model}):
+        policy = await stack.enter_async_context(open_target(job, payload.target, rollout_s=rollout_s))
     judges = {
         name: await stack.enter_async_context(open_target(job, target, wants_tokens=False, rollout_s=rollout_s))
         for name, target in payload.judges.items()
@@ -101,7 +105,8 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
     examples = count_examples(config, described)
     if (rows := described.rows_of(config.split)) != config.split:
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
-    groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker)
+    traced = Traced(job.settings.trace_rollouts)
+    groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)
     attempts = Attempts(config, groups, evaluation.model)
     path = f"/evaluations/{payload.evaluation_id}/segments"
 

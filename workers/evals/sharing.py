@@ -57,7 +57,7 @@ class Sharing:
 
     async def _tell(self, report: ShardReport) -> ShardOrders:
         path = f"/evaluations/{self._payload.evaluation_id}/shards"
-        return await self._job.run.post(path, report, ShardOrders)
+        return await self._job.run.post(path, report, ShardOrders, traced=False)
 
     async def _settle(self) -> None:
         if self.shard.is_idle:  # nothing of it can succeed any more after what has failed

@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from envhub.client.tracing import span
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import fitting_segment, positions
 from envhub.protocol.evals import SegmentReply, SegmentRequest
@@ -95,10 +96,11 @@ class Collector:
 
     async def _send(self) -> None:
         """One segment: it leaves the waiting list only when the hub has it."""
-        batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
-        sha256 = await self._upload(content)
-        rows = index_rows(batch, positions(content))
-        await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
+        with span("store rollouts", {"envhub.rollouts": min(len(self._waiting), SEGMENT_ROLLOUTS)}):
+            batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
+            sha256 = await self._upload(content)
+            rows = index_rows(batch, positions(content))
+            await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
         del self._waiting[: len(batch)]
         self._sent.set()
         if len(self._waiting) < WAITING_LIMIT:

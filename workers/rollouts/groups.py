@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from envhub.protocol.rollouts import RolloutFailure, RolloutRecord
@@ -21,6 +21,7 @@ from workers.rollouts.joining import is_infrastructure, join, never_reported
 from workers.rollouts.plausible import NO_HASH
 from workers.rollouts.pool import RunnerPool
 from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.spans import Traced, group_spans
 
 POLICY_URL = "{gateway}/r/{rollout}/v1"  # {gateway} is filled in by the pool
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
@@ -34,6 +35,7 @@ class GroupRunner:
     interceptor: Interceptor
     max_retries: int
     broker: Broker | None = None  # of the sandboxes that the environment may ask for
+    traced: Traced = field(default_factory=lambda: Traced(0))  # which rollouts have spans
 
     async def run(self, make: Callable[[], Group]) -> list[RolloutRecord]:
         """A record for each rollout, whatever happened; `make` gives the group, for every try with an id of its own.
@@ -47,7 +49,7 @@ class GroupRunner:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter
             last, group = number == self.max_retries, make()
             try:
-                records = await self._once(group, alone=died and last)
+                records = await self._once(group, number, alone=died and last)
             except RunnerGone as error:
                 died = True
                 if last:
@@ -57,7 +59,7 @@ class GroupRunner:
                 return records
         raise AssertionError("unreachable: the last attempt returns")
 
-    async def _once(self, group: Group, *, alone: bool) -> list[RolloutRecord]:
+    async def _once(self, group: Group, retry: int, *, alone: bool) -> list[RolloutRecord]:
         began = datetime.now(UTC)
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}
         shared = self.interceptor.open(f"{group.id}.g", rollouts=group.n)
@@ -68,9 +70,14 @@ class GroupRunner:
         keys = {"keys": tuple(recorder.key for recorder in own.values()), "group_key": shared.key}
         group = group.model_copy(update={"policy": group.policy.model_copy(update=keys)})
         try:
-            done = {item.record.rollout: item for item in await self.pool.run(group, alone=alone)}
-            records = [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
-            return [await self._with_sandboxes(record, own[record.rollout], shared, began) for record in records]
+            with group_spans(group, own, shared, retry, self.traced) as spans:
+                told = await self.pool.run(group, alone=alone, note_report=spans.note_report)
+                done = {item.record.rollout: item for item in told}
+                joined = [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
+                records = [await self._with_sandboxes(one, own[one.rollout], shared, began) for one in joined]
+                for record in records:
+                    spans.end(record)
+                return records
         finally:
             for recorder in (*own.values(), shared):
                 self.interceptor.close(recorder.key)

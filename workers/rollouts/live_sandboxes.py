@@ -80,7 +80,8 @@ class Teller:
         self._uses = {machine.id: self._uses.get(machine.id) or Use(machine) for machine in newest}
         items = tuple([await self._seen(machine) for machine in newest])
         report = LiveReport(living=len(living), items=items)
-        reply = await self._run.post(f"/runs/{self._run.run_id}/sandboxes", report, LiveReply, patience_s=0)
+        path = f"/runs/{self._run.run_id}/sandboxes"
+        reply = await self._run.post(path, report, LiveReply, patience_s=0, traced=False)
         self._said = bool(living)
         for sandbox_id, person in reply.end.items():
             self._lease.log(f"{person} ends the sandbox {sandbox_id}")

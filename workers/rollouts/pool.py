@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
+from envhub.client.tracing import span
 from envhub.protocol.runner import Described, Group, Hello, Load, RolloutDone
 from envhub.protocol.runs import Failure, FailureKind
 
@@ -78,22 +79,29 @@ class RunnerPool:
                     raise
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def run(self, group: Group, *, alone: bool = False) -> list[RolloutDone]:
+    async def run(
+        self, group: Group, *, alone: bool = False, note_report: Callable[[int], None] = lambda rollout: None
+    ) -> list[RolloutDone]:
         """The group's rollouts, at most one for each index. Raises RunnerFatal, RunnerGone.
 
-        alone: in a runner that it shares with nobody, one such group after the other: should it die, it was this group.
+        note_report: called with a rollout's index when it is reported. alone: in a runner that it shares with nobody,
+        one such group after the other: should it die, it was this group.
         """
         if alone:
             async with self._one:
-                return await self._run(self._apart, group)
-        return await self._run(min(self._places, key=lambda place: (place.promised, place.number)), group)
+                return await self._run(self._apart, group, note_report)
+        place = min(self._places, key=lambda place: (place.promised, place.number))
+        return await self._run(place, group, note_report)
 
-    async def _run(self, place: Place, group: Group) -> list[RolloutDone]:
+    async def _run(self, place: Place, group: Group, note_report: Callable[[int], None]) -> list[RolloutDone]:
         place.promised += group.n
+        done = []
         try:
             runner = await self._ready(place)
             policy = group.policy.model_copy(update={"base_url": at(runner, group.policy.base_url)})
-            done = [item async for item in runner.run(group.model_copy(update={"policy": policy}))]
+            async for item in runner.run(group.model_copy(update={"policy": policy})):
+                note_report(item.record.rollout)
+                done.append(item)
             self._deaths = 0
         finally:
             place.promised -= group.n
@@ -118,9 +126,12 @@ class RunnerPool:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _loaded(self, place: Place) -> Runner:
-        runner = await place.stack.enter_async_context(self._open(place.number))
-        judge = at(runner, self._load.judge_base_url or "") or None
-        self.hello = await runner.load(self._load.model_copy(update={"judge_base_url": judge}))
+        with span("box", {"envhub.box": place.number}):
+            with span("start sandbox"):
+                runner = await place.stack.enter_async_context(self._open(place.number))
+            judge = at(runner, self._load.judge_base_url or "") or None
+            with span("load environment"):
+                self.hello = await runner.load(self._load.model_copy(update={"judge_base_url": judge}))
         return runner
 
     async def _bury(self, place: Place, reason: BaseException | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from envhub.errors import EnvhubError
@@ -29,7 +29,7 @@ async def open_target(
     """
     job.lease.mask(*(variant.api_key for variant in target.variants))
     if target.local is None:
-        async with outside(target, wants_tokens=wants_tokens) as endpoint:
+        async with outside(target, wants_tokens=wants_tokens, trace_hosts=job.settings.trace_hosts) as endpoint:
             yield endpoint
         return
     try:
@@ -43,14 +43,16 @@ async def open_target(
 
 
 @asynccontextmanager
-async def outside(target: EndpointTarget, *, wants_tokens: bool) -> AsyncIterator[Endpoint]:
+async def outside(
+    target: EndpointTarget, *, wants_tokens: bool, trace_hosts: Collection[str] = ()
+) -> AsyncIterator[Endpoint]:
     """An endpoint that somebody else runs. Raises RunFailed."""
     if not target.variants:
         raise RunFailed.because(
             FailureKind.INFRASTRUCTURE, "model_without_endpoint", f"The model {target.model} has no endpoint."
         )
     try:
-        async with open_endpoint(target, wants_tokens=wants_tokens) as endpoint:
+        async with open_endpoint(target, wants_tokens=wants_tokens, trace_hosts=trace_hosts) as endpoint:
             yield endpoint
     except EnvhubError as error:
         if not error.code.startswith(("outbound_refused", "bad_url", "unknown_host")):

@@ -22,6 +22,7 @@ from workers.runs.disk_full import DISK_FULL, is_disk_full
 from workers.runs.errors import LeaseLost, RunFailed
 from workers.runs.hub import HubClient, RunClient
 from workers.runs.lease import Lease, hold
+from workers.runs.spans import run_span, tell_end
 from workers.settings import WorkerEnvironment
 
 logger = logging.getLogger(__name__)
@@ -66,11 +67,28 @@ async def execute(
     gpus: tuple[Gpu, ...] = (),
     *,
     hurry: asyncio.Event | None = None,
+    asked_ns: int | None = None,
 ) -> FinishRequest | None:
     """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost.
 
-    stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled.
+    stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled. asked_ns:
+    when the run was asked for, for its trace.
     """
+    with run_span(claim, asked_ns=asked_ns) as whole:
+        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry)
+        tell_end(whole, finish)
+    return finish
+
+
+async def _executed(
+    hub: HubClient,
+    claim: Claim,
+    body: Body,
+    settings: WorkerEnvironment,
+    stop: asyncio.Event,
+    gpus: tuple[Gpu, ...],
+    hurry: asyncio.Event | None,
+) -> FinishRequest | None:
     run = hub.run(claim)
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 
 import httpx
 from envhub import errors
+from envhub.client.tracing import current_traceparent
 from envhub.protocol.base import ErrorBody, ErrorDetail
 from envhub.protocol.runs import (
     BeatReply,
@@ -31,6 +32,7 @@ from envhub.protocol.runs import (
     LogAppended,
     RunView,
 )
+from envhub.protocol.traces import HEADER
 from pydantic import BaseModel, ValidationError
 
 from workers.runs.errors import LeaseLost
@@ -58,13 +60,16 @@ class Connection:
         body: BaseModel | None = None,
         *,
         patience_s: float | None = None,
+        traced: bool = False,
     ) -> Reply:
         """One call, repeated on connection errors, 5xx and answers that are not the hub's until the patience ends.
 
-        Raises envhub.errors.
+        traced: the hub's part of it is seen in the current trace. Raises envhub.errors.
         """
         content = body.model_dump_json(exclude_none=True).encode() if body is not None else None
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if traced and (traceparent := current_traceparent()):
+            headers[HEADER] = traceparent
         patience = self.patience_s if patience_s is None else patience_s
         deadline = time.monotonic() + patience
         pause = FIRST_PAUSE_S
@@ -171,19 +176,25 @@ class RunClient:
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatReply:
         """Renew the lease. Tried once: the next beat follows."""
-        return await self.post(f"/runs/{self.run_id}/heartbeat", beat, HeartbeatReply, patience_s=0)
+        path = f"/runs/{self.run_id}/heartbeat"
+        return await self.post(path, beat, HeartbeatReply, patience_s=0, traced=False)
 
     async def append_log(self, piece: LogAppend) -> None:
         """Append a piece of the log; sending it again is safe."""
-        await self._send(f"/runs/{self.run_id}/log", piece, LogAppended)
+        await self._send(f"/runs/{self.run_id}/log", piece, LogAppended, traced=False)
 
     async def finish(self, request: FinishRequest) -> None:
         """The last word on this attempt."""
         await self._send(f"/runs/{self.run_id}/finish", request, RunView)
 
-    async def post(self, path: str, body: BaseModel, reply: type[Reply], *, patience_s: float | None = None) -> Reply:
-        """POST `body` to a path below /api/v1 and read the answer. Raises envhub.errors, LeaseLost."""
-        return await self._send(path, body, reply, patience_s=patience_s)
+    async def post(
+        self, path: str, body: BaseModel, reply: type[Reply], *, patience_s: float | None = None, traced: bool = True
+    ) -> Reply:
+        """POST `body` to a path below /api/v1 and read the answer. Raises envhub.errors, LeaseLost.
+
+        traced: not of what is sent every few seconds, which would fill the trace.
+        """
+        return await self._send(path, body, reply, patience_s=patience_s, traced=traced)
 
     async def get(self, path: str, reply: type[Reply]) -> Reply:
         """GET a path below /api/v1. Raises envhub.errors, LeaseLost."""
@@ -205,9 +216,12 @@ class RunClient:
         *,
         patience_s: float | None = None,
         method: str = "POST",
+        traced: bool = True,
     ) -> Reply:
         try:
-            return await self.connection.send(method, API + path, self._token, reply, body, patience_s=patience_s)
+            return await self.connection.send(
+                method, API + path, self._token, reply, body, patience_s=patience_s, traced=traced
+            )
         except errors.Conflict as error:
             if error.code == "stale_attempt":
                 raise LeaseLost(error.message) from error

@@ -18,6 +18,7 @@ from typing import Any
 
 from envhub import errors
 from envhub.client.json_logs import note
+from envhub.client.tracing import now_ns, start_tracing, stop_tracing
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
@@ -73,6 +74,12 @@ def become_child(**_: object) -> None:
     signal.signal(signal.SIGUSR2, signals.on_hurry)
     die_with_parent()
     name_process(IDLE)
+    start_tracing("envhub-worker", {"envhub.worker": load().name})
+
+
+def leave_child(**_: object) -> None:
+    """Called in a child that ends: it leaves without Python's own farewell."""
+    stop_tracing()
 
 
 def run_here(run_id: str, request: Any) -> str:
@@ -159,6 +166,7 @@ async def claim_and_run(
     """Whether the hub gave the run to us, and how it ended here: None when its lease was lost."""
     token = settings.token.get_secret_value()
     async with HubClient(settings.hub, token, patience_s=settings.hub_patience_s) as hub:
+        asked_ns = now_ns()
         try:
             claim = await hub.claim(run_id, place.worker_id, tuple(gpu.free_mb for gpu in place.gpus))
         except errors.EnvhubError as error:
@@ -166,7 +174,7 @@ async def claim_and_run(
             return False, None
         logger.info("run %s (%s), attempt %d", claim.run_id, claim.kind, claim.attempt)
         body = body_of(claim.kind) or refuse
-        finish = await execute(hub, claim, body, settings, stop.came, place.gpus, hurry=stop.hurry)
+        finish = await execute(hub, claim, body, settings, stop.came, place.gpus, hurry=stop.hurry, asked_ns=asked_ns)
         logger.info("run %s: %s", claim.run_id, finish.state if finish else "lease lost")
     return True, finish
 

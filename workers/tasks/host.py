@@ -18,6 +18,7 @@ from typing import TextIO
 
 from envhub import errors
 from envhub.client.json_logs import start_logging
+from envhub.client.tracing import start_tracing
 from envhub.protocol.runs import BeatRequest, JoinReply, RunTask
 from pydantic import BaseModel, Field
 
@@ -237,6 +238,7 @@ def main() -> None:
     start_logging(settings.log_level, settings.log_format, worker=settings.name)
     leave_out_bad_requests()
     die_with_parent()
+    start_tracing("envhub-worker", {"envhub.worker": settings.name})
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever prints goes to the log
     asyncio.run(work(settings, answers))

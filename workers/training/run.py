@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import aiohttp
+from envhub.client.tracing import span
 from envhub.protocol.gpu_need import engine_of, gpu_sizes
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.runs import FailureKind
@@ -60,7 +61,8 @@ async def run_training(job: Job) -> None:
     remove_old(job.settings.folder("metrics"))
     with typed_failures(job):
         run_dir = await prepare_directory(root, payload, job.claim, job.artifacts.fetch_blob)
-        adapter = await bring_model(job, payload, run_dir)
+        with span("prepare model", {"gen_ai.request.model": payload.model.reference}):
+            adapter = await bring_model(job, payload, run_dir)
         placement = placement_of(job, payload, run_dir)
         job.lease.log(placement.words())
         if placement.in_turns:

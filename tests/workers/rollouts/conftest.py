@@ -34,9 +34,9 @@ def target(
 
 
 @asynccontextmanager
-async def quick_endpoint(*urls: str, **options: Any) -> AsyncIterator[Endpoint]:
+async def quick_endpoint(*urls: str, trace_hosts: tuple[str, ...] = (), **options: Any) -> AsyncIterator[Endpoint]:
     """An endpoint that does not wait long between tries."""
-    async with open_endpoint(target(*urls, **options)) as endpoint:
+    async with open_endpoint(target(*urls, **options), trace_hosts=trace_hosts) as endpoint:
         endpoint._first_pause_s = 0.01
         yield endpoint
 

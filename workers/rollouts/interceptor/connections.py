@@ -9,7 +9,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -54,8 +54,13 @@ class CheckedResolver(AbstractResolver):
 
 
 @asynccontextmanager
-async def open_endpoint(target: EndpointTarget, *, wants_tokens: bool = True) -> AsyncIterator[Endpoint]:
-    """The target's endpoint on a pool of its own. Raises envhub.errors.EnvhubError for an address that is refused."""
+async def open_endpoint(
+    target: EndpointTarget, *, wants_tokens: bool = True, trace_hosts: Collection[str] = ()
+) -> AsyncIterator[Endpoint]:
+    """The target's endpoint on a pool of its own. Raises envhub.errors.EnvhubError for an address that is refused.
+
+    trace_hosts: those that may learn the trace of a call.
+    """
     for variant in target.variants:
         if is_literal(split(variant.base_url)[0]):  # aiohttp asks no resolver for these
             await asyncio.to_thread(check, target.outbound, variant.base_url)
@@ -63,7 +68,7 @@ async def open_endpoint(target: EndpointTarget, *, wants_tokens: bool = True) ->
         limit=0, resolver=CheckedResolver(target.outbound), ttl_dns_cache=SECONDS_A_NAME_IS_TRUSTED
     )
     async with aiohttp.ClientSession(connector=connector, trust_env=False) as http:
-        yield Endpoint(target, http, wants_tokens=wants_tokens)
+        yield Endpoint(target, http, wants_tokens=wants_tokens, trace_hosts=trace_hosts)
 
 
 @asynccontextmanager

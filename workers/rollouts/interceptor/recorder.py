@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from envhub.client.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Turn, Usage
 
@@ -138,9 +139,10 @@ class Recorder:
         self.key = key or secrets.token_urlsafe(16)
         self.turns: list[Turn] = []
         self._meter = Meter("this rollout" if route == "policy" else "this run's judging", caps)
-        self._route = route
         self._clock = clock
         self._started = clock()
+        self.route = route
+        self.span = NO_SPAN  # above those of its calls
         self._ids: set[str] = set()
 
     @property
@@ -185,12 +187,12 @@ class Recorder:
         shown: JsonObject,
         began: float,
         size: int,
-    ) -> None:
+    ) -> Turn:
         """Add a turn for an answer or a refusal; `shown` is the answer in the box's protocol."""
-        self._add(
+        return self._add(
             Turn(
                 index=len(self.turns),
-                route=self._route,
+                route=self.route,
                 protocol=protocol,
                 response_id=str(shown.get("id") or ""),
                 model=model,
@@ -206,7 +208,7 @@ class Recorder:
                 started_s=began - self._started,
                 latency_s=self._clock() - began,
                 retries=answer.retries,
-                trainable=self._route == "policy" and answer.ok,
+                trainable=self.route == "policy" and answer.ok,
             ),
             size,
         )
@@ -222,11 +224,11 @@ class Recorder:
         retries: int,
         began: float,
         size: int,
-    ) -> None:
+    ) -> Turn:
         """Add a turn for a call that had no answer; `size` is the request's."""
         turn = Turn(
             index=len(self.turns),
-            route=self._route,
+            route=self.route,
             protocol=protocol,
             model=model,
             request=clean(request),
@@ -238,7 +240,7 @@ class Recorder:
             retries=retries,
             trainable=False,
         )
-        self._add(turn, size + len(message))
+        return self._add(turn, size + len(message))
 
     def add_judge_turns(self, judge: Recorder) -> None:
         """Keep what a judge was asked on behalf of this rollout among its turns: it takes room, but not its tokens."""
@@ -248,9 +250,10 @@ class Recorder:
             self.turns.append(turn.model_copy(update=place))
         self._meter.spend(Usage(), judge.size, answered=False)
 
-    def _add(self, turn: Turn, size: int) -> None:
+    def _add(self, turn: Turn, size: int) -> Turn:
         self.turns.append(turn)
         self._meter.spend(turn.usage, size, answered=not turn.error)
+        return turn
 
 
 def total_usage(turns: list[Turn]) -> Usage:

@@ -14,10 +14,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
+from envhub.client.tracing import Span
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
+from workers.rollouts.interceptor.call_spans import call_span, tell_call
 from workers.rollouts.interceptor.data import DataSource, no_data
 from workers.rollouts.interceptor.protocols import (
     BODY_LIMIT,
@@ -137,6 +139,7 @@ class Interceptor:
             recorder = Recorder(key, JUDGE_CAPS, route="judge")
             if (owner := self._recorders.get(key)) is not None:
                 owner.check_room()
+                recorder.span = owner.span
             try:
                 self._judging.enter()
                 async with self._judging.gate:
@@ -181,26 +184,8 @@ class Interceptor:
         async with recorder.call() as began, self._run.gate:
             if not is_judge and protocol != "tokenize":
                 body = self._shape(recorder.name, number, body)
-            try:
-                answer = await ask(upstream, protocol, body)
-            except UpstreamFailed as error:
-                recorder.record_failure(
-                    protocol,
-                    upstream.model,
-                    body,
-                    str(error),
-                    status=503,
-                    retries=error.retries,
-                    began=began,
-                    size=size,
-                )
-                raise Refusal(503, JUDGE if is_judge else INFRASTRUCTURE, str(error)) from error
-            shown = answer.body
-            if answer.ok and protocol != "tokenize":
-                shown = {**shown, "id": recorder.claim_id(shown.get("id")), "model": upstream.model}
-            if protocol != "tokenize":
-                size += estimated_size(answer)
-                recorder.record(protocol, upstream.model, body, answer, shown=shown, began=began, size=size)
+            with call_span(recorder, protocol, upstream.model, body) as traced:
+                answer, shown = await self._recorded(protocol, body, size, upstream, recorder, began, traced)
             if not is_judge:
                 self._run.spend(answer.usage, 0, answered=answer.ok)
         if not asked_for_tokens(asked, protocol):
@@ -208,6 +193,36 @@ class Interceptor:
         if not answer.ok:
             return web.json_response(shown, status=answer.status)
         return await send(request, protocol, asked, shown)
+
+    async def _recorded(
+        self,
+        protocol: str,
+        body: JsonObject,
+        size: int,
+        upstream: Upstream,
+        recorder: Recorder,
+        began: float,
+        traced: Span,
+    ) -> tuple[Answer, JsonObject]:
+        """Ask, and add the turn. The answer, and what of it the box is shown. Raises Refusal."""
+        name = upstream.model
+        try:
+            answer = await ask(upstream, protocol, body)
+        except UpstreamFailed as error:
+            turn = recorder.record_failure(
+                protocol, name, body, str(error), status=503, retries=error.retries, began=began, size=size
+            )
+            tell_call(traced, turn)
+            kind = INFRASTRUCTURE if upstream is self._policy else JUDGE
+            raise Refusal(503, kind, str(error)) from error
+        if protocol == "tokenize":
+            return answer, answer.body
+        shown = answer.body
+        if answer.ok:
+            shown = {**shown, "id": recorder.claim_id(shown.get("id")), "model": name}
+        size += estimated_size(answer)
+        tell_call(traced, recorder.record(protocol, name, body, answer, shown=shown, began=began, size=size))
+        return answer, shown
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         entry = {"id": self._policy.model, "object": "model", "created": 0, "owned_by": "hub"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, pstdev
 
+from envhub.client.tracing import span
 from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
@@ -101,7 +102,8 @@ class Evaluations:
     async def _evaluate(self, label: str, asked: Sequence[Asked], step: int) -> EvaluationPoint:
         began, records, means = time.monotonic(), list[RolloutRecord](), list[float]()
         for one in asked:  # an example's number says which it is within one environment only
-            found = await self._ask(f"{label}-{step}", one)
+            with span(f"evaluate {label}", {"envhub.step": step}):
+                found = await self._ask(f"{label}-{step}", one)
             records += found
             means += means_by_example(found)
         scored = [record for record in records if record.reward is not None]

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envhub.client.tracing import inside, span
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training_config import TrainingConfig
 
@@ -34,6 +35,7 @@ from workers.training.coordinator.segments import keep_step
 from workers.training.coordinator.shaping import training_sampling
 from workers.training.coordinator.sources import Source
 from workers.training.coordinator.state import META, CoordinatorState, last_state
+from workers.training.coordinator.step_spans import StepSpans
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.reader import JournalReader
 from workers.training.journal.writer import JournalWriter
@@ -69,6 +71,7 @@ class Coordinator:
         self._next_group = 0
         self._running: dict[int, GroupPlan] = {}
         self._failures = FailureNotes()
+        self._spans = StepSpans()
         self._aside: dict[str, frozenset[int]] = {}
         self._sign_of_life = time.monotonic()
         self._changed = asyncio.Event()
@@ -97,6 +100,8 @@ class Coordinator:
                     await follower
         except BaseExceptionGroup as group:
             raise first_of(group) from None
+        finally:
+            self._spans.close()
 
     def _restore(self) -> tuple[GroupPlan, ...]:
         """Go on where the journal ends; gives the groups that were open then."""
@@ -161,7 +166,8 @@ class Coordinator:
     async def _run_group(self, plan: GroupPlan) -> None:
         finished = self._store.find(plan)
         if finished is None:
-            records = await self.sources[plan.label].run(self._request(plan))
+            with inside(self._spans.rollouts(self.step + 1)):
+                records = await self.sources[plan.label].run(self._request(plan))
             finished = FinishedGroup(plan=plan, records=tuple(records))
             await asyncio.to_thread(self._store.put, finished)
         del self._running[plan.number]
@@ -192,6 +198,7 @@ class Coordinator:
             return False
         await asyncio.to_thread(keep_step, report_dir(self.run_dir, step), cut.metrics, cut.resolved)
         self.step = step
+        self._spans.cut(step, sum(one.credited.counts.rollouts for one in cut.resolved))
         self._set_aside()
         meta = {META: self._state().model_dump(mode="json")}
         journal.append(StepBatch(step, cut.samples, cut.denominator, meta))  # whole, also for a run that is cancelled
@@ -238,9 +245,11 @@ class Coordinator:
         while self.policy.version < self.config.max_steps:
             version = self.policy.version + 1
             await weights_of(self.run_dir, version)
-            await self.policy.advance(version, self.run_dir.version(version))
-            self._changed.set()
-            await self.on_weights(version)
+            with self._spans.published(version):
+                with span("publish weights"):
+                    await self.policy.advance(version, self.run_dir.version(version))
+                self._changed.set()
+                await self.on_weights(version)
 
     def _shelf(self, label: str) -> Shelf:
         table = next(one for one in self.config.env if one.label == label)

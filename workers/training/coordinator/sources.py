@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import aiohttp
+from envhub.client.tracing import span
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
@@ -25,6 +26,7 @@ from workers.rollouts.output import Repeats
 from workers.rollouts.pool import RunnerPool, processes_for
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import run_sandboxes
+from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
 from workers.runs.execution import Job
 from workers.training.coordinator.plan import RolloutRequest
@@ -124,7 +126,8 @@ async def open_source(
         pool = await stack.enter_async_context(RunnerPool(installed.open, load_of(target), log=log))
         described = await pool.describe()
         await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
-        runner = GroupRunner(pool, interceptor, table.retry_limit, sandboxes.broker)
+        traced = Traced(settings.trace_rollouts)
+        runner = GroupRunner(pool, interceptor, table.retry_limit, sandboxes.broker, traced)
         yield Source(target.label, runner, shaping, policy.model, table.timeout_s, described)
 
 
@@ -143,7 +146,8 @@ async def install(job: Job, target: EnvironmentTarget) -> Path:
     async def fetch(wheel: LockedWheel) -> Path:
         return await job.artifacts.fetch(wheel.url or "", wheel.sha256)
 
-    return await ensure_environment(target.lock, root=job.settings.folder("venvs"), fetch=fetch)
+    with span("prepare environment", {"envhub.environment": target.label}):
+        return await ensure_environment(target.lock, root=job.settings.folder("venvs"), fetch=fetch)
 
 
 async def data_source(job: Job, payload: TrainPayload, stack: AsyncExitStack) -> DataSource | None:
