@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, render
+from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, containers, render
 from tests.infra.tools import ROOT, needs_tools
 
 pytestmark = needs_tools
@@ -20,6 +20,11 @@ EGRESS = [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"protocol": 
 EVERYTHING: dict[str, Any] = {
     "pools": {name: pool | {"scaling": {"enabled": True}} for name, pool in POOLS.items()},
     "monitoring": {"serviceMonitor": True, "rules": True, "dashboards": True, "labels": {"release": "prometheus"}},
+    "traces": {
+        "endpoint": "http://tempo.monitoring:4318",
+        "secret": "traces",
+        "settings": {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": 0.1},
+    },
     "trial": TRIAL | {"storageClass": "fast"},
     "ingress": {"className": "nginx", "clusterIssuer": "letsencrypt", "annotations": {"a": "b"}},
     "imagePullSecrets": [{"name": "registry"}],
@@ -122,12 +127,30 @@ def test_every_value_is_used_by_a_template() -> None:
         ({"pools": {"eval": {"slots": {"serve": 1}}}}, "at '/pools/eval/slots': additional properties 'serve'"),
         ({"pools": {"big": {"enabled": True, **TOKEN}}}, "pools.big.slots: runs at once by queue"),
         ({"hub": {"enabled": False}, "pools": POOLS}, "worker.hubUrl: the hub's address"),
+        (
+            {"traces": {"endpoint": "http://a", "settings": {"OTEL_EXPORTER_OTLP_HEADERS": "x"}}},
+            "a secret belongs into",
+        ),
         ({"typo": 1}, "additional properties 'typo' not allowed"),
     ],
 )
 def test_what_is_wrong_in_the_values_is_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused, match=words.replace("(", r"\(")):
         render(values)
+
+
+def test_hub_and_workers_send_their_traces_to_one_collector() -> None:
+    manifests = render(EVERYTHING)
+    for where, one, _ in containers(manifests):
+        names = {variable["name"]: variable for variable in one.get("env", ())}
+        if "HUB_BASE_URL" in names or "WORKER_HUB_URL" in names:
+            assert names["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"] == "http://tempo.monitoring:4318", where
+            assert names["OTEL_EXPORTER_OTLP_HEADERS"]["valueFrom"]["secretKeyRef"]["name"] == "traces"
+            assert names["OTEL_TRACES_SAMPLER_ARG"]["value"] == "0.1"
+    policies = [one for one in manifests if one["kind"] == "NetworkPolicy"]
+    for name in ("hub-hub", "hub-workers"):
+        (policy,) = [one for one in policies if one["metadata"]["name"] == name]
+        assert 4318 in {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}, name
 
 
 def test_rules_and_dashboards_are_the_files_themselves() -> None:

@@ -43,6 +43,7 @@
 {{- if has $key $elsewhere }}{{ fail (printf "hub.settings.%s: a secret belongs into the Secret that hub.secret names" $key) }}{{ end }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
+{{- include "traces.env" . }}
 {{- end }}
 
 {{/* (dict "root" . "name" "web" "command" (list ...) "resources" {...}): a container without its probes. */}}

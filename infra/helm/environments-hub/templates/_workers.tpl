@@ -63,6 +63,7 @@ appArmorProfile: {{- toYaml . | nindent 2 }}
 {{- if eq $key "WORKER_TOKEN" }}{{ fail "WORKER_TOKEN: a secret belongs into the Secret that the pool's token.secret names" }}{{ end }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
+{{- include "traces.env" (index . 0) }}
 {{- end }}
 
 {{/* (list . "name" pool): where it writes. */}}
