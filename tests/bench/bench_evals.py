@@ -167,7 +167,7 @@ async def hosted(subject: Subject, python: Path, url: str, rollouts: int, concur
 
     payload = subject.payload(url, rollouts, concurrency).model_dump(mode="json")
     async with FakeHub(lease_seconds=30) as hub:
-        run = hub.add(FakeRun("bench", payload=payload))
+        run = hub.add(FakeRun("r0", payload=payload))
         settings = WorkerEnvironment(data=data)
         async with HubClient(hub.url, "hubw_good", patience_s=30) as client:
             with mock.patch("workers.evals.run.ensure_environment", venv):
