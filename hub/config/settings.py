@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "hub.sandboxes",
     "hub.training",
     "hub.inference",
+    "hub.bundles",
     "hub.api",
     "hub.web",
 ]
