@@ -17,6 +17,7 @@ from urllib.parse import urljoin
 import httpx
 from envhub import errors
 from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.releases import HEADER, PROTOCOL
 from envhub.protocol.runs import (
     BeatReply,
     BeatRequest,
@@ -64,7 +65,7 @@ class Connection:
         Raises envhub.errors.
         """
         content = body.model_dump_json(exclude_none=True).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", HEADER: str(PROTOCOL)}
         patience = self.patience_s if patience_s is None else patience_s
         deadline = time.monotonic() + patience
         pause = FIRST_PAUSE_S

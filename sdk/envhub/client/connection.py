@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from envhub import __version__
 from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, EnvhubError, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.releases import HEADER, PROTOCOL
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | None]
@@ -62,7 +63,7 @@ class Connection:
         self.url = url.rstrip("/")
         self.token = token
         self._retry = retry or Retry()
-        headers = {"User-Agent": f"envhub/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"envhub/{__version__}", HEADER: str(PROTOCOL), "Accept": "application/json"}
         self._http = httpx.Client(
             base_url=self.url, transport=transport, headers=headers, timeout=httpx.Timeout(60.0, connect=10.0)
         )
