@@ -17,7 +17,7 @@ from hub.core.errors import Invalid
 from hub.data.holdings import KINDS
 from hub.data.models import Image, OutsideFile, Snapshot
 from hub.data.queries import file_at, find, image_named
-from hub.registry.models import SourceBuild, Version, VersionUse
+from hub.registry.models import SourceBuild, StoredWheel, Version, VersionUse
 from hub.storage.models import Blob
 
 _REPOSITORIES = {need.value: kind for kind, need in KINDS.items()}
@@ -51,6 +51,12 @@ def image_kept(name: str) -> Image | None:
     """An image whose bytes the hub has."""
     row = image_named(name)
     return row if row is not None and row.blob_id is not None else None
+
+
+def shared_wheels(wheels: Iterable[str]) -> tuple[str, ...]:
+    """Those of these wheels, by SHA-256, that every build may take: no owner's, and no restricted worker's."""
+    rows = StoredWheel.objects.filter(blob_id__in=list(wheels), shared=True).order_by("blob_id")
+    return tuple(rows.values_list("blob_id", flat=True).distinct())
 
 
 def sources_of(wheels: Iterable[str]) -> QuerySet[SourceBuild]:

@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
+from envhub.protocol.releases import HEADER
 from envhub.protocol.runs import RunState
 
 from tests import backends
@@ -88,6 +90,11 @@ def worker_of(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
         worker.wait(60)
 
 
+def speaks_a_number(stack: Stack) -> bool:
+    """What EARLIER does not; compare something else when a tag takes its place."""
+    return HEADER in httpx.get(f"{stack.url}/api/v1/environments").headers
+
+
 def end(stack: Stack) -> None:
     """One of several hubs on one HUB_DATA."""
     assert stack.serve is not None
@@ -107,6 +114,7 @@ def test_runs_carry_on_while_hubs_are_upgraded_one_by_one(
         try:
             old.start()
             with worker_of(old):
+                assert not speaks_a_number(old), "this is no earlier release"
                 environment = reversing.push_reverse_text(old)
                 model = old.register(reversing.slow_endpoint(6.0))
                 begun = reversing.start(old, environment, model)
@@ -124,6 +132,7 @@ def test_runs_carry_on_while_hubs_are_upgraded_one_by_one(
                 third = replace(second, port=old.port, serve=None)
                 hubs.append(third)
                 third.start()
+                assert speaks_a_number(third)
                 with third.client() as hub:
                     assert hub.evaluations.get(begun.id).summary.stored < reversing.TOTAL, "over before the upgrade was"
                 reversing.check_complete(third, third.finished(begun.id), tmp_path)

@@ -42,7 +42,8 @@ class Arrived:
         """Wheels that every build may take from now on, and that nobody is charged for."""
         part = self.manifest.version
         own = {wheel.sha256 for wheel in part.lock.wheels if wheel.owned} | {part.wheel.sha256, part.sdist.sha256}
-        return frozenset(wheel.sha256 for wheel in part.lock.wheels if self.administers) - own
+        locked = {wheel.sha256 for wheel in part.lock.wheels}
+        return frozenset(part.shared if self.administers else ()) & locked - own
 
     def names_of_new(self) -> list[str]:
         """What only an administrator may add, and the hub does not have, in words."""

@@ -18,7 +18,7 @@ from envhub.protocol.files import name_of
 from envhub.protocol.images import BASE
 from envhub.protocol.packages import Check, GitState, PushFile, Visibility
 
-from hub.bundles.queries import fingerprint_of, image_kept, sources_of
+from hub.bundles.queries import fingerprint_of, image_kept, shared_wheels, sources_of
 from hub.catalog.models import Model
 from hub.core.errors import Conflict
 from hub.data.images import layout_of
@@ -52,6 +52,7 @@ def version_part(version: Version, user: Viewer) -> BundledVersion:
         git=GitState.model_validate(version.git) if version.git else None,
         lock=lock.model_copy(update={"wheels": wheels}),
         lock_sha256=version.lock_sha256,
+        shared=shared_wheels(wheel.sha256 for wheel in wheels),
         checks=tuple(Check.model_validate(check) for check in version.checks),
     )
 

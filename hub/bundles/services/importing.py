@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from django.db import transaction
 from envhub.protocol.bundles import BundleImport, BundleManifest
+from envhub.protocol.files import url_of
 from envhub.protocol.packages import Origin, PushRequest
+from pydantic import ValidationError
 
 from hub.accounts.models import Owner, User
 from hub.bundles.services.arrived import Arrived, Imported, take_up_models, take_up_shared, take_up_wheels
@@ -47,14 +49,22 @@ def import_bundle(*, owner: Owner, user: User, administers: bool, request: Bundl
     if missing:
         uploads = prepare_uploads(_batch(missing), holder=owner.pk)
         return Imported(missing=tuple(uploads), left=sum(missing.values()))
-    return _take_up(arrived, request.signature.key)
+    try:
+        return _take_up(arrived, request.signature.key)
+    except ValidationError as error:
+        raise Invalid("the manifest holds what this hub cannot keep", code="bad_bundle") from error
 
 
 def _check_complete(manifest: BundleManifest) -> None:
-    """Its parts name only blobs that it says it has."""
+    """Its parts name only blobs that it says it has, and files that have a URL."""
     listed = {blob.sha256 for blob in manifest.blobs}
     if not set(blob_names(manifest)) <= listed:
         raise Invalid("the manifest names files that the bundle does not hold", code="bad_bundle")
+    try:
+        for file in manifest.files:
+            url_of(file.kind, file.name)
+    except ValueError as error:
+        raise Invalid(str(error), code="bad_bundle") from error
 
 
 def _confirm(arrived: Arrived) -> dict[str, int]:

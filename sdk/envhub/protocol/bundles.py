@@ -43,6 +43,7 @@ class BundledVersion(Response):
     git: GitState | None = None
     lock: EnvironmentLock
     lock_sha256: Sha256
+    shared: tuple[Sha256, ...] = ()  # wheels of the lock that every build of the exporting hub may take
     checks: tuple[Check, ...] = ()  # for people: the importing hub makes its own
 
 

@@ -156,6 +156,22 @@ def test_wheels_of_the_lock_are_nobodys_bytes_and_keep_their_source(
     assert list(BlobHolder.objects.filter(blob=wheel).values_list("holder", flat=True)) == [EVERYBODY]
 
 
+def test_a_wheel_that_one_owners_worker_had_built_stays_that_owners(
+    version: Version, line: Line, root: Line, elsewhere: Forget, alice: User, tmp_path: Path
+) -> None:
+    wheel = store_bytes(b"a wheel of a restricted worker", holder=alice.owner.pk)
+    entry = {"name": "own", "version": "1.0", "filename": "own-1.0-py3-none-any.whl", "sha256": wheel.pk}
+    version.lock["wheels"].append(entry | {"size": wheel.size})
+    version.save(update_fields=["lock"])
+    StoredWheel.objects.create(blob=wheel, filename=entry["filename"], name="own", version="1.0", shared=False)
+    line("bundle", "export", "tiny-env", "-o", tmp_path / "b")
+    elsewhere()
+    StoredWheel.objects.all().delete()
+    bring(root, tmp_path / "b")
+    assert not StoredWheel.objects.get(name="own").shared
+    assert list(BlobHolder.objects.filter(blob=wheel).values_list("holder", flat=True)) == [alice.owner.pk]
+
+
 def test_an_adapter_comes_into_the_catalog_where_its_base_is(
     version: Version, adapter: Model, line: Line, root: Line, elsewhere: Forget, tmp_path: Path
 ) -> None:
