@@ -72,7 +72,9 @@ def _confirm(arrived: Arrived) -> dict[str, int]:
     owner = arrived.owner.pk
     wanted = {blob.sha256: blob.size for blob in arrived.manifest.blobs}
     held, everybodys = held_sizes(wanted, owner), arrived.everybodys
-    missing = {sha256: size for sha256, size in wanted.items() if held.get(sha256) != size}
+    if any(held[sha256] != wanted[sha256] for sha256 in held):
+        raise Invalid("the manifest names sizes that its files do not have", code="bad_bundle")
+    missing = {sha256: size for sha256, size in wanted.items() if sha256 not in held}
     asked = set(PendingUpload.objects.filter(inbox=owner, sha256__in=list(missing)).values_list("sha256", flat=True))
     for sha256 in [one for one in missing if one in asked]:
         if backend().upload_size(sha256, owner) == missing[sha256]:
