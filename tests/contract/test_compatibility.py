@@ -56,6 +56,7 @@ BREAKING = {
     "an answer may be null": with_field(
         "responses", "RunView", "queue", {"anyOf": [{"type": "string"}, {"type": "null"}]}
     ),
+    "a state less": {**NOW, "enums": NOW["enums"] | {"RunState": NOW["enums"]["RunState"][1:]}},
     "a state that nobody knows": {**NOW, "enums": NOW["enums"] | {"RunState": [*NOW["enums"]["RunState"], "asleep"]}},
 }
 HARMLESS = {

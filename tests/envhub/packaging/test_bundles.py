@@ -105,7 +105,7 @@ LINK = {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}
 UNSIGNED = member(b"{}", "signature.json")
 HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a link in the place of a blob": (
-        lambda: tar_of(*head(), member(b"", FIRST[0].name, **LINK), SECOND),
+        lambda: tar_of(*head(), member(CONTENTS[0], FIRST[0].name, **LINK), SECOND),
         "bad_bundle",
     ),
     "a path that leads out": (lambda: tar_of(*head(), member(CONTENTS[0], "../../evil"), SECOND), "bad_bundle"),
