@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from envhub.client.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
+from envhub.protocol.bundles import KEY_PATTERN
 from envhub.protocol.images import AllowedRegistry
 from envhub.protocol.runs import RunKind
 from pydantic import (
@@ -99,6 +100,7 @@ class HubEnvironment(BaseSettings):
     token_requests_per_minute: NonNegativeInt = 0  # of one API token, attempt or session; 0: no limit
     address_requests_per_minute: NonNegativeInt = 0  # of one client, whatever its tokens; 0: no limit
     trace_url: str = ""  # of a trace in the operator's Jaeger, Tempo, ...: https://tempo.example/trace/{trace_id}
+    trusted_bundle_keys: list[str] = Field(default_factory=list)  # of hubs whose bundles may be imported
     metrics_token: str = ""  # what a monitor shows to read /metrics; empty: nobody may
     secrets_keys: list[str] = Field(default_factory=list)  # Fernet keys, newest first; empty: derived from secret_key
     backup_destination: str = ""  # a directory or s3://BUCKET/PREFIX, for `manage.py backup` without one
@@ -143,6 +145,14 @@ class HubEnvironment(BaseSettings):
         if pattern and not (pattern.startswith(("http://", "https://")) and "{trace_id}" in pattern):
             raise ValueError("an http(s) URL in which {trace_id} stands for the trace's id")
         return pattern
+
+    @field_validator("trusted_bundle_keys")
+    @classmethod
+    def _are_bundle_keys(cls, keys: list[str]) -> list[str]:
+        for key in keys:
+            if not re.fullmatch(KEY_PATTERN, key):
+                raise ValueError(f"{key!r} is no key of a hub (ed25519:...): `hub bundle key` prints it there")
+        return keys
 
     @field_validator("metrics_token")
     @classmethod

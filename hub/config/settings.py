@@ -51,12 +51,14 @@ INSTALLED_APPS = [
     "hub.sandboxes",
     "hub.training",
     "hub.inference",
+    "hub.bundles",
     "hub.api",
     "hub.web",
 ]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "hub.core.protocol_numbers.ProtocolNumbers",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "hub.core.compression.CompressedPages",

@@ -8,12 +8,15 @@ HubError
 |-- Conflict            409  the state does not permit it (stale attempt, other content, already final)
 |-- Invalid             422  the request's content is wrong; `fields` says where
 |-- TooLarge            413
+|-- UpgradeRequired     426  client and hub are of releases that do not understand each other
 `-- Unavailable         503  something the hub depends on is down; try again
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from envhub.protocol.releases import Mismatch
 
 
 class HubError(Exception):
@@ -72,6 +75,15 @@ class TooLarge(HubError):
     """A budget was exceeded."""
 
     status, code = 413, "too_large"
+
+
+class UpgradeRequired(HubError):
+    """One side must be upgraded."""
+
+    status, code = 426, "upgrade_required"
+
+    def __init__(self, problem: Mismatch) -> None:
+        super().__init__(problem.message, code=problem.code, hint=problem.hint)
 
 
 class Unavailable(HubError):

@@ -43,9 +43,21 @@ class Gate:
     opens: Callable[[str, str], bool]  # (entry, name of a need of these kinds)
 
 
+@dataclass(frozen=True)
+class Use:
+    """A run has read something that the hub keeps."""
+
+    run_id: UUID
+    kind: NeedKind
+    name: str
+    revision: str = ""
+
+
 Listener = Callable[[Arrival], None]
+UseListener = Callable[[Use], None]
 _holders: dict[NeedKind, Holder] = {}
 _listeners: list[Listener] = []
+_use_listeners: list[UseListener] = []
 _gates: dict[str, Gate] = {}
 
 
@@ -96,3 +108,17 @@ def announce(arrival: Arrival) -> None:
                 logger.exception("nobody was told of the %s %s", arrival.kind.value, arrival.names)
 
     transaction.on_commit(tell)
+
+
+def listen_to_uses(listener: UseListener) -> None:
+    """Call `listener` whenever a run reads something, often for the same."""
+    _use_listeners.append(listener)
+
+
+def note_use(use: Use) -> None:
+    """Say what a run has read. What listeners make of it never fails the reading."""
+    for listener in _use_listeners:
+        try:
+            listener(use)
+        except Exception:
+            logger.exception("it was not noted that run %s uses the %s %s", use.run_id, use.kind.value, use.name)

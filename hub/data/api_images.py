@@ -18,6 +18,7 @@ from envhub.protocol.images import (
     ImageView,
     ImageWanted,
 )
+from envhub.protocol.needs import NeedKind
 from envhub.protocol.runs import RunKind
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -25,6 +26,7 @@ from rest_framework.request import Request
 from hub.accounts.permissions import require_administrator, require_scope
 from hub.core.errors import NotFound
 from hub.core.http import answer, answer_page, parse, parse_query
+from hub.core.needs import Use, note_use
 from hub.core.pagination import newest_first
 from hub.core.parameters import PAGE, query
 from hub.data.image_builds import keep_built_image, queue_image_build
@@ -66,8 +68,10 @@ def images(request: Request) -> HttpResponse:
 @api_view(["GET"])
 def image_source(request: Request) -> HttpResponse:
     """Where the worker of a live run gets an image from."""
-    require_live_run(request)
-    return answer(source_of(parse_query(request, ImageWanted).name))
+    run = require_live_run(request)
+    found = source_of(parse_query(request, ImageWanted).name)
+    note_use(Use(run.pk, NeedKind.SANDBOX, found.name))
+    return answer(found)
 
 
 @extend_schema(request=ImagePulled, responses=ImagePinned)

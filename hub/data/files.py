@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -46,8 +47,8 @@ class FileNotKept(NotFound):
         super().__init__(message, code="file_not_kept", hint=way + operator)
 
 
-def add_file(*, request: FileRequest, by: User) -> OutsideFile:
-    """Keep a file that `by` has uploaded, in the place of an earlier one. Raises Invalid."""
+def add_file(*, request: FileRequest, by: User, holder: UUID | None = None) -> OutsideFile:
+    """Keep a file that `by` (or `holder`) has uploaded, in the place of an earlier one. Raises Invalid."""
     try:
         url = url_of(request.kind, request.name)
     except ValueError as error:
@@ -55,7 +56,7 @@ def add_file(*, request: FileRequest, by: User) -> OutsideFile:
     if url == NLTK_INDEX:
         raise Invalid("the hub makes NLTK's index of the packages that it keeps", fields={"name": url})
     with transaction.atomic():
-        blob = confirm_blob(request.sha256, request.size, holder=by.owner.pk)
+        blob = confirm_blob(request.sha256, request.size, holder=holder or by.owner.pk)
         return _keep(url, blob, guessed_type(url, blob), by=by, replace=True)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.conf import settings
 from django.db import transaction
 from envhub.protocol.base import BlobRef
@@ -47,13 +49,14 @@ def check_image_name(name: str) -> str:
         raise Invalid(str(error), fields={"name": name[:200]}) from error
 
 
-def add_image(*, request: ImageRequest, by: User) -> Image:
-    """Keep an archive that `by` has uploaded under a name, in the place of what it meant before. Raises Invalid."""
+def add_image(*, request: ImageRequest, by: User, holder: UUID | None = None) -> Image:
+    """Keep an archive that `by` (or `holder`) has uploaded under a name, in the place of what it meant before. Raises
+    Invalid."""
     name = check_image_name(request.name)
     if "@" in name:
         raise Invalid("an image is added under a name, not a digest", fields={"name": name})
     with transaction.atomic():
-        blob = confirm_blob(request.sha256, request.size, holder=by.owner.pk)
+        blob = confirm_blob(request.sha256, request.size, holder=holder or by.owner.pk)
         Image.objects.filter(name=name).delete()
         digest = f"sha256:{blob.sha256}"
         row = Image.objects.create(name=name, digest=digest, layout=request.layout, blob=blob, added_by=by)

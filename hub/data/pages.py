@@ -15,29 +15,36 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.views.decorators.csrf import csrf_exempt
 from envhub.protocol.accounts import Scope
 from envhub.protocol.files import NLTK_INDEX
+from envhub.protocol.needs import NeedKind
 from rest_framework.request import Request
 
 from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication
 from hub.accounts.models import ApiToken
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.core.http import as_hub_error
+from hub.core.needs import Use, note_use
 from hub.data.arrivals import Arrival, find_or_fetch
 from hub.data.files import FileNotKept, find_or_fetch_file, read_nltk_index
+from hub.data.holdings import KINDS as NEEDS
 from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import file_of, files_below
 from hub.data.services import resolve
-from hub.runs.authentication import WorkerAuthentication
+from hub.runs.authentication import RunGrant, WorkerAuthentication
 from hub.storage.downloads import serve_part
 from hub.storage.queries import presign_get
 
 KINDS = {"datasets": "dataset", "models": "model"}
+RUN = "hub.run_id"  # key of request.META
 MOST_PATHS = 1000
 View = Callable[..., HttpResponseBase]
 AUTHENTICATION = (WorkerAuthentication(), TokenAuthentication(), BasicTokenAuthentication())
 
 
 def authenticate(request: HttpRequest) -> None:
-    """Any run or worker token of this hub, or an API token that may read. Raises NotAuthenticated, NotAllowed."""
+    """Any run or worker token of this hub, or an API token that may read. Raises NotAuthenticated, NotAllowed.
+
+    Which run it is stays with the request, for `_used`.
+    """
     wrapped = Request(request)
     known = next(filter(None, (scheme.authenticate(wrapped) for scheme in AUTHENTICATION)), None)
     if known is None:
@@ -45,6 +52,20 @@ def authenticate(request: HttpRequest) -> None:
     _, token = known
     if isinstance(token, ApiToken) and Scope.READ not in token.scopes:
         raise NotAllowed("this needs the scope read", code="scope_missing", hint="make a token that has it")
+    if isinstance(token, RunGrant):
+        request.META[RUN] = token.run_id
+
+
+def _used(request: HttpRequest, kind: NeedKind, name: str, revision: str = "") -> None:
+    if RUN in request.META:
+        note_use(Use(request.META[RUN], kind, name, revision))
+
+
+def _snapshot(request: HttpRequest, plural: str, repository: str, revision: str) -> Snapshot:
+    """What the request means. Raises NotKept, NotFound, Unavailable."""
+    found = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    _used(request, NEEDS[found.kind], found.repository, found.revision)
+    return found
 
 
 def refuse(error: HubError) -> JsonResponse:
@@ -81,7 +102,7 @@ def entry(file: SnapshotFile) -> dict[str, Any]:
 @guarded
 def info(request: HttpRequest, plural: str, repository: str, revision: str = "main") -> HttpResponse:
     """GET /api/datasets/{repository}[/revision/{revision}]."""
-    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    snapshot = _snapshot(request, plural, repository, revision)
     files = files_below(snapshot, "")
     return JsonResponse(
         {
@@ -103,7 +124,7 @@ def info(request: HttpRequest, plural: str, repository: str, revision: str = "ma
 @guarded
 def tree(request: HttpRequest, plural: str, repository: str, revision: str, folder: str = "") -> HttpResponse:
     """GET /api/datasets/{repository}/tree/{revision}/{folder}?recursive=."""
-    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    snapshot = _snapshot(request, plural, repository, revision)
     rows = files_below(snapshot, folder.strip("/"))
     if not rows.exists() and folder:
         raise_entry_not_found(snapshot, folder)
@@ -134,7 +155,7 @@ def raise_entry_not_found(snapshot: Snapshot, path: str) -> None:
 @guarded
 def paths_info(request: HttpRequest, plural: str, repository: str, revision: str) -> HttpResponse:
     """POST /api/datasets/{repository}/paths-info/{revision}: those of `paths` that exist, files or folders."""
-    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    snapshot = _snapshot(request, plural, repository, revision)
     wanted = read_paths(request)
     files = {file.path: entry(file) for file in files_below(snapshot, "").filter(path__in=wanted)}
     for path in wanted:
@@ -161,7 +182,7 @@ def read_paths(request: HttpRequest) -> list[str]:
 @guarded
 def file(request: HttpRequest, repository: str, revision: str, path: str, plural: str = "models") -> HttpResponseBase:
     """GET or HEAD /[datasets/]{repository}/resolve/{revision}/{path}; what is not kept yet streams through."""
-    snapshot = resolve(kind=KINDS[plural], repository=repository, revision=revision)
+    snapshot = _snapshot(request, plural, repository, revision)
     found = file_of(snapshot, path)
     headers = {"ETag": f'"{found.etag}"', "X-Repo-Commit": snapshot.revision, "Accept-Ranges": "bytes"}
     if request.method == "HEAD":
@@ -183,6 +204,7 @@ def outside(request: HttpRequest) -> HttpResponseBase:
     if url == NLTK_INDEX:
         return HttpResponse(read_nltk_index(), headers={"X-File-Type": "text/xml; charset=utf-8"})
     row = find_or_fetch_file(url)
+    _used(request, NeedKind.FILE, row.url)
     headers = {"ETag": f'"{row.blob.sha256}"', "X-File-Type": row.content_type, "Accept-Ranges": "bytes"}
     if request.method == "HEAD":
         return HttpResponse(headers={**headers, "Content-Length": str(row.blob.size)})

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from envhub.protocol.bundles import BundledPath, BundledSnapshot
 from envhub.protocol.data import DataRequest
 
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.data import upstream
-from hub.data.arrivals import Arrival, find_or_fetch
+from hub.data.arrivals import SHA256_CHARACTERS, Arrival, find_or_fetch
 from hub.data.holdings import announce_snapshot
 from hub.data.models import Snapshot, SnapshotFile
 from hub.data.queries import MAIN, file_of, find, pinned
@@ -120,10 +122,7 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
     """Keep files that `holder` has uploaded as a snapshot, pinned unless the request names a revision and another is;
     again changes nothing. Raises Invalid, Conflict."""
     check_full_name(repository)
-    for file in request.files:
-        pure = PurePosixPath(file.path)
-        if pure.is_absolute() or ".." in pure.parts or str(pure) != file.path:
-            raise Invalid("paths are relative and plain", fields={"path": file.path})
+    _check_paths(file.path for file in request.files)
     revision, tag = revision_of(request)
     with transaction.atomic():
         found = find(kind, repository, revision)
@@ -147,6 +146,48 @@ def add(*, kind: str, repository: str, request: DataRequest, holder: UUID) -> Sn
             found.save(update_fields=["tag"])
         announce_snapshot(found)
         return found if request.revision and pinned(kind, repository) is not None else _pin(found)
+
+
+def keep_listed(*, part: BundledSnapshot, holder: UUID) -> Snapshot:
+    """A revision of upstream as another hub has seen it: its whole listing, and the bytes of some files, which `holder`
+    has uploaded. What is known already gets the bytes that it lacks. Raises Invalid."""
+    check_full_name(part.repository)
+    if not re.fullmatch(r"[0-9a-f]{40}", part.revision):
+        raise Invalid(f"{part.repository} has no commit id", fields={"revision": part.revision[:80]})
+    _check_paths([file.path for file in part.files])
+    blobs = {file.path: _blob_listed(file, holder) for file in part.files if file.sha256}
+    with transaction.atomic():
+        names = {"kind": part.kind, "repository": part.repository, "revision": part.revision}
+        row, is_new = Snapshot.objects.get_or_create(**names, defaults={"upstream": True, "tag": part.tag})
+        if is_new:
+            SnapshotFile.objects.bulk_create(
+                SnapshotFile(snapshot=row, path=file.path, size=file.size, oid=file.oid, blob=blobs.get(file.path))
+                for file in part.files
+            )
+        for file in part.files if not is_new else ():
+            lacking = SnapshotFile.objects.filter(snapshot=row, path=file.path, oid=file.oid, blob=None)
+            lacking.update(blob=blobs.get(file.path))
+        announce_snapshot(row)
+        return row
+
+
+def _blob_listed(file: BundledPath, holder: UUID) -> Blob:
+    if len(file.oid) == SHA256_CHARACTERS and file.oid != file.sha256:
+        raise Invalid(f"{file.path} is not the file that its repository lists", fields={"path": file.path[:200]})
+    return confirm_blob(file.sha256 or "", file.size, holder=holder)
+
+
+def pin_if_first(snapshot: Snapshot) -> Snapshot:
+    """What `main` means: what it meant, or this from now on."""
+    with transaction.atomic():
+        return pinned(snapshot.kind, snapshot.repository) or _pin(snapshot)
+
+
+def _check_paths(paths: Iterable[str]) -> None:
+    for path in paths:
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != path:
+            raise Invalid("paths are relative and plain", fields={"path": path})
 
 
 def _content(snapshot: Snapshot) -> set[tuple[str, str]]:

@@ -7,10 +7,11 @@ from django.db.models import Q
 from envhub.protocol.needs import NeedKind
 from envhub.protocol.runs import RunKind
 
-from hub.core.needs import Gate, listen, register_gate
+from hub.core.needs import Gate, listen, listen_to_uses, register_gate
 from hub.registry.models import Version
 from hub.registry.services import follow_build, recheck_waiting
 from hub.registry.services.opened import OpenedHosts
+from hub.registry.services.uses import keep_use
 from hub.registry.wire import build_payload
 from hub.runs.chores import register_chore
 from hub.runs.kinds import RunKindSpec, register
@@ -29,6 +30,7 @@ register(
     )
 )
 listen(recheck_waiting)
+listen_to_uses(keep_use)
 git, clone = frozenset({NeedKind.GIT_HOST}), frozenset({NeedKind.CLONE_HOST})
 register_gate(Gate("HUB_GIT_HOSTS", lambda: settings.HUB.git_hosts, git, lambda entry, name: fnmatchcase(name, entry)))
 register_gate(

@@ -16,7 +16,7 @@ from hub.storage.models import Blob
 # Read only where a page shows them: a list of versions must not drag READMEs and locks out of the database.
 HEAVY_VERSION_FIELDS = (
     *("readme", "files", "lock", "describe", "scripted_rollout", "eval_config", "hub_config"),
-    *("tried", "check_settings"),
+    *("tried", "check_settings", "origin"),
 )
 
 
@@ -98,6 +98,7 @@ class Version(models.Model):
     programs = models.JSONField(default=list)  # requirements that tools start by `uvx`
     evidence = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GenerationEvidence
     git = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GitState
+    origin = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.Origin: it came in a bundle
 
     # what the build found
     build_run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
@@ -128,9 +129,10 @@ class Version(models.Model):
 
     @property
     def is_lock_open(self) -> bool:
-        """Whether checks may still change the lock: no rollout of theirs has ever succeeded with it."""
+        """Whether checks may still change the lock: no rollout of theirs has ever succeeded with it, and it came in no
+        bundle."""
         rollout = self.scripted_rollout or {}
-        return bool(rollout.get("outcome", "failed") == "failed")
+        return self.origin is None and bool(rollout.get("outcome", "failed") == "failed")
 
     @property
     def yanked(self) -> bool:
@@ -152,6 +154,21 @@ class VersionNeed(models.Model):
             models.Index(fields=["kind", "name"], name="version_need_by_name"),
             models.Index(fields=["version"], condition=models.Q(opened=True), name="version_need_opened"),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class VersionUse(models.Model):
+    """What the checks of a version have loaded: a bundle of it holds the same."""
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="uses")
+    kind = models.CharField(max_length=16, choices=[(item.value, item.value) for item in NeedKind])
+    name = models.CharField(max_length=1000)
+    revision = models.CharField(max_length=40, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "kind", "name", "revision"], name="version_use_once")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

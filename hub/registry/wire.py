@@ -15,6 +15,7 @@ from envhub.protocol.packages import (
     EnvironmentView,
     GenerationEvidence,
     GitState,
+    Origin,
     TriedRelease,
     VersionState,
     VersionView,
@@ -74,6 +75,7 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         license=row.license,
         generation=GenerationEvidence.model_validate(row.evidence) if row.evidence else None,
         git=GitState.model_validate(row.git) if row.git else None,
+        origin=Origin.model_validate(row.origin) if full and row.origin else None,
         wheel_filename=row.wheel_filename,
         wheel_sha256=row.wheel_id,
         sdist_sha256=row.sdist_id,
@@ -126,6 +128,7 @@ def build_payload(run: Run) -> BuildPayload:
         judges=_judges(run, given),
         only_checks=version.check_run_id == run.pk,
         lock_is_open=version.is_lock_open,
+        keeps_lock=version.origin is not None,
         tool_programs=tuple(version.programs),
         previous=lock_for_payload(version) if version.lock is not None else None,
     )

@@ -9,8 +9,10 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from envhub import __version__
 from envhub.protocol.base import Request as Body
 from envhub.protocol.live_sandboxes import LiveReport
+from envhub.protocol.releases import OLDEST, PROTOCOL
 from envhub.protocol.runs import (
     BeatReply,
     BeatRequest,
@@ -97,6 +99,9 @@ def worker_join(request: Request) -> HttpResponse:
             broker_mark=folder_mark(options),
             beat_seconds=hub.worker_beat_seconds,
             index_url=f"{str(hub.base_url).rstrip('/')}/index",
+            release=__version__,
+            protocol=PROTOCOL,
+            oldest_protocol=OLDEST,
         )
     )
 

@@ -77,6 +77,7 @@ class Stack:
     token: str = ""
     user: str = USER
     options: tuple[str, ...] = ()  # of `serve`
+    root: Path = ROOT  # the source tree that its processes and its command line come from
     _names: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -89,7 +90,8 @@ class Stack:
         """The variables of its processes."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HUB_", "WORKER_", "TEST_"))}
         own = {"HUB_DATA": str(self.data), "HUB_BASE_URL": self.url, "PYTHONUNBUFFERED": "1"}
-        return {**kept, **own, **SETTINGS, **self.settings}
+        code = {} if self.root == ROOT else {"PYTHONPATH": f"{self.root}:{self.root / 'sdk'}"}
+        return {**kept, **own, **code, **SETTINGS, **self.settings}
 
     @property
     def log(self) -> Path:
@@ -103,7 +105,7 @@ class Stack:
         command = ["setpriv", "--pdeathsig", "TERM", *serve]
         with self.log.open("ab") as log:
             self.serve = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self.root, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
         wait_until(self._is_ready, START_S, lambda: f"the hub did not start:\n{self.log_tail()}")
         self.token = self.token or self.make_token(self.user, "read,write,inference")
@@ -144,7 +146,7 @@ class Stack:
     def manage(self, *arguments: str) -> str:
         """One `manage.py` command's standard output."""
         command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -1,4 +1,6 @@
-"""A version that is built already is only checked again, with its lock as it is: what it needed may have been met."""
+"""A version that is built already is only checked again, with its lock as it is: what it needed may have been met.
+
+The same of one that came in a bundle: it was built elsewhere, and the hub has the wheels."""
 
 from __future__ import annotations
 
@@ -12,12 +14,37 @@ from workers.builds.record import Record
 from workers.builds.scripts import check_scripts
 from workers.builds.start_up import check_start_up_files
 from workers.builds.trial import Subject, Trial, try_environment
+from workers.index.errors import INDEX_AWAY
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
+from workers.venvs import interpreters
 from workers.venvs.environment import ensure_environment
 from workers.venvs.errors import ToolFailed, VenvError
 from workers.venvs.wheel_checks import check_wheel
+
+
+def fits_here(lock: EnvironmentLock) -> bool:
+    """Whether this worker can install what was locked elsewhere."""
+    return lock.platform == interpreters.host_platform() and lock.python in {
+        one.short for one in interpreters.present()
+    }
+
+
+def explained(error: RunFailed, payload: BuildPayload) -> RunFailed:
+    """Of a bundle's version whose lock does not fit here: without an index, that is why it is not built."""
+    lock = payload.previous
+    if lock is None or not payload.keeps_lock or error.failure.code != INDEX_AWAY:
+        return error
+    here = ", ".join(f"Python {one.short}" for one in interpreters.present())
+    return RunFailed.because(
+        FailureKind.INFRASTRUCTURE,
+        "lock_does_not_fit",
+        f"the bundle's wheels are for Python {lock.python} on {lock.platform}; this worker has {here} on "
+        f"{interpreters.host_platform()}, and no package index to take others from",
+        f"Start a worker with Python {lock.python} on {lock.platform}, or export the version from a hub whose workers "
+        "are like this one.",
+    )
 
 
 async def check_again(

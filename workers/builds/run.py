@@ -10,7 +10,7 @@ from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock
 from envhub.protocol.packages import TriedRelease, VersionView
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.again import check_again
+from workers.builds.again import check_again, explained, fits_here
 from workers.builds.errors import BuildFailed, HostsNeeded
 from workers.builds.locking import open_workshop
 from workers.builds.record import Record
@@ -49,9 +49,10 @@ async def run_build(job: Job) -> None:
         if not payload.has_readme:
             hint = "Say in README.md what the task is and how it scores."
             build.record.add("readme", False, "the package has no README", hint)
-        if payload.only_checks and payload.previous is not None:
-            build.lock = payload.previous
-            build.trial = await check_again(job, payload, payload.previous, sandbox, build.record)
+        previous = payload.previous
+        if previous is not None and (payload.only_checks or (payload.keeps_lock and fits_here(previous))):
+            build.lock = previous
+            build.trial = await check_again(job, payload, previous, sandbox, build.record)
             if payload.lock_is_open and not build.trial.settled:
                 await _search_again(build)
         else:
@@ -61,6 +62,8 @@ async def run_build(job: Job) -> None:
                 failed = error
             except HostsNeeded as error:
                 build.record.add("resolve", False, str(error), needs=error.needs)
+            except RunFailed as error:
+                raise explained(error, payload) from error
     await job.run.post(f"/runs/{job.claim.run_id}/build-report", _report(build, failed), VersionView)
     if failed is not None:
         raise RunFailed(failed.failure)

@@ -6,12 +6,14 @@ from envhub.protocol.runs import FailureKind
 
 from workers.runs.errors import RunFailed
 
+INDEX_AWAY = "index_unreachable"
+
 
 def index_away(message: str) -> RunFailed:
     """The operator's index cannot be reached: not the package's fault."""
     return RunFailed.because(
         FailureKind.INFRASTRUCTURE,
-        "index_unreachable",
+        INDEX_AWAY,
         message,
         "Check the worker's package index (WORKER_PACKAGE_INDEX_URL, or pip's and uv's own configuration).",
     )

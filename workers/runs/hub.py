@@ -18,6 +18,8 @@ import httpx
 from envhub import errors
 from envhub.client.tracing import current_traceparent
 from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
+from envhub.protocol.releases import PROTOCOL
 from envhub.protocol.runs import (
     BeatReply,
     BeatRequest,
@@ -32,7 +34,7 @@ from envhub.protocol.runs import (
     LogAppended,
     RunView,
 )
-from envhub.protocol.traces import HEADER
+from envhub.protocol.traces import HEADER as TRACE_HEADER
 from pydantic import BaseModel, ValidationError
 
 from workers.runs.errors import LeaseLost
@@ -67,9 +69,13 @@ class Connection:
         traced: the hub's part of it is seen in the current trace. Raises envhub.errors.
         """
         content = body.model_dump_json(exclude_none=True).encode() if body is not None else None
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            PROTOCOL_HEADER: str(PROTOCOL),
+        }
         if traced and (traceparent := current_traceparent()):
-            headers[HEADER] = traceparent
+            headers[TRACE_HEADER] = traceparent
         patience = self.patience_s if patience_s is None else patience_s
         deadline = time.monotonic() + patience
         pause = FIRST_PAUSE_S

@@ -33,9 +33,11 @@ async def join(hub: HubClient, announcement: JoinRequest) -> JoinReply:
         except errors.EnvhubError as error:
             starting = isinstance(error, errors.ConnectionFailed) and time.monotonic() - began < HUB_STARTS_S
             level = logging.DEBUG if starting else logging.WARNING
-            logger.log(level, "cannot join the hub at %s: %s", hub.url, error)
+            logger.log(level, "cannot join the hub at %s: %s", hub.url, f"{error}. {error.hint}".removesuffix(". "))
         else:
             logger.info("joined %s as %s, queues %s", hub.url, joined.worker_id, ", ".join(announcement.queues))
+            if joined.release not in ("", __version__):
+                logger.info("the hub has release %s, this worker %s", joined.release, __version__)
             return joined
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)

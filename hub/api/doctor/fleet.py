@@ -42,7 +42,8 @@ def _releases(workers: Sequence[Worker]) -> Finding:
     others = [f"{name} ({release})" for name, release in releases.items() if release != __version__]
     if others:
         says = f"the hub is {__version__}, not so: {_names(others)}"
-        return warning("versions", says, "upgrade these workers together with the hub, and start them anew")
+        mend = "they go on working if they are one release older; upgrade and restart them when the hub is done"
+        return warning("versions", says, mend)
     return ok("versions", f"hub and workers are {__version__}")
 
 

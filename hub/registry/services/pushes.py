@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from envhub.protocol.base import Upload
-from envhub.protocol.packages import PushRequest, Visibility
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.packages import Origin, PushRequest, Visibility
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -27,8 +29,9 @@ from hub.core.database_json import storable, storable_text
 from hub.core.errors import Conflict, Invalid, TooLarge
 from hub.registry.inspection import Archives, Package, inspect
 from hub.registry.models import Environment, Push, Version
-from hub.registry.services.builds import start_build
+from hub.registry.services.builds import start_build, update_version
 from hub.registry.services.environments import SUMMARY_LENGTH, refresh_environment, search_text
+from hub.registry.services.locks import lock_columns
 from hub.runs.models import Run
 from hub.storage.models import Blob
 from hub.storage.services import confirm_blob, local_or_temp_path, prepare_uploads, store_bytes
@@ -54,6 +57,28 @@ class Completed:
     version: Version
     created: bool
     build: Run | None
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What was uploaded, read and found to be what was announced."""
+
+    request: PushRequest
+    package: Package
+    wheel: Blob
+    sdist: Blob
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a bundle brings beside the archives: the lock that the version was built with, and where that was."""
+
+    lock: EnvironmentLock
+    origin: Origin
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the version that keep it."""
+        return {**lock_columns(self.lock), "origin": storable(self.origin.model_dump(mode="json"))}
 
 
 def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
@@ -83,6 +108,11 @@ def complete_push(*, push: Push) -> Completed:
     """
     if push.version is not None:
         return Completed(push.version, created=push.made_it, build=push.version.build_run if push.made_it else None)
+    return publish(push=push, pushed=read_push(push=push))
+
+
+def read_push(*, push: Push) -> Pushed:
+    """Verify and read what was uploaded; nothing is published yet. Raises as `complete_push`."""
     request = PushRequest.model_validate(push.request)
     wheel, sdist = (
         confirm_blob(file.sha256, file.size, holder=push.owner_id) for file in (request.wheel, request.sdist)
@@ -91,29 +121,35 @@ def complete_push(*, push: Push) -> Completed:
         archives = Archives(wheel_path, request.wheel.filename, sdist_path, request.sdist.filename)
         package = inspect(archives)
     _check_agrees(request, package)
-    completed = _publish(push, request, package, wheel, sdist)
+    return Pushed(request, package, wheel, sdist)
+
+
+def publish(*, push: Push, pushed: Pushed, carried: Carried | None = None) -> Completed:
+    """Make the version, or answer the one that has this content. Raises Conflict (`version_exists`)."""
+    completed = _publish(push, pushed, carried)
     made = {"made_it": True} if completed.created else {}
     Push.objects.filter(pk=push.pk).update(version=completed.version, **made)
     return completed
 
 
-def _publish(push: Push, request: PushRequest, package: Package, wheel: Blob, sdist: Blob) -> Completed:
+def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
     """The unique constraint decides between concurrent pushes: whoever loses is compared with the winner."""
+    package = pushed.package
     existing = _published(push.owner, push.name, package.version)
     if existing is not None:
-        return _same_or_conflict(existing, request, package)
+        return _same_or_conflict(existing, push, pushed, carried)
     metadata = store_bytes(package.metadata.raw)
     try:
         with transaction.atomic():
-            environment = _ensure_environment(push, request)
-            version = _create_version(environment, push, request, package, (wheel, sdist, metadata))
+            environment = _ensure_environment(push, pushed.request)
+            version = _create_version(environment, push, pushed, metadata, carried)
             refresh_environment(environment)
             build = start_build(version=version, user=push.created_by)
     except IntegrityError:
         existing = _published(push.owner, push.name, package.version)
         if existing is None:
             raise
-        return _same_or_conflict(existing, request, package)
+        return _same_or_conflict(existing, push, pushed, carried)
     return Completed(version, created=True, build=build)
 
 
@@ -134,16 +170,16 @@ def _show_to(environment: Environment, wanted: Visibility | None) -> None:
 
 
 def _create_version(
-    environment: Environment, push: Push, request: PushRequest, package: Package, blobs: tuple[Blob, Blob, Blob]
+    environment: Environment, push: Push, pushed: Pushed, metadata: Blob, carried: Carried | None
 ) -> Version:
-    wheel, sdist, metadata = blobs
+    request, package = pushed.request, pushed.package
     return Version.objects.create(
         environment=environment,
         version=package.version,
         canonical=canonicalize_version(package.version),
-        wheel=wheel,
+        wheel=pushed.wheel,
         wheel_filename=request.wheel.filename,
-        sdist=sdist,
+        sdist=pushed.sdist,
         sdist_filename=request.sdist.filename,
         metadata=metadata,
         content_digest=package.content_digest,
@@ -161,6 +197,7 @@ def _create_version(
         evidence=storable(package.evidence.model_dump(mode="json")),
         git=storable(request.git.model_dump(mode="json")) if request.git else None,
         created_by=push.created_by,
+        **(carried.columns() if carried else {}),
     )
 
 
@@ -170,15 +207,23 @@ def _published(owner: Owner, name: str, version: str) -> Version | None:
     return rows.filter(environment__owner=owner, environment__name=canonicalize_name(name), canonical=canonical).first()
 
 
-def _same_or_conflict(existing: Version, request: PushRequest, package: Package) -> Completed:
-    if existing.content_digest == package.content_digest:
-        _show_to(existing.environment, request.visibility)
-        return Completed(existing, created=False, build=None)
+def _same_or_conflict(existing: Version, push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
+    if existing.content_digest == pushed.package.content_digest:
+        _show_to(existing.environment, pushed.request.visibility)
+        build = _build_with(existing, push, carried) if carried is not None and existing.lock is None else None
+        return Completed(existing, created=False, build=build)
     raise Conflict(
         f"version {existing.version} already exists with other content",
         code="version_exists",
         hint="versions never change: push again with --bump patch (or minor, or major)",
     )
+
+
+def _build_with(existing: Version, push: Push, carried: Carried) -> Run:
+    """A version that could not be built so far, as without an index, is built with the lock that has come."""
+    with transaction.atomic():
+        update_version(existing, **carried.columns())
+        return start_build(version=existing, user=push.created_by)
 
 
 def _check_agrees(request: PushRequest, package: Package) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.builds import BuildReport, EnvironmentLock
+from envhub.protocol.builds import BuildReport
 from envhub.protocol.needs import Need, distinct
 from envhub.protocol.packages import Check, GenerationEvidence
 
@@ -18,6 +17,7 @@ from hub.core.errors import NotFound, TooLarge
 from hub.registry.check_settings import settings_of
 from hub.registry.models import Version, VersionNeed
 from hub.registry.services.builds import TRIAL, update_version, version_of
+from hub.registry.services.locks import lock_columns
 from hub.registry.services.wheels import is_shared, store_lock_wheels
 from hub.runs.models import Run
 from hub.secrets.masking import masked
@@ -44,8 +44,7 @@ def store_build_report(*, run: Run, report: BuildReport) -> Version:
         changes = _findings(version, report, only_checks=only_checks)
         if report.lock is not None and report.failure is None and (version.is_lock_open or not only_checks):
             store_lock_wheels(lock=report.lock, shared=is_shared(run), holder=run.owner_id)
-            lock = _without_urls(report.lock)
-            changes |= {"lock": lock, "lock_sha256": _digest(lock)}
+            changes |= lock_columns(report.lock)
         update_version(version, **changes)
     return version
 
@@ -115,15 +114,6 @@ def _evidence(version: Version, report: BuildReport) -> JsonObject | None:
     read = tuple(reason for reason in known.reasons if not reason.startswith(_LOADED))
     reasons = (*read, f"{_LOADED}{report.generation.value}{release}")
     return known.model_copy(update={"generation": report.generation, "reasons": reasons}).model_dump(mode="json")
-
-
-def _without_urls(lock: EnvironmentLock) -> JsonObject:
-    wheels = tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)
-    return lock.model_copy(update={"wheels": wheels}).model_dump(mode="json")
-
-
-def _digest(lock: JsonObject) -> str:
-    return hashlib.sha256(json.dumps(lock, sort_keys=True).encode()).hexdigest()
 
 
 def _bounded(part: str, value: JsonObject) -> Json:

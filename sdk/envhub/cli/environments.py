@@ -71,13 +71,14 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
         session.fields({"version": f"none to use; `hub env versions {reference}` lists the yanked ones"})
         return
     found = version.generation
-    git = version.git
+    git, origin = version.git, version.origin
     session.fields({
         "version": version.version, "state": version.state,
         "yanked": (version.yank_reason or "yes") if version.yanked else "",
         "requires python": version.requires_python, "requires": version.dependencies, "license": version.license,
         "generation": f"{found.generation} ({found.constraint_set})" if found and found.generation else "unknown",
         "source": f"{git.commit[:12]}{' (dirty)' if git.dirty else ''}" if git else "",
+        "origin": f"{origin.reference} of {origin.hub}, in a bundle signed by {origin.key}" if origin else "",
         "pushed": f"{version.created_at:%Y-%m-%d %H:%M} by {version.created_by}",
     })  # fmt: skip
     print_card(session, version)

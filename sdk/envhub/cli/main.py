@@ -139,6 +139,13 @@ COMMANDS: Table = {
         "build": "images:build",
         "delete": "images:delete",
     },
+    "bundle": {
+        "": "Bundles: a version with all that it runs with, for a hub without a network.",
+        "export": "bundles:export",
+        "import": "bundles:import_bundle",
+        "inspect": "bundles:inspect",
+        "key": "bundles:key",
+    },
     "worker": {
         "": "Workers, for administrators.",
         "list": "workers:list_workers",

@@ -18,11 +18,12 @@ Progress = Callable[[int], None]  # called with the number of bytes just moved
 
 @dataclass(frozen=True)
 class LocalBlob:
-    """Bytes to upload, in memory or in a file."""
+    """Bytes to upload, in memory, in a file, or in `size` bytes of one that begin at `start`."""
 
     sha256: str
     size: int
     source: bytes | Path
+    start: int = 0
 
     @classmethod
     def of(cls, source: bytes | Path) -> LocalBlob:
@@ -39,8 +40,11 @@ class LocalBlob:
             if progress:
                 progress(len(self.source))
             return
+        left = self.size
         with self.source.open("rb") as stream:
-            while piece := stream.read(CHUNK):
+            stream.seek(self.start)
+            while left and (piece := stream.read(min(CHUNK, left))):
+                left -= len(piece)
                 yield piece
                 if progress:
                     progress(len(piece))

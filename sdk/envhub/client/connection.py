@@ -16,7 +16,9 @@ from pydantic import BaseModel, ValidationError
 from envhub import __version__
 from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, EnvhubError, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
-from envhub.protocol.traces import HEADER
+from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
+from envhub.protocol.releases import PROTOCOL
+from envhub.protocol.traces import HEADER as TRACE_HEADER
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | None]
@@ -71,7 +73,7 @@ class Connection:
         self._retry = retry or Retry()
         self._traceparent = traceparent
         self._traced: set[str] = set()
-        headers = {"User-Agent": f"envhub/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"envhub/{__version__}", PROTOCOL_HEADER: str(PROTOCOL), "Accept": "application/json"}
         self._http = httpx.Client(
             base_url=self.url, transport=transport, headers=headers, timeout=httpx.Timeout(60.0, connect=10.0)
         )
@@ -275,7 +277,7 @@ class Connection:
             return {}
         if method == "GET":
             self._traced.add(path)
-        return {HEADER: self._traceparent}
+        return {TRACE_HEADER: self._traceparent}
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

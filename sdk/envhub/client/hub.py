@@ -13,6 +13,7 @@ from envhub.client.connection import Connection, Retry
 if TYPE_CHECKING:
     from envhub.client.accounts import Accounts
     from envhub.client.blobs import Blobs
+    from envhub.client.bundles import Bundles
     from envhub.client.data import Data
     from envhub.client.deployments import Deployments
     from envhub.client.environments import Environments
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from envhub.client.users import Users
     from envhub.client.workers import Workers
 
-MOVES_BYTES = {"environments", "evaluations", "models", "data", "images"}
+MOVES_BYTES = {"environments", "evaluations", "models", "data", "images", "bundles"}
 
 
 class HubClient:
@@ -40,6 +41,7 @@ class HubClient:
 
     accounts: Accounts
     blobs: Blobs
+    bundles: Bundles
     environments: Environments
     runs: Runs
     evaluations: Evaluations

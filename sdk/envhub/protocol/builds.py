@@ -70,6 +70,7 @@ class BuildPayload(Response):
     git_mirrors: dict[str, str] = Field(default_factory=dict)  # beginning of an address -> what is fetched instead
     only_checks: bool = False  # install `previous` as it is, and check again: a need was met
     lock_is_open: bool = False  # with `previous` no rollout has succeeded yet: another release may take its place
+    keeps_lock: bool = False  # install `previous` as it is wherever it fits: the version came with it, in a bundle
     tool_programs: tuple[str, ...] = ()  # requirements that `uvx`-started tools name, resolved at build time
     previous: EnvironmentLock | None = None  # of an earlier build, presigned: used when the index lost a release since
 

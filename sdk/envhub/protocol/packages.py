@@ -132,6 +132,17 @@ class TriedRelease(Response):
     seconds: Number = 0.0
 
 
+class Origin(Response):
+    """Of a version that came in a bundle: where it was made, as that hub says. Nothing of it is this hub's finding."""
+
+    hub: str
+    reference: str  # owner/name@version there
+    key: str  # that signed the bundle
+    exported_by: str
+    exported_at: datetime
+    checks: tuple[Check, ...] = ()
+
+
 class VersionView(Response):
     """One immutable version."""
 
@@ -148,6 +159,7 @@ class VersionView(Response):
     license: str = ""
     generation: GenerationEvidence | None = None
     git: GitState | None = None
+    origin: Origin | None = None  # of one that came in a bundle
     wheel_filename: str  # with its tags: an installer reads them there
     wheel_sha256: Sha256
     sdist_sha256: Sha256

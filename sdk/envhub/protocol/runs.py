@@ -163,6 +163,9 @@ class JoinReply(Response):
     broker_mark: str = ""  # of a broker that is a folder: a file in it by which it is known
     beat_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
+    release: str = ""  # of the hub
+    protocol: int = 1  # that it speaks, and the oldest that it takes: envhub.protocol.releases
+    oldest_protocol: int = 1
 
 
 def own_queue(queue: str, worker_id: str) -> str:

@@ -300,6 +300,9 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_VERSION}/files": {"get": Access.PRIVATE},
     f"{_VERSION}/lock": {"get": Access.PRIVATE},
     f"{_VERSION}/download/<str:kind>": {"get": Access.PRIVATE},
+    f"{_VERSION}/bundle": {"get": Access.PRIVATE},
+    "api/v1/bundles": {"post": Access.PRIVATE},
+    "api/v1/bundles/key": {"get": Access.SIGNED_IN},
     f"{_RUN}/build-report": {"post": Access.RUN},
     "api/v1/wheels": {"post": Access.ANY_RUN},
     "api/v1/wheels/lookup": {"post": Access.ANY_RUN},
@@ -427,6 +430,11 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
             "test": False,
         },
         ("api/v1/secrets/<slug:owner>/<str:name>", "put"): {"value": "x"},
+        ("api/v1/bundles", "post"): {
+            "owner": "alice",
+            "manifest": "{}",
+            "signature": {"key": f"ed25519:{'A' * 43}", "signature": "A" * 86},
+        },
         ("api/v1/evaluations", "post"): {"environment": f"alice/{MARK}-env", "model": "alice/stub"},
         ("api/v1/evaluations/push", "post"): {
             "environment": f"alice/{MARK}-env",

@@ -1,0 +1,16 @@
+"""A lock as a version keeps it: without addresses, under a hash that is the same at every hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from envhub.protocol.builds import EnvironmentLock
+
+
+def lock_columns(lock: EnvironmentLock) -> dict[str, Any]:
+    """The columns of a version that hold it."""
+    wheels = tuple(wheel.model_copy(update={"url": None}) for wheel in lock.wheels)
+    stored = lock.model_copy(update={"wheels": wheels}).model_dump(mode="json")
+    return {"lock": stored, "lock_sha256": hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()}

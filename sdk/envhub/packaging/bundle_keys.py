@@ -1,0 +1,41 @@
+"""Signatures of bundles, by the library `cryptography`: hubs have it, a command line may have it."""
+
+from __future__ import annotations
+
+import base64
+
+from envhub.errors import ArchiveError
+from envhub.protocol.bundles import SIGNED, BundleSignature
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    CAN_VERIFY = True
+except ImportError:  # the SDK alone
+    CAN_VERIFY = False
+
+PREFIX = "ed25519:"
+
+
+def written(data: bytes) -> str:
+    """URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def read(text: str) -> bytes:
+    """What `written` was given. Raises ValueError."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def verify(manifest: str, signature: BundleSignature) -> None:
+    """Raises ArchiveError unless the signature's key has signed exactly this manifest; whose key it is, others know."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(read(signature.key.removeprefix(PREFIX)))
+        key.verify(read(signature.signature), SIGNED + manifest.encode())
+    except (InvalidSignature, ValueError) as error:
+        raise ArchiveError(
+            "the signature does not fit: the manifest is not what was signed",
+            code="bad_signature",
+            hint="Do not use this bundle. Get it again from the hub that made it.",
+        ) from error

@@ -1,0 +1,200 @@
+"""Bundles: a version with all that it runs with, signed by the hub that made it, carried to a hub without a network.
+
+A bundle is a plain tar: `manifest.json`, `signature.json`, then `blobs/<sha256>` in the manifest's order. The signature
+is over the manifest's bytes, and the manifest names the size and hash of every other byte.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field, field_validator
+
+from envhub.protocol.base import Request, Response, Sha256, Size, Slug, StoredObject, Upload
+from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.data import DataKind
+from envhub.protocol.files import FileKind
+from envhub.protocol.images import Layout
+from envhub.protocol.models import ModelName
+from envhub.protocol.packages import Check, GitState, PushFile, VersionView, Visibility
+
+FORMAT = 1  # raised when an older reader would misread what is written now; fields may be added without
+SIGNED = b"environments-hub/bundle/1\n"  # what is signed begins with this, so that no other signature is one
+LARGEST_MANIFEST = 16 * 1024 * 1024  # characters of its JSON
+KEY_PATTERN = r"^ed25519:[A-Za-z0-9_-]{43}$"  # a public key, 32 bytes in URL-safe base64
+
+
+class BundleBlob(Response):
+    """Bytes that the bundle holds."""
+
+    sha256: Sha256
+    size: Size
+
+
+class BundledVersion(Response):
+    """The version as it was pushed, and what its build has locked."""
+
+    owner: Slug
+    name: Slug
+    version: str
+    visibility: Visibility
+    wheel: PushFile
+    sdist: PushFile
+    git: GitState | None = None
+    lock: EnvironmentLock
+    lock_sha256: Sha256
+    shared: tuple[Sha256, ...] = ()  # wheels of the lock that every build of the exporting hub may take
+    checks: tuple[Check, ...] = ()  # for people: the importing hub makes its own
+
+
+class BundledSource(Response):
+    """A wheel of the lock that was built from a source, with the name of that build (see envhub.protocol.wheels)."""
+
+    key: Sha256
+    filename: str
+    sha256: Sha256
+
+
+class BundledPath(Response):
+    """A file of a snapshot or a model. A snapshot's file without a hash is only listed: nobody has asked for it."""
+
+    path: str
+    size: Size
+    sha256: Sha256 | None = None
+    oid: str = ""  # of a file from upstream: what is listed as its hash there
+
+
+class BundledSnapshot(Response):
+    """A revision of a data set or model of the Hugging Face cache."""
+
+    kind: DataKind
+    repository: str
+    revision: str
+    tag: str = ""
+    upstream: bool = False
+    pinned: bool = False  # what `main` means at the exporting hub
+    files: tuple[BundledPath, ...]
+
+
+class BundledFile(Response):
+    """A file of the outside."""
+
+    kind: FileKind
+    name: str
+    sha256: Sha256
+    size: Size
+
+
+class BundledImage(Response):
+    """An image of sandboxes that was added to the hub."""
+
+    name: str
+    layout: Layout
+    sha256: Sha256
+    size: Size
+
+
+class BundledModel(Response):
+    """An adapter, or a model that was trained whole."""
+
+    owner: Slug
+    name: ModelName
+    engine: str
+    visibility: Visibility
+    base: str = ""  # of an adapter: owner/name of the model that it belongs to, which the bundle does not hold
+    base_fingerprint: str = ""  # of that model's files
+    files: tuple[BundledPath, ...]
+    about: StoredObject = Field(default_factory=dict)  # for people: step, rank, reward
+
+
+class BundleGap(Response):
+    """Something that the version uses and the bundle, or the importing hub, does not have."""
+
+    what: str  # "image python:3.11-slim"
+    why: str
+    hint: str = ""
+
+
+class BundleManifest(Response):
+    """What a bundle holds."""
+
+    format: int
+    created_at: datetime
+    hub: str  # address of the hub that made it
+    release: str  # of that hub
+    exported_by: str
+    version: BundledVersion
+    sources: tuple[BundledSource, ...] = ()
+    snapshots: tuple[BundledSnapshot, ...] = ()
+    files: tuple[BundledFile, ...] = ()
+    images: tuple[BundledImage, ...] = ()
+    models: tuple[BundledModel, ...] = ()
+    missing: tuple[BundleGap, ...] = ()
+    blobs: tuple[BundleBlob, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all blobs."""
+        return sum(blob.size for blob in self.blobs)
+
+    @property
+    def reference(self) -> str:
+        """owner/name@version at the hub that made it."""
+        return f"{self.version.owner}/{self.version.name}@{self.version.version}"
+
+
+class BundleSignature(Request):
+    """Who vouches for a manifest: Ed25519 over SIGNED and its bytes."""
+
+    key: str = Field(pattern=KEY_PATTERN)
+    signature: str = Field(min_length=86, max_length=86, pattern=r"^[A-Za-z0-9_-]+$")  # 64 bytes, as the key
+
+
+class BundleRequest(Request):
+    """What a bundle of a version is to hold beside what the version's checks have loaded: query parameters, in which
+    names are separated by commas."""
+
+    models: tuple[str, ...] = Field(default=(), max_length=100)  # adapters, and models that were trained whole
+    trained: bool = False  # all final adapters that were trained with this version
+    data: tuple[str, ...] = Field(default=(), max_length=100)  # data sets: OWNER/NAME, as they are pinned
+    images: tuple[str, ...] = Field(default=(), max_length=100)
+
+    @field_validator("models", "data", "images", mode="before")
+    @classmethod
+    def _are_names(cls, told: object) -> object:
+        return tuple(filter(None, told.split(","))) if isinstance(told, str) else told
+
+
+class BundleExport(Response):
+    """A signed manifest and where each of its blobs is read. Whoever asked writes the file."""
+
+    manifest: str  # JSON of a BundleManifest: these very bytes are signed
+    signature: BundleSignature
+    urls: dict[str, str]  # by SHA-256, presigned
+
+
+class BundleImport(Request):
+    """Bring a bundle in. Sent again until nothing is missing: then the version is there."""
+
+    owner: Slug | None = None  # None: the caller
+    manifest: str = Field(max_length=LARGEST_MANIFEST)
+    signature: BundleSignature
+
+
+class BundleImported(Response):
+    """`missing` are the next blobs to upload. Once there are none, `version` is what the hub has."""
+
+    missing: tuple[Upload, ...] = ()
+    left: int = 0  # bytes that are still to come, these included
+    version: VersionView | None = None
+    created: bool = False
+    build_run_id: str | None = None
+    added: tuple[str, ...] = ()  # in words, beside the version
+    lacking: tuple[BundleGap, ...] = ()
+
+
+class BundleKey(Response):
+    """The public key that a hub signs with, and those that it trusts beside it."""
+
+    key: str
+    trusted: tuple[str, ...] = ()
