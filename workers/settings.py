@@ -99,7 +99,8 @@ class WorkerEnvironment(BaseSettings):
     stop_training_s: PositiveFloat = 600.0  # for a stopped training run's last step, its checkpoint and their upload
     # of those that CUDA_VISIBLE_DEVICES leaves: "all", "none", or indices and UUIDs: "0,2"
     gpus: Annotated[str, Field(pattern=r"^(all|none|[0-9A-Za-z-]+( *, *[0-9A-Za-z-]+)*)$", max_length=4000)] = "all"
-    ray_address: str = Field(default="", max_length=300)  # a Ray cluster for training runs of several hosts; "head": its own
+    # the Ray cluster for training runs of several hosts: HOST:PORT; "head": one that this worker starts; empty: none
+    ray_address: str = Field(default="", max_length=300)
     log_format: LogFormat = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import Number, Request
 
+Engine = Literal["torch", "vllm"]  # what serves the policy
+
 
 class TrainingMode(StrEnum):
     """What is trained: a low-rank adapter, or every weight."""
@@ -75,7 +77,7 @@ class TrainerTable(Request):
     max_off_policy: int = Field(
         default=4, ge=0, lt=2**31
     )  # weight versions that a trained token may be behind; 0: synchronous
-    engine: Literal["torch", "vllm"] | None = None
+    engine: Engine | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
     weight_decay: float = Field(default=0.01, ge=0, le=1e6)
     grad_clip: float = Field(default=1.0, gt=0, le=1e6)  # norm of the gradient
