@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_trainer import Engine, TrainerTable
 
 
@@ -35,6 +36,10 @@ class ClusterSplit:
             for host in range(self.hosts)
         )
 
+    def need(self, memory_mb: int = 0) -> GpuNeed:
+        """What to ask of a cluster whose hosts have GPUs."""
+        return GpuNeed(count=self.count, memory_mb=memory_mb, by_host=self.gpus_by_host)
+
     def words(self) -> str:
         """ "on 2 hosts: 4 learner processes, 2 engines of 2 GPUs"."""
         engines = _number(self.engines, "engine")
@@ -58,10 +63,39 @@ def cluster_split(trainer: TrainerTable, engine: Engine) -> ClusterSplit:
     )
 
 
-def hosts_fit(needed: Iterable[int], free: Sequence[int]) -> bool:
-    """Whether hosts with so many free GPUs each hold a run that needs so many on each of its hosts."""
-    wanted, there = sorted(needed, reverse=True), sorted(free, reverse=True)
-    return len(wanted) <= len(there) and all(want <= have for want, have in zip(wanted, there, strict=False))
+def without_gpus(hosts: int) -> GpuNeed:
+    """What a run on processors asks of a cluster."""
+    return GpuNeed(by_host=(0,) * hosts)
+
+
+def hosts_left(need: GpuNeed, hosts: Sequence[Sequence[int]]) -> list[list[int]] | None:
+    """What is left of the hosts' GPUs (MB each; 0: not told) when a run has its own; None when they are not enough.
+
+    Each share, the largest first, goes to the host on which the fewest GPUs fit it: large shares find room later.
+    """
+    left, taken = [list(gpus) for gpus in hosts], set[int]()
+    for count in sorted(need.by_host, reverse=True):
+        share = GpuNeed(count=count, memory_mb=need.memory_mb)
+        fitting = {number: _fitting(share, gpus) for number, gpus in enumerate(left) if number not in taken}
+        number = min((n for n, some in fitting.items() if some >= count), key=lambda n: fitting[n], default=None)
+        if number is None:
+            return None
+        taken.add(number)
+        left[number] = _rest(share, left[number])
+    return left
+
+
+def _fitting(share: GpuNeed, gpus: Iterable[int]) -> int:
+    return sum(not memory or memory >= share.memory_mb for memory in gpus)
+
+
+def _rest(share: GpuNeed, gpus: Sequence[int]) -> list[int]:
+    """Without the tightest that fit; of those whose memory is not told, whichever."""
+    order = sorted(memory for memory in gpus if not memory or memory >= share.memory_mb)
+    rest = list(gpus)
+    for memory in order[: share.count]:
+        rest.remove(memory)
+    return rest
 
 
 def _number(count: int, noun: str, ending: str = "s") -> str:

@@ -155,12 +155,12 @@ def _cluster_gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: 
     """Over all hosts: the learner's state is split over all its processes, each engine is whole."""
     split = cluster_split(config.trainer, engine)
     if shape is None:
-        return GpuNeed(count=split.count)
+        return split.need()
     sizes, each = gpu_sizes(config, shape), split.engine_gpus_each
     if each and sizes.heads % each:
         raise BadWish("trainer.engine_gpus", f"{heads_message(sizes.heads, each)} for each of {split.engines} engines")
     most = max(learner_bytes(sizes, split.ranks), engine_bytes(sizes, each) if each else 0)
-    return GpuNeed(count=split.count, memory_mb=-(-most // MB))
+    return split.need(-(-most // MB))
 
 
 def heads_message(heads: int, gpus: int) -> str:

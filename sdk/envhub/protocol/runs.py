@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
+from envhub.protocol.clusters import ClusterFacts
 from envhub.protocol.gpus import Gpu, GpuNeed
 
 MOST_LOGGED = 4_000_000  # characters of one piece
@@ -103,6 +104,7 @@ class WorkerFacts(Response):
     load_limit_s: float | None = None  # what an environment may take to load
     gpus: tuple[Gpu, ...] = ()
     version: str = ""  # of the worker; empty: one that does not tell it yet
+    cluster: ClusterFacts | None = None  # the Ray cluster for its training runs of several hosts
 
 
 class JoinRequest(Request):
@@ -160,6 +162,7 @@ class JoinReply(Response):
     broker_mark: str = ""  # of a broker that is a folder: a file in it by which it is known
     beat_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
+    cluster_token: str = ""  # of the cluster whose head this worker starts; derived by the hub, never stored
 
 
 def own_queue(queue: str, worker_id: str) -> str:

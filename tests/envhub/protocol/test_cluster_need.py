@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.cluster_need import ClusterSplit, cluster_split, hosts_fit
+from envhub.protocol.cluster_need import ClusterSplit, cluster_split, hosts_left
 from envhub.protocol.gpu_need import MB, BadWish, engine_bytes, gpu_need, gpu_sizes, learner_bytes
+from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_shapes import shape_of_name
 from envhub.protocol.training_trainer import Engine, TrainerTable
 
@@ -39,12 +40,18 @@ def test_a_split_is_said_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("needed", "free", "fit"),
-    [((2, 2), (2, 2), True), ((3, 1), (1, 3), True), ((2, 2), (4, 0), False), ((1, 1), (8,), False),
-     ((0, 0), (0, 0), True), ((3, 1), (2, 2), False)],
+    ("by_host", "hosts", "left"),
+    [((2, 2), [[80] * 2, [80] * 2], [[], []]), ((3, 1), [[80], [80] * 3], [[], []]),
+     ((2, 2), [[80] * 4, []], None), ((1, 1), [[80] * 8], None), ((3, 1), [[80] * 2, [80] * 2], None),
+     ((0, 0), [[], []], [[], []]), ((0, 0), [[]], None),
+     ((2, 1), [[80] * 8, [80] * 2, [80]], [[80] * 8, [], []]),  # the tightest hosts: eight stay together
+     ((1, 1), [[24, 80], [24, 80]], [[24], [24]]), ((1, 1), [[24], [80]], None),  # 40 MB of each are needed
+     ((1, 1), [[0, 0], [0]], [[0], []])],
 )  # fmt: skip
-def test_hosts_are_enough_when_each_holds_its_share(needed: tuple[int, ...], free: tuple[int, ...], fit: bool) -> None:
-    assert hosts_fit(needed, free) is fit
+def test_hosts_are_enough_when_each_holds_its_share(
+    by_host: tuple[int, ...], hosts: list[list[int]], left: list[list[int]] | None
+) -> None:
+    assert hosts_left(GpuNeed(count=sum(by_host), memory_mb=40, by_host=by_host), hosts) == left
 
 
 def gpu_memory(**trainer: Any) -> int:
