@@ -41,8 +41,8 @@ def cluster_room(run: Run, serving: Sequence[Worker], held: Mapping[UUID, Sequen
 def _missing(need: GpuNeed, serving: Sequence[Worker], clusters: Mapping[Worker, Hosts]) -> str:
     wide = {worker: hosts for worker, hosts in clusters.items() if len(hosts) >= need.hosts}
     if not wide:
-        told = ((worker, cluster_of(worker)) for worker in serving)
-        away = [f"{worker.name}: {cluster.problem}" for worker, cluster in told if cluster and cluster.problem]
+        known = ((worker, cluster_of(worker)) for worker in serving)
+        away = [f"{worker.name}: {cluster.problem}" for worker, cluster in known if cluster and cluster.problem]
         most = max((len(hosts) for hosts in clusters.values()), default=0)
         detail = f"; {away[0]}" if away else f"; the largest has {most}" if most else ""
         return f"no worker has a cluster of {need.hosts} hosts{detail}"
