@@ -10,30 +10,11 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 import ray
-from envhub.protocol.clusters import MOST_HOSTS, ClusterHost
 
-from workers.cluster.node import MEMORY_LABEL
-from workers.cluster.seen import Seen
+from workers.cluster.seen import Seen, hosts_in
 from workers.runs.children import die_with_parent, name_process
-
-
-def hosts_in(nodes: Iterable[Mapping[str, Any]]) -> tuple[ClusterHost, ...]:
-    """Those that live, the head first. Ray tells of a node's GPUs how many; our label, how much memory each has."""
-    living = [node for node in nodes if node["Alive"]]
-    living.sort(key=lambda node: ("node:__internal_head__" not in node["Resources"], node["NodeManagerAddress"]))
-    return tuple(_host(node) for node in living[:MOST_HOSTS])
-
-
-def _host(node: Mapping[str, Any]) -> ClusterHost:
-    resources, label = node["Resources"], str((node.get("Labels") or {}).get(MEMORY_LABEL, ""))
-    memory = int(label) if label.isdecimal() else 0
-    gpus = (memory,) * min(64, int(resources.get("GPU", 0)))
-    name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
-    return ClusterHost(name=name, cpus=int(resources.get("CPU", 0)), gpus=gpus)
 
 
 def main() -> None:
@@ -44,6 +25,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever prints goes to the log
     ray.init(address=address, namespace="hub", log_to_driver=False, logging_level=logging.ERROR)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Ray prints the logs of every node that dies
     while True:
         answers.write(Seen(hosts=hosts_in(ray.nodes())).model_dump_json() + "\n")
         answers.flush()
