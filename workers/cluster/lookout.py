@@ -25,7 +25,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever prints goes to the log
     ray.init(address=address, namespace="hub", log_to_driver=False, logging_level=logging.ERROR)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Ray prints the logs of every node that dies
+    for descriptor in (1, 2):  # Ray prints the logs of every node that dies
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     while True:
         answers.write(Seen(hosts=hosts_in(ray.nodes())).model_dump_json() + "\n")
         answers.flush()

@@ -62,7 +62,7 @@ def _clusters(workers: Sequence[Worker]) -> Iterator[Finding]:
         yield warning("clusters", _names(away), mend)
     elif found:
         told = [(name, len(cluster.hosts), sum(len(host.gpus) for host in cluster.hosts)) for name, cluster in found]
-        yield ok("clusters", _names([f"{name}: {hosts} hosts with {gpus} GPUs" for name, hosts, gpus in told]))
+        yield ok("clusters", _names([f"{name}: hosts {hosts}, GPUs {gpus}" for name, hosts, gpus in told]))
 
 
 def _names(names: Sequence[str]) -> str:

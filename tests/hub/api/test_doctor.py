@@ -89,7 +89,7 @@ def test_the_broker_answers() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("cluster", "level", "says"),
-    [({"hosts": [{"name": "a", "gpus": [80_000]}, {"name": "b"}]}, "ok", "gpu-0: 2 hosts with 1 GPUs"),
+    [({"hosts": [{"name": "a", "gpus": [80_000]}, {"name": "b"}]}, "ok", "gpu-0: hosts 2, GPUs 1"),
      ({"problem": "cluster unreachable"}, "warning", "gpu-0: cluster unreachable")],
 )  # fmt: skip
 def test_a_cluster_that_does_not_answer_is_found(cluster: dict[str, Any], level: str, says: str) -> None:
