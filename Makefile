@@ -68,8 +68,8 @@ sbom: setup ## bills of materials of the images (CycloneDX), into dist/sbom
 	@infra/setup/audit.sh sbom
 
 lock: ## renew requirements.lock, the images' from it, and those of the tools
-	@$(LOCK) --extra train --group dev -o requirements.lock
+	@$(LOCK) --extra train --extra cluster --group dev -o requirements.lock
 	@$(LOCK) -c requirements.lock -o infra/docker/hub.lock
-	@$(LOCK) -c requirements.lock --extra train -o infra/docker/worker.lock
+	@$(LOCK) -c requirements.lock --extra train --extra cluster -o infra/docker/worker.lock
 	@$(COMPILE) infra/setup/tools.in --no-deps -o infra/setup/tools.lock
 	@$(COMPILE) infra/setup/audit.in -o infra/setup/audit.lock

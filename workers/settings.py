@@ -110,6 +110,14 @@ class WorkerEnvironment(BaseSettings):
     gpus: Annotated[str, Field(pattern=r"^(all|none|[0-9A-Za-z-]+( *, *[0-9A-Za-z-]+)*)$", max_length=4000)] = "all"
     trace_rollouts: NonNegativeInt = 1000  # of an attempt at a run that have spans; after them one in a hundred
     trace_hosts: tuple[str, ...] = ()  # whose model endpoints are told the trace (traceparent): ["vllm.example.org"]
+    # the Ray cluster for training runs of several hosts: HOST:PORT; "head": one that this worker starts; empty: none
+    ray_address: Annotated[str, Field(pattern=r"^(|head|[\w.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5})$")] = ""
+    ray_node: bool = False  # make this host a node of the cluster at HOST:PORT; false: Ray runs here already
+    ray_port: int = Field(default=6390, ge=1, le=65535)  # of the head that this worker starts
+    ray_host: str = (
+        ""  # this host's address for the others of its cluster; empty: from which it reaches them, or the hub
+    )
+    ray_objects_mb: int = Field(default=0, ge=0)  # of Ray's object store here; 0: as Ray decides, a part of the memory
     log_format: LogFormat = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

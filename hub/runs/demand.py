@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypedDict
 
-from django.db.models import Count, Q
+from django.db.models import Case, Count, Q, When
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
 
@@ -69,15 +69,19 @@ def workers_for(needed: Iterable[int], slots: int, gpus: int) -> int:
 
 
 def _held(token: WorkerToken, queue: str) -> list[int]:
-    """The GPUs of each run of the queue that the pool's workers hold."""
-    rows = Run.objects.filter(worker__token=token, queue=queue, state__in=HELD).order_by().values_list("gpus")
-    return [gpus for gpus, count in rows.annotate(Count("pk")) for _ in range(count)]
+    """The GPUs of each run of the queue that the pool's workers hold; those of a cluster are not the workers'."""
+    rows = Run.objects.filter(worker__token=token, queue=queue, state__in=HELD).order_by()
+    own = Case(When(hosts=1, then="gpus"), default=0)
+    return [gpus for gpus, count in rows.values_list(own).annotate(Count("pk")) for _ in range(count)]
 
 
 def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int], now: datetime) -> list[int]:
-    """The GPUs of each run that one more worker of the pool would take: its owner may run it, and it fits."""
+    """The GPUs of each run that one more worker of the pool would take: its owner may run it, and it fits.
+
+    Not those of several hosts: a new worker brings no cluster.
+    """
     due = Q(not_before__isnull=True) | Q(not_before__lte=now + SOON)
-    runs = runs_of_token(token, [queue]).filter(due, state=RunState.QUEUED.value, gpus__lte=len(gpus))
+    runs = runs_of_token(token, [queue]).filter(due, state=RunState.QUEUED.value, hosts=1, gpus__lte=len(gpus))
     running = held_now().by_kind
     found = []
     for run in next_runs(runs, queue, most=MOST_LOOKED_AT):

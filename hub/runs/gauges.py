@@ -14,6 +14,7 @@ from envhub.protocol.runs import RunKind, RunState
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from hub.runs.clusters import held_needs, hosts_of
 from hub.runs.kinds import all_specs
 from hub.runs.models import LostLeases, Run
 from hub.runs.transitions import HELD
@@ -96,9 +97,9 @@ def _workers(now: datetime) -> Iterator[Metric]:
     for queue in _queues():
         slots.add_metric([queue], sum(worker.slots.get(queue, 0) for worker in workers))
     yield slots
-    total = sum(len(gpus_of(worker)) for worker in workers)
-    yield GaugeMetricFamily("hub_gpus", "GPUs of the online workers.", value=total)
-    used = held_gpus()
-    yield GaugeMetricFamily(
-        "hub_gpus_used", "Of these, held by runs.", value=sum(used.get(worker.pk, 0) for worker in workers)
-    )
+    clusters = [len(gpus) for worker in workers for gpus in hosts_of(worker)]
+    total = sum(clusters) + sum(len(gpus_of(worker)) for worker in workers)
+    yield GaugeMetricFamily("hub_gpus", "GPUs of the online workers and of their clusters.", value=total)
+    own, shared = held_gpus(), held_needs(workers) if clusters else {}
+    used = sum(own.get(worker.pk, 0) + sum(need.count for need in shared.get(worker.pk, ())) for worker in workers)
+    yield GaugeMetricFamily("hub_gpus_used", "Of these, held by runs.", value=used)

@@ -2,16 +2,20 @@
 
 a run that the worker could hold if it were idle, but not now, keeps every later one that needs a GPU from this worker
 until its GPUs are free. So it waits at most for what the worker holds at that moment. A run that the worker could
-never hold keeps nobody waiting, and runs that need no GPU pass.
+never hold keeps nobody waiting, and runs that need no GPU pass. The same holds of runs of several hosts and the
+worker's cluster, which has GPUs of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
+from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.gpus import GpuNeed
 
+from hub.runs.clusters import Hosts, cluster_need_of
 from hub.runs.fairness import MOST_OWNERS, next_runs
 from hub.runs.models import Run
 
@@ -19,26 +23,46 @@ MOST_OFFERED = 20
 LOOKED_AT = 200  # runs at the head of the line
 
 
+class Cluster(NamedTuple):
+    """The GPUs of a worker's cluster, by host: all of them, and those that no run holds."""
+
+    hosts: Hosts
+    left: Hosts
+
+
+NO_CLUSTER = Cluster([], [])
+
+
 def need_of(run: Run) -> GpuNeed:
-    """What the run asks of a worker's GPUs."""
-    return GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb)
+    """What the run asks of a worker's own GPUs: nothing, when it is placed on the worker's cluster."""
+    return GpuNeed() if run.hosts > 1 else GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb)
 
 
 def offered_runs(
-    runs: QuerySet[Run], queue: str, *, free: Sequence[int], busy: Sequence[int], wanted: int = MOST_OFFERED
+    runs: QuerySet[Run],
+    queue: str,
+    *,
+    free: Sequence[int],
+    busy: Sequence[int],
+    cluster: Cluster = NO_CLUSTER,
+    wanted: int = MOST_OFFERED,
 ) -> list[Run]:
     """Of the `runs` of a queue, the next for a worker with such free GPUs and such that its runs hold (MB each).
 
     wanted: how many it could take. Without GPUs nothing that is found can be too large, so that no more is looked at.
     """
     everything, left = [*free, *busy], list(free)
-    possible = Q(gpus__lte=len(everything), gpu_memory_mb__lte=max(everything, default=0))
+    possible = Q(gpus=0) | Q(gpus__lte=len(everything), gpu_memory_mb__lte=max(everything, default=0))
+    possible = Q(possible, hosts=1) | Q(hosts__gt=1, hosts__lte=len(cluster.hosts))
     offered: list[Run] = []
     blocked = False
-    owners = MOST_OWNERS if everything else min(MOST_OWNERS, wanted)
-    for run in next_runs(runs.filter(Q(gpus=0) | possible), queue, most=LOOKED_AT, owners=owners):
+    line = _Line(cluster)
+    owners = MOST_OWNERS if everything or cluster.hosts else min(MOST_OWNERS, wanted)
+    for run in next_runs(runs.filter(possible), queue, most=LOOKED_AT, owners=owners):
         need = need_of(run)
-        if not run.gpus:
+        if run.hosts > 1:
+            offered += [run] if line.takes(run) else []
+        elif not run.gpus:
             offered.append(run)
         elif not blocked and need.fits(left):
             offered.append(run)
@@ -46,3 +70,21 @@ def offered_runs(
         elif need.fits(everything):
             blocked = True
     return offered[: min(wanted, MOST_OFFERED)]
+
+
+class _Line:
+    """Runs of several hosts, asked one after another whether the cluster has room for them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._hosts, self._left = cluster
+        self._blocked = False
+
+    def takes(self, run: Run) -> bool:
+        """Whether it is offered; then it has its GPUs."""
+        need = cluster_need_of(run)
+        left = None if self._blocked else hosts_left(need, self._left)
+        if left is not None:
+            self._left = left
+        elif hosts_left(need, self._hosts) is not None:
+            self._blocked = True
+        return left is not None

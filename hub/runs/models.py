@@ -85,8 +85,10 @@ class Run(models.Model):
     subject_url = models.CharField(max_length=500, blank=True)
     attempt = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField(default=3)
-    gpus = models.PositiveIntegerField(default=0)  # that it needs of one worker
+    gpus = models.PositiveIntegerField(default=0)  # that it needs of one worker, or of its cluster
     gpu_memory_mb = models.PositiveIntegerField(default=0)  # of each of them
+    hosts = models.PositiveSmallIntegerField(default=1, db_default=1)  # more than one: of the worker's cluster
+    gpus_by_host = models.JSONField(default=list, db_default=[])  # `gpus` on each of several hosts
     worker = models.ForeignKey(
         Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs", db_index=False
     )  # run_by_worker is its index

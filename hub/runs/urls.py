@@ -9,6 +9,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("workers/<id:worker_id>", fleet_api.worker_detail),
     path("workers/join", worker_api.worker_join),
     path("workers/demand", worker_api.worker_demand),
+    path("workers/clusters", worker_api.cluster_heads),
     path("workers/<id:worker_id>/beat", worker_api.worker_beat),
     path("usage", usage_views.usage),
     path("runs", api.run_list),

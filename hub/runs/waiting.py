@@ -13,9 +13,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Sum
-from envhub.protocol.gpus import in_words
+from envhub.protocol.gpus import GpuNeed, in_words
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
+from hub.runs.cluster_waiting import cluster_room
+from hub.runs.clusters import held_needs
 from hub.runs.fairness import Held, held_now, in_fair_order, limit_of
 from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker
@@ -42,6 +44,7 @@ class Cause(StrEnum):
     CLOSED = "closed"  # the workers are online and take nothing from the queue
     OWNER_LIMIT = "owner_limit"
     TOO_FEW_GPUS = "too_few_gpus"  # on every worker that is online
+    NO_CLUSTER = "no_cluster"  # of so many hosts, or with so many GPUs
     GPUS_BUSY = "gpus_busy"
     NO_SLOT = "no_slot"
 
@@ -59,6 +62,13 @@ class _Line(NamedTuple):
     ahead: dict[UUID, int]
     held: Held
     seconds: dict[str, float]  # that a run of a kind lasts
+
+
+class _Busy(NamedTuple):
+    """What runs hold: GPUs of each worker, and of each worker's cluster."""
+
+    gpus: Mapping[UUID | None, int]
+    clusters: Mapping[UUID, Sequence[GpuNeed]]
 
 
 def online_workers(now: datetime) -> list[Worker]:
@@ -90,7 +100,10 @@ def reasons_of(runs: Iterable[Run], *, now: datetime) -> dict[UUID, Reason]:
     running = held_now()
     seconds = seconds_of({run.kind for run in queued})
     lines = {queue: _line(queue, queued, running, seconds, now) for queue in sorted({run.queue for run in queued})}
-    held = held_gpus() if any(run.gpus for run in queued) else {}
+    held = _Busy(
+        held_gpus() if any(run.gpus for run in queued) else {},
+        held_needs(worker for worker, _ in workers) if any(run.hosts > 1 for run in queued) else {},
+    )
     return {run.pk: _reason(run, workers, lines[run.queue], held, now) for run in queued}
 
 
@@ -107,8 +120,8 @@ def _line(queue: str, asked: Sequence[Run], held: Held, seconds: dict[str, float
 
 
 def held_gpus() -> dict[UUID | None, int]:
-    """How many GPUs of each worker its runs hold."""
-    rows = Run.objects.filter(state__in=HELD, gpus__gt=0).order_by("worker_id").values_list("worker_id")
+    """How many of its own GPUs each worker's runs hold."""
+    rows = Run.objects.filter(state__in=HELD, gpus__gt=0, hosts=1).order_by("worker_id").values_list("worker_id")
     return dict(rows.annotate(Sum("gpus")))
 
 
@@ -116,7 +129,7 @@ def _reason(
     run: Run,
     workers: Sequence[tuple[Worker, set[UUID]]],
     line: _Line,
-    held: Mapping[UUID | None, int],
+    held: _Busy,
     now: datetime,
 ) -> Reason:
     if run.not_before is not None and run.not_before > now:
@@ -134,6 +147,8 @@ def _reason(
         return Reason(Cause.OWNER_LIMIT, f"{run.owner.slug} has {count} of {most} running")
     ahead = line.ahead[run.pk]
     slots = sum(worker.slots.get(run.queue, 0) for worker in serving)
+    if run.hosts > 1:
+        return _cluster_reason(run, serving, line, held)
     if run.gpus:
         sizes = {worker.pk: gpus_of(worker) for worker in serving}
         enough = [worker for worker in serving if need_of(run).fits(sizes[worker.pk])]
@@ -142,10 +157,21 @@ def _reason(
             words = f"needs {need_of(run).words()} on one worker; the online workers have {every}"
             return Reason(Cause.TOO_FEW_GPUS, words)
         slots = min(slots, sum(len(sizes[worker.pk]) // run.gpus for worker in enough))
-        if all(len(sizes[worker.pk]) - held.get(worker.pk, 0) < run.gpus for worker in enough):
+        if all(len(sizes[worker.pk]) - held.gpus.get(worker.pk, 0) < run.gpus for worker in enough):
             words = f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}"
             return Reason(Cause.GPUS_BUSY, words + _when(run, line, slots))
     return Reason(Cause.NO_SLOT, (_ahead(ahead) if ahead else "waiting for a free slot") + _when(run, line, slots))
+
+
+def _cluster_reason(run: Run, serving: Sequence[Worker], line: _Line, held: _Busy) -> Reason:
+    room, ahead = cluster_room(run, serving, held.clusters), line.ahead[run.pk]
+    if not room.enough:
+        return Reason(Cause.NO_CLUSTER, room.missing)
+    after = _ahead(ahead) if ahead else "next in line"
+    slots = sum(worker.slots.get(run.queue, 0) for worker in room.enough)
+    if room.held:
+        return Reason(Cause.GPUS_BUSY, f"{room.held}: {after}" + _when(run, line, slots))
+    return Reason(Cause.NO_SLOT, (after if ahead else "waiting for a free slot") + _when(run, line, slots))
 
 
 def _when(run: Run, line: _Line, slots: int) -> str:

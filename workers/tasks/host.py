@@ -22,6 +22,8 @@ from envhub.client.tracing import start_tracing
 from envhub.protocol.runs import BeatRequest, JoinReply, RunTask
 from pydantic import BaseModel, Field
 
+from workers.cluster.gpus import pool_of
+from workers.cluster.keeper import ClusterKeeper
 from workers.inference.manager import EngineManager, EngineSettings
 from workers.runs.children import Children, die_with_parent
 from workers.runs.gpu_pool import GpuPool
@@ -81,10 +83,11 @@ class Host:
         self._beat_s = 2.0
         self._post: OwnBroker | None = None  # in the place of a broker that is out of reach
         children = Children(settings.folder("children"))
-        self._gpus = GpuPool(settings.gpus)
+        self._gpus = GpuPool(pool_of(settings))
         self._engines = EngineManager(engine_settings(settings), children, self._gpus)
         self._places = Places(first.slots or {}, self._engines.take_gpus, self._gpus.give_back, children, self._on_free)
         self._beside = [runs for runs in runs_beside(settings, hub) if runs.queue in first.forwarded]
+        self._cluster = ClusterKeeper(settings, children, self._forget_hub) if settings.ray_address else None
         self._queues = (*self._places.slots, *(runs.queue for runs in self._beside))
 
     async def run(self, orders: asyncio.StreamReader) -> None:
@@ -101,6 +104,7 @@ class Host:
                     self._keep_beating(),
                     keep_house(self._settings, self._oldest_run),
                     self._gpus.keep_looking(self._forget_hub),
+                    *([self._cluster.keep()] if self._cluster else []),
                 )
             ]
             try:
@@ -166,7 +170,11 @@ class Host:
         )
 
     async def _join(self) -> Joined:
-        reply = await join(self._hub, announce(self._settings, self._places.slots, self._queues, self._gpus.known))
+        cluster = self._cluster.facts if self._cluster else None
+        announced = announce(self._settings, self._places.slots, self._queues, self._gpus.known, cluster)
+        reply = await join(self._hub, announced)
+        if self._cluster:
+            self._cluster.joined(reply.cluster_token)
         joined = await asyncio.to_thread(self._broker_of, reply)
         self._beat_s = self._settings.beat_seconds or reply.beat_seconds
         self._places.worker_id = joined.worker_id
@@ -200,6 +208,7 @@ class Host:
     def _forget_hub(self) -> None:
         """Join again, to say what has changed."""
         self._joined = None
+        self._wake.set()
 
     def _oldest_run(self) -> float | None:
         began = [self._places.oldest, *(runs.oldest for runs in self._beside)]

@@ -10,6 +10,7 @@ import socket
 import time
 
 from envhub import __version__, errors
+from envhub.protocol.clusters import ClusterFacts
 from envhub.protocol.gpus import Gpu
 from envhub.protocol.runs import JoinReply, JoinRequest, WorkerFacts
 
@@ -44,7 +45,11 @@ async def join(hub: HubClient, announcement: JoinRequest) -> JoinReply:
 
 
 def announce(
-    settings: WorkerEnvironment, slots: dict[str, int], queues: tuple[str, ...], gpus: tuple[Gpu, ...]
+    settings: WorkerEnvironment,
+    slots: dict[str, int],
+    queues: tuple[str, ...],
+    gpus: tuple[Gpu, ...],
+    cluster: ClusterFacts | None = None,
 ) -> JoinRequest:
     """slots: queue -> runs at once, in the pool; queues: all, with those of the runs that take no slot."""
     facts = WorkerFacts(
@@ -56,6 +61,7 @@ def announce(
         load_limit_s=settings.load_limit_s,
         gpus=gpus,
         version=__version__,
+        cluster=cluster,
     )
     return JoinRequest(
         name=settings.name,

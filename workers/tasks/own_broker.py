@@ -65,7 +65,7 @@ class OwnBroker:
     def send(self, task: RunTask, worker_id: str) -> None:
         """As the hub sends it. What cannot be written (a full disk) is sent again by the hub."""
         queue = queue_of(task.queue, worker_id, sends=True)
-        headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
+        headers = {"gpus": task.gpus.model_dump(exclude_defaults=True)} if task.gpus.count else {}
         named = {"task_id": task.task_id, "shadow": task.label, "headers": headers}
         try:
             self._app.send_task(RUN_TASK, (task.run_id,), queue=queue, retry=False, **named)

@@ -15,7 +15,6 @@ from envhub.protocol.gpu_need import (
     MB,
     RESERVE,
     BadWish,
-    Engine,
     GpuSizes,
     Split,
     engine_bytes,
@@ -25,7 +24,7 @@ from envhub.protocol.gpu_need import (
     split_of,
 )
 from envhub.protocol.gpus import MB_PER_GB, Gpu
-from envhub.protocol.training_trainer import TrainerTable
+from envhub.protocol.training_trainer import Engine, TrainerTable
 
 MOST_OF_A_GPU = 0.92  # for an engine that has it alone
 

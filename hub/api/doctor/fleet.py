@@ -10,6 +10,7 @@ from envhub import __version__
 from envhub.protocol.runs import WorkerFacts
 
 from hub.api.doctor.findings import Finding, failure, ok, warning
+from hub.runs.clusters import cluster_of
 from hub.runs.models import Run, Worker
 from hub.runs.transitions import HELD
 from hub.runs.waiting import online_workers
@@ -28,6 +29,7 @@ def look_at_fleet(now: datetime) -> Iterator[Finding]:
     yield ok("workers", f"{len(workers)} online: {_names([worker.name for worker in workers])}")
     yield _releases(workers)
     yield _gpus(workers)
+    yield from _clusters(workers)
 
 
 def _sweeper(now: datetime) -> Finding:
@@ -51,6 +53,17 @@ def _gpus(workers: Sequence[Worker]) -> Finding:
     found = [(worker.name, WorkerFacts.model_validate(worker.facts).gpus) for worker in workers]
     told = [f"{name}: {len(gpus)} x {gpus[0].name}" for name, gpus in found if gpus]
     return ok("gpus", _names(told) if told else "no worker has registered one")
+
+
+def _clusters(workers: Sequence[Worker]) -> Iterator[Finding]:
+    """Nothing, where no worker has one."""
+    found = [(worker.name, cluster) for worker in workers if (cluster := cluster_of(worker))]
+    if away := [f"{name}: {cluster.problem}" for name, cluster in found if cluster.problem]:
+        mend = "see the log of these workers, and whether Ray's ports are let through between the hosts of the cluster"
+        yield warning("clusters", _names(away), mend)
+    elif found:
+        told = [(name, len(cluster.hosts), sum(len(host.gpus) for host in cluster.hosts)) for name, cluster in found]
+        yield ok("clusters", _names([f"{name}: hosts {hosts}, GPUs {gpus}" for name, hosts, gpus in told]))
 
 
 def _names(names: Sequence[str]) -> str:

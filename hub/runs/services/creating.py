@@ -55,6 +55,8 @@ def create_run(
             max_attempts=settings.HUB.max_attempts,
             gpus=need.count,
             gpu_memory_mb=need.memory_mb,
+            hosts=need.hosts,
+            gpus_by_host=list(need.by_host),
             not_before=not_before,
             parent=parent,
             traceparent=str(trace_of_new_run()) if parent is None else parent.traceparent,

@@ -17,7 +17,8 @@ from django.utils import timezone
 from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunState, RunTask, own_queue
 
 from hub.core.queue import send
-from hub.runs.gpus import need_of, offered_runs
+from hub.runs.clusters import FIELDS, held_needs, hosts_of, left_of
+from hub.runs.gpus import Cluster, need_of, offered_runs
 from hub.runs.models import Lane, Run, Worker
 from hub.runs.queries import claimable_runs, silent_after
 from hub.runs.services.workers import note_worker
@@ -57,7 +58,7 @@ def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> BeatRep
     sent_here = Run.objects.filter(state=RunState.QUEUED.value, sent_to=worker)
     if beat.refused:
         sent_here.filter(pk__in=_ids(beat.refused)).update(sent_until=None)
-    coming = list(sent_here.filter(sent_until__gt=now).only("queue", "gpus", "gpu_memory_mb"))
+    coming = list(sent_here.filter(sent_until__gt=now).only("queue", *FIELDS))
     free, busy = list(beat.free_gpus), list(beat.busy_gpus)
     for run in coming:
         free, busy = _taken(run, free, busy)
@@ -110,7 +111,8 @@ def _fill(lane: Lane, *, now: datetime, answered: list[RunTask] | None = None) -
     worker, sent = lane.worker, 0
     waiting = _unsent(worker, lane.queue, now)
     gpus = {"free": worker.free_gpus, "busy": worker.busy_gpus}
-    for run in offered_runs(waiting, lane.queue, **gpus, wanted=lane.room or 0):
+    cluster = _cluster(worker, now)
+    for run in offered_runs(waiting, lane.queue, **gpus, cluster=cluster, wanted=lane.room or 0):
         if answered is None and not _change_room(lane, -1):
             break  # another web process has filled it
         if not _mark(run, worker, now):
@@ -123,10 +125,17 @@ def _fill(lane: Lane, *, now: datetime, answered: list[RunTask] | None = None) -
             _change_room(lane, 1)
             break  # the broker is away
         sent += 1
-        if run.gpus:
+        if need_of(run).count:
             worker.free_gpus, worker.busy_gpus = _taken(run, worker.free_gpus, worker.busy_gpus)
             Worker.objects.filter(pk=worker.pk).update(free_gpus=worker.free_gpus, busy_gpus=worker.busy_gpus)
     return sent
+
+
+def _cluster(worker: Worker, now: datetime) -> Cluster:
+    """Its hosts, and what runs that it holds or that are on their way leave of them."""
+    hosts = hosts_of(worker)
+    held = held_needs([worker], coming=now) if hosts else {}
+    return Cluster(hosts, left_of(hosts, held.get(worker.pk, [])))
 
 
 def _change_room(lane: Lane, by: int) -> bool:
@@ -160,7 +169,7 @@ def _task_of(run: Run) -> RunTask:
 
 def _send(task: RunTask, worker: Worker) -> bool:
     queue = own_queue(task.queue, str(worker.pk))
-    headers = {"gpus": task.gpus.model_dump()} if task.gpus.count else {}
+    headers = {"gpus": task.gpus.model_dump(exclude_defaults=True)} if task.gpus.count else {}
     return send(RUN_TASK, task.run_id, queue=queue, task_id=task.task_id, label=task.label, headers=headers)
 
 

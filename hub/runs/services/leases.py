@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
 
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict, HubError, NotAllowed
 from hub.core.ids import GivenId
+from hub.runs.clusters import cluster_need_of, held_needs, hosts_of, left_of
 from hub.runs.errors import NotClaimable, StaleAttempt
 from hub.runs.fairness import limit_of
 from hub.runs.gpus import need_of
@@ -49,8 +51,8 @@ def claim_run(*, run_id: GivenId, worker: Worker, now: datetime, gpus: Sequence[
     try:
         run = _lease(
             run,
+            worker,
             attempt=run.attempt + 1,
-            worker=worker,
             token_digest=token_digest(token),
             lease_expires_at=lease_end(now),
             not_before=None,
@@ -73,7 +75,15 @@ def claim_run(*, run_id: GivenId, worker: Worker, now: datetime, gpus: Sequence[
     )
 
 
-def _lease(run: Run, **fields: object) -> Run:
+def _check_cluster(run: Run, worker: Worker) -> None:
+    """Raises NotClaimable when the worker's cluster has too little left for a run of several hosts."""
+    worker = Worker.objects.select_for_update(of=("self",)).get(pk=worker.pk)  # two children of its pool take turns
+    left = left_of(hosts_of(worker), held_needs([worker]).get(worker.pk, []))
+    if hosts_left(cluster_need_of(run), left) is None:
+        raise NotClaimable
+
+
+def _lease(run: Run, worker: Worker, **fields: object) -> Run:
     """The run in its worker's hands. Raises NotClaimable when its owner has as many of the kind as the limit allows."""
     limit = limit_of(run.kind)
     with transaction.atomic():
@@ -81,7 +91,9 @@ def _lease(run: Run, **fields: object) -> Run:
             Owner.objects.select_for_update().get(pk=run.owner_id)  # two workers take turns to count
             if Run.objects.filter(owner_id=run.owner_id, kind=run.kind, state__in=HELD).count() >= limit:
                 raise NotClaimable
-        return move(run, RunState.LEASED, **fields)
+        if run.hosts > 1:
+            _check_cluster(run, worker)
+        return move(run, RunState.LEASED, worker=worker, **fields)
 
 
 def _payload(run: Run, now: datetime) -> dict[str, object]:

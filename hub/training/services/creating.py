@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from django.db import transaction
 from django.utils import timezone
+from envhub.protocol.cluster_need import without_gpus
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.needs import CheckSettings, NeedKind
@@ -140,7 +141,9 @@ def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNee
     """`gpu` with what it needs there, or `train`; small models need no GPU, and take one only if they are told to."""
     wished = bool(config.trainer.train_gpus or config.trainer.engine_gpus)
     if not wished and is_small(training.parameters):
-        return capacity_now(timezone.now()).training_queue(training.parameters), GpuNeed()
+        hosts = config.trainer.hosts
+        need = without_gpus(hosts) if hosts > 1 else GpuNeed()
+        return capacity_now(timezone.now()).training_queue(training.parameters), need
     try:
         return GPU, gpu_need(config, policy_shape(training), engine_of(config.trainer, training.engine))
     except BadWish as error:

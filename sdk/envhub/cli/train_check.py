@@ -12,6 +12,7 @@ from envhub.cli.session import JsonFlag, Session, current
 from envhub.cli.train_files import TrainingFile, read_training_file, tell_warnings
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
+from envhub.protocol.cluster_need import cluster_split, without_gpus
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_config import TrainingConfig, alpha_of
@@ -46,7 +47,7 @@ def gpus_of(config: TrainingConfig, shape: ModelShape | None) -> GpuNeed:
     """What the hub would ask of a worker. Raises UsageError for GPUs that cannot be had that way."""
     small, trainer = shape is not None and shape.parameters < SMALL, config.trainer
     if small and not (trainer.train_gpus or trainer.engine_gpus):
-        return GpuNeed()
+        return without_gpus(trainer.hosts) if trainer.hosts > 1 else GpuNeed()
     try:
         return gpu_need(config, shape, engine_of(trainer, "torch" if small else "vllm"))
     except BadWish as error:
@@ -83,9 +84,27 @@ def print_check(session: Session, read: TrainingFile, found: TrainingEstimate, g
         "sampled tokens": f"at most {found.sampled_tokens:,} ({found.sampled_tokens_per_step:,} a step)",
         "secrets": sorted({*config.secrets, *read.env}) or "",
         "learner memory": needs(found.learner), "engine memory": needs(found.engine), "disk": needs(found.disk),
-        "GPUs": f"{gpus.words()} on one worker" if gpus.count else "none",
+        "GPUs": gpus_line(gpus), "placed": placement_line(config, gpus),
         "assumed": "; ".join([*([f"shape from {origin}"] if origin else []), *found.assumptions]),
     })  # fmt: skip
+
+
+def gpus_line(gpus: GpuNeed) -> str:
+    """`2 GPUs of >= 40 GB on one worker`."""
+    if not gpus.count:
+        return "none"
+    return f"{gpus.words()} of one worker's cluster" if gpus.by_host else f"{gpus.words()} on one worker"
+
+
+def placement_line(config: TrainingConfig, gpus: GpuNeed) -> str:
+    """`on 2 hosts: 4 learner processes, 2 engines of 2 GPUs`; "" for one host."""
+    if not gpus.by_host:
+        return ""
+    return cluster_split(config.trainer, "vllm" if gpus.count and not _is_torch(config) else "torch").words()
+
+
+def _is_torch(config: TrainingConfig) -> bool:
+    return engine_of(config.trainer, "vllm") == "torch"
 
 
 def needs(parts: dict[str, int]) -> str:

@@ -20,6 +20,7 @@ def print_training(session: Session, view: TrainingRunView) -> None:
     session.fields({
         "training run": view.id, "name": view.name, "state": _state(view), "model": view.model,
         "mode": mode_line(view.config), "environments": view.environments, "step": steps_line(view),
+        "placed": view.placement,
         "newest": step_line(view.latest, view.max_steps) if view.latest else "", "best reward": view.best_reward,
         "created": view.created_at, "finished": view.finished_at,
         "failure": f"{failure.message} ({failure.kind}, {failure.code})" if failure else "",

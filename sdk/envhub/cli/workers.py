@@ -12,7 +12,7 @@ from envhub.cli.tables import Fit
 from envhub.protocol.gpus import in_words
 from envhub.protocol.runs import WorkerTokenRequest, WorkerView
 
-LISTED = Fit(drop=("sandbox", "host", "now", "GPUs", "slots", "seen"))
+LISTED = Fit(drop=("sandbox", "host", "now", "cluster", "GPUs", "slots", "seen"))
 
 
 def list_workers(ctx: typer.Context, json: JsonFlag = False) -> None:
@@ -20,10 +20,11 @@ def list_workers(ctx: typer.Context, json: JsonFlag = False) -> None:
     session = current(ctx)
     found = list(session.hub.workers.list())
     rows = [
-        (w.id, w.name, w.hostname, state_of(w), f"{w.running} running", slots_of(w), w.sandbox, gpus_of(w), w.seen_at)
+        (w.id, w.name, w.hostname, state_of(w), f"{w.running} running", slots_of(w), w.sandbox, gpus_of(w),
+         cluster_of(w), w.seen_at)
         for w in found
-    ]
-    heads = ("id", "name", "host", "state", "now", "slots", "sandbox", "GPUs", "seen")
+    ]  # fmt: skip
+    heads = ("id", "name", "host", "state", "now", "slots", "sandbox", "GPUs", "cluster", "seen")
     session.show(found, lambda: session.table(heads, rows, "no workers", LISTED))
 
 
@@ -35,6 +36,17 @@ def state_of(worker: WorkerView) -> str:
 def gpus_of(worker: WorkerView) -> str:
     """`2 x 80 GB`; empty for none."""
     return in_words(gpu.memory_mb for gpu in worker.facts.gpus) if worker.facts.gpus else ""
+
+
+def cluster_of(worker: WorkerView) -> str:
+    """`2 hosts, 4 x 80 GB`, or why it has none now; empty for a worker without a cluster."""
+    cluster = worker.facts.cluster
+    if cluster is None or not cluster.hosts:
+        return cluster.problem if cluster else ""
+    gpus = [memory for host in cluster.hosts for memory in host.gpus]
+    hosts = f"{len(cluster.hosts)} {'host' if len(cluster.hosts) == 1 else 'hosts'}"
+    sizes = in_words(gpus) if all(gpus) else f"{len(gpus)} GPUs"
+    return f"{hosts}, {sizes}" if gpus else hosts
 
 
 def slots_of(worker: WorkerView) -> str:

@@ -8,15 +8,14 @@ plan with every layer recomputed, which the worker falls back to when memory is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from envhub.protocol.cluster_need import cluster_split
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_estimate import HEAD_CHUNK, estimate
 from envhub.protocol.training_shapes import ModelShape
-from envhub.protocol.training_trainer import TrainerTable, TrainingMode
+from envhub.protocol.training_trainer import Engine, TrainerTable, TrainingMode
 
-Engine = Literal["torch", "vllm"]
 MB, GB = 1024**2, 1024**3
 RESERVE = 2 * GB  # a process's CUDA context, kernels, graphs and fragmentation
 LEAST_ROLLOUTS = 8  # that the engine's cache must hold at full length, if so many are ever in flight
@@ -135,6 +134,8 @@ def learner_bytes(sizes: GpuSizes, gpus: int) -> int:
 
 def gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -> GpuNeed:
     """What to ask of a worker. An unknown shape asks for GPUs of any size. Raises BadWish."""
+    if config.trainer.hosts > 1:
+        return _cluster_gpu_need(config, shape, engine)
     split = split_of(config.trainer, engine)
     if shape is None:
         return GpuNeed(count=split.count)
@@ -148,6 +149,18 @@ def gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -
     else:
         most = learner_bytes(sizes, split.learner)
     return GpuNeed(count=split.count, memory_mb=-(-most // MB))
+
+
+def _cluster_gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -> GpuNeed:
+    """Over all hosts: the learner's state is split over all its processes, each engine is whole."""
+    split = cluster_split(config.trainer, engine)
+    if shape is None:
+        return split.need()
+    sizes, each = gpu_sizes(config, shape), split.engine_gpus_each
+    if each and sizes.heads % each:
+        raise BadWish("trainer.engine_gpus", f"{heads_message(sizes.heads, each)} for each of {split.engines} engines")
+    most = max(learner_bytes(sizes, split.ranks), engine_bytes(sizes, each) if each else 0)
+    return split.need(-(-most // MB))
 
 
 def heads_message(heads: int, gpus: int) -> str:

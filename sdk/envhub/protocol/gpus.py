@@ -23,10 +23,19 @@ class Gpu(Response):
 
 
 class GpuNeed(Response):
-    """So many GPUs of one worker, each with so much memory to spare. count 0: no GPU."""
+    """So many GPUs of one worker, each with so much memory to spare. count 0: no GPU.
+
+    by_host: the GPUs on each of several hosts of the worker's cluster, the largest number first, `count` in all.
+    """
 
     count: int = Field(default=0, ge=0)
     memory_mb: int = Field(default=0, ge=0)
+    by_host: tuple[Count, ...] = ()
+
+    @property
+    def hosts(self) -> int:
+        """Over how many hosts the run is spread."""
+        return len(self.by_host) or 1
 
     def fits(self, memories_mb: Iterable[int]) -> bool:
         """Whether GPUs with so much free memory are enough."""
@@ -43,7 +52,8 @@ class GpuNeed(Response):
     def words(self) -> str:
         """ "2 GPUs of >= 40 GB"."""
         size = f" of >= {math.ceil(self.memory_mb / MB_PER_GB)} GB" if self.memory_mb else ""
-        return f"{self.count} {'GPU' if self.count == 1 else 'GPUs'}{size}"
+        hosts = f" on {self.hosts} hosts" if self.by_host else ""
+        return f"{self.count} {'GPU' if self.count == 1 else 'GPUs'}{size}{hosts}"
 
 
 def in_words(memories_mb: Iterable[int]) -> str:

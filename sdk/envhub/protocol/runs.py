@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
+from envhub.protocol.clusters import ClusterFacts
 from envhub.protocol.gpus import Gpu, GpuNeed
 from envhub.protocol.traces import Traceparent
 
@@ -106,6 +107,7 @@ class WorkerFacts(Response):
     load_limit_s: float | None = None  # what an environment may take to load
     gpus: tuple[Gpu, ...] = ()
     version: str = ""  # of the worker; empty: one that does not tell it yet
+    cluster: ClusterFacts | None = None  # the Ray cluster for its training runs of several hosts
 
 
 class JoinRequest(Request):
@@ -166,6 +168,7 @@ class JoinReply(Response):
     release: str = ""  # of the hub
     protocol: int = 1  # that it speaks, and the oldest that it takes: envhub.protocol.releases
     oldest_protocol: int = 1
+    cluster_token: str = ""  # of the cluster whose head this worker starts; derived by the hub, never stored
 
 
 def own_queue(queue: str, worker_id: str) -> str:

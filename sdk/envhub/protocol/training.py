@@ -268,6 +268,7 @@ class TrainingRunView(Response):
     evaluations: tuple[EvaluationPoint, ...] = ()  # detail only
     health: tuple[HealthBadge, ...] = ()  # detail only
     adapters: tuple[AdapterView, ...] = ()  # detail only
+    placement: str = ""  # of a run of several hosts: "on 2 hosts: 4 learner processes, 2 engines of 2 GPUs"
     waiting_for: str | None = None
     failure: Failure | None = None
     visibility: Visibility = Visibility.PRIVATE

@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import Number, Request
 
+Engine = Literal["torch", "vllm"]  # what serves the policy
+
 
 class TrainingMode(StrEnum):
     """What is trained: a low-rank adapter, or every weight."""
@@ -75,7 +77,7 @@ class TrainerTable(Request):
     max_off_policy: int = Field(
         default=4, ge=0, lt=2**31
     )  # weight versions that a trained token may be behind; 0: synchronous
-    engine: Literal["torch", "vllm"] | None = None
+    engine: Engine | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
     weight_decay: float = Field(default=0.01, ge=0, le=1e6)
     grad_clip: float = Field(default=1.0, gt=0, le=1e6)  # norm of the gradient
@@ -84,8 +86,11 @@ class TrainerTable(Request):
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     activation_checkpointing: bool | None = None
     # neither, or 1: learner and engine take turns on one GPU; both, or more: each has its own
-    train_gpus: int | None = Field(default=None, ge=1, le=64)
-    engine_gpus: int | None = Field(default=None, ge=1, le=64)
+    train_gpus: int | None = Field(default=None, ge=1, le=4096)
+    engine_gpus: int | None = Field(default=None, ge=1, le=4096)
+    # more than one host: the run is placed on its worker's Ray cluster, and the GPUs above are counted over all hosts
+    hosts: int = Field(default=1, ge=1, le=512)
+    engines: int | None = Field(default=None, ge=1, le=512)  # replicas; default: one for each host
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     deterministic: bool = False  # the whole run bitwise repeatable: torch engine, staleness 0
 
@@ -120,9 +125,23 @@ class TrainerTable(Request):
             raise ValueError('deterministic = true needs engine = "torch": vLLM\'s batches change the last bits')
         if self.engine_gpus and (self.deterministic or self.engine == "torch"):
             raise ValueError('the torch engine has no GPU: leave engine_gpus out, or set engine = "vllm"')
+        self._fits_on_hosts()
         if self.token_budget and self.seq_len and self.token_budget < self.seq_len:
             raise ValueError("token_budget must be at least seq_len: a sample is never split")
         return self
+
+    def _fits_on_hosts(self) -> None:
+        if self.hosts == 1 and self.engines:
+            raise ValueError("engines needs hosts > 1: on one host a run has one engine")
+        if self.hosts > 1 and self.train_gpus and self.train_gpus % self.hosts:
+            raise ValueError("train_gpus must be a multiple of hosts: each has as many learner processes")
+        if self.engine_gpus and self.engine_gpus % self.replicas:
+            raise ValueError("engine_gpus must be a multiple of engines (default: hosts): all are of one size")
+
+    @property
+    def replicas(self) -> int:
+        """Engines that answer side by side."""
+        return self.engines or self.hosts
 
     @property
     def loss_parameters(self) -> dict[str, float]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
+from envhub.cli.workers import cluster_of
 from envhub.protocol.accounts import Scope
+from envhub.protocol.clusters import ClusterFacts
+from envhub.protocol.runs import WorkerFacts, WorkerView
 
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_token, make_user
@@ -63,3 +69,19 @@ def test_who_cannot_be_disabled_is_explained(make_cli: MakeCli) -> None:
     assert "yourself" in hub("user", "disable", "root-user", code=1).output
     assert "no user nobody" in hub("user", "disable", "nobody", code=1).output
     make_cli(make_user("bob"))("user", "disable", "root-user", code=1)
+
+
+def test_a_workers_cluster_is_said_in_its_line() -> None:
+    def said(**cluster: Any) -> str:
+        now = datetime.now(UTC)
+        facts = WorkerFacts(cluster=ClusterFacts.model_validate(cluster) if cluster else None)
+        seen: dict[str, Any] = {"online": True, "revoked": False, "joined_at": now, "seen_at": now, "token": "t"}
+        worker = WorkerView(id="w", name="w", hostname="h", queues=(), slots={}, sandbox="bwrap", facts=facts, **seen)
+        return cluster_of(worker)
+
+    assert said() == ""
+    two = [{"name": "a", "gpus": [81_559, 81_559]}, {"name": "b", "gpus": [81_559]}]
+    assert said(hosts=two) == "2 hosts, 3 x 80 GB"
+    assert said(hosts=[{"name": "a", "gpus": [0]}]) == "1 host, 1 GPUs"
+    assert said(hosts=[{"name": "a"}, {"name": "b"}]) == "2 hosts"
+    assert said(problem="cluster unreachable") == "cluster unreachable"

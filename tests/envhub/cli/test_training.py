@@ -134,10 +134,21 @@ def test_check_reads_the_shape_from_a_config_json(hub: Trainer) -> None:
 
 def test_check_says_which_gpus_the_run_would_ask_for(hub: Trainer) -> None:
     text = Path("train.toml").read_text()
-    assert hub.json("train", "check", "train.toml")["gpus"] == {"count": 0, "memory_mb": 0}
+    assert hub.json("train", "check", "train.toml")["gpus"] == {"count": 0, "memory_mb": 0, "by_host": []}
     Path("large.toml").write_text(text.replace("hub/tiny", "Qwen/Qwen3-4B"))
     assert hub.json("train", "check", "large.toml")["gpus"]["count"] == 1
     assert "on one worker" in hub("train", "check", "large.toml").stdout
+
+
+def test_check_says_how_a_run_of_several_hosts_is_placed(hub: Trainer) -> None:
+    text = Path("train.toml").read_text() + "\n[trainer]\nhosts = 2\n"
+    Path("small.toml").write_text(text)
+    assert "on 2 hosts: 2 learner processes, 2 engines\n" in hub("train", "check", "small.toml").stdout
+    wide = text.replace("hub/tiny", "Qwen/Qwen3-4B") + "train_gpus = 4\nengine_gpus = 4\n"
+    Path("large.toml").write_text(wide)
+    said = " ".join(hub("train", "check", "large.toml").stdout.split())
+    assert "GB on 2 hosts of one worker's cluster" in said
+    assert "on 2 hosts: 4 learner processes, 2 engines of 2 GPUs" in said
 
 
 def test_init_writes_a_file_that_is_accepted_and_submits_it(hub: Trainer) -> None:

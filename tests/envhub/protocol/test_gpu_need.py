@@ -9,7 +9,6 @@ from envhub.protocol.gpu_need import (
     GB,
     RESERVE,
     BadWish,
-    Engine,
     Split,
     engine_bytes,
     gpu_need,
@@ -21,7 +20,7 @@ from envhub.protocol.gpu_need import (
 from envhub.protocol.gpus import GpuNeed, in_words
 from envhub.protocol.training_config import TrainingConfig
 from envhub.protocol.training_shapes import ModelShape, shape_of_name
-from envhub.protocol.training_trainer import TrainerTable
+from envhub.protocol.training_trainer import Engine, TrainerTable
 from pydantic import ValidationError
 
 

@@ -286,6 +286,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "settings/workers/<id:worker_id>/revoke": {"post": Access.ADMINISTRATOR},
     "api/v1/workers/join": {"post": Access.WORKER},
     "api/v1/workers/demand": {"get": Access.WORKER},
+    "api/v1/workers/clusters": {"get": Access.WORKER},
     "api/v1/workers/<id:worker_id>/beat": {"post": Access.WORKER},
     # registry
     "api/v1/environments": {"get": Access.OPEN},

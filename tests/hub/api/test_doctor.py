@@ -87,6 +87,20 @@ def test_the_broker_answers() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("cluster", "level", "says"),
+    [({"hosts": [{"name": "a", "gpus": [80_000]}, {"name": "b"}]}, "ok", "gpu-0: hosts 2, GPUs 1"),
+     ({"problem": "cluster unreachable"}, "warning", "gpu-0: cluster unreachable")],
+)  # fmt: skip
+def test_a_cluster_that_does_not_answer_is_found(cluster: dict[str, Any], level: str, says: str) -> None:
+    make_worker()
+    facts = WorkerFacts.model_validate({"cluster": cluster})
+    Worker.objects.update(facts=facts.model_dump(mode="json"), name="gpu-0")
+    found = {one.subject: one for one in look_at_fleet(timezone.now())}
+    assert (found["clusters"].level, found["clusters"].says) == (level, says)
+
+
+@pytest.mark.django_db
 def test_workers_of_another_release_and_leases_that_nobody_ends_are_found() -> None:
     now = timezone.now()
     assert levels(look_at_fleet(now)) == {"sweeper": "ok", "workers": "warning"}
@@ -97,6 +111,7 @@ def test_workers_of_another_release_and_leases_that_nobody_ends_are_found() -> N
     Worker.objects.update(facts=facts.model_dump(mode="json"))
     found = {one.subject: one for one in look_at_fleet(now)}
     assert (found["versions"].level, found["gpus"].says) == ("ok", f"{worker.name}: 1 x H100")
+    assert "clusters" not in found
     hold_run(make_run(), worker=worker)
     Run.objects.update(lease_expires_at=now - timedelta(minutes=5))
     assert levels(look_at_fleet(now))["sweeper"] == "failure"

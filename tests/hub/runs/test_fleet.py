@@ -55,6 +55,20 @@ def test_a_workers_machine_is_a_line_and_one_for_each_kind_of_gpu(client: Client
     assert 'title="Linux-6.18">2 CPUs, 4.0 GiB, torch<br>8 × H200, 140.4 GiB</td>' in page
 
 
+def test_a_workers_cluster_is_a_line_with_its_hosts_or_what_is_wrong(client: Client, root: User) -> None:
+    worker = make_worker(make_worker_token()[1])
+    hosts = [{"name": "gpu-a", "cpus": 64, "gpus": [81_920] * 8}, {"name": "gpu-b", "cpus": 1, "gpus": [0]}]
+    client.force_login(root)
+    for cluster, words in (
+        ({"hosts": hosts, "ray": "2.60.0"}, "64 CPUs, 8 GPUs of 80.0 GiB</span>"),
+        ({"hosts": hosts}, "1 CPU, 1 GPU</span>"),
+        ({"problem": "cluster unreachable: <b>"}, "cluster unreachable: &lt;b&gt;"),
+    ):
+        worker.facts = {"cluster": cluster}
+        worker.save()
+        assert words in client.get("/settings/workers").text
+
+
 def test_a_worker_that_was_not_heard_of_is_away(client: Client, headers: dict[str, str]) -> None:
     make_worker(make_worker_token()[1])
     Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import RunState
 
@@ -12,6 +13,7 @@ from hub.runs.models import Run
 from hub.runs.services import request_cancel
 from hub.training.models import TrainingRun
 from hub.training.services import create_training, resume_training
+from hub.training.wire import placement_of
 from tests.factories.accounts import make_user
 from tests.factories.registry import create_ready_version
 from tests.factories.training_runs import create_trainable, training_request
@@ -71,6 +73,38 @@ def test_gpus_that_cannot_be_had_that_way_are_refused(alice: User, trainer: str,
     with pytest.raises(Invalid, match=message) as caught:
         submit(alice, "large", trainer)
     assert "trainer.engine_gpus" in caught.value.fields
+
+
+def spread(training: TrainingRun) -> tuple[str, int, list[int]]:
+    """Queue, hosts, and GPUs by host."""
+    run = Run.objects.get(pk=training.run_id)
+    return run.queue, run.hosts, run.gpus_by_host
+
+
+@pytest.mark.parametrize(
+    ("model", "trainer", "expected", "words"),
+    [("base", "hosts = 2", ("train", 2, [0, 0]), "on 2 hosts: 2 learner processes, 2 engines"),
+     ("base", "", ("train", 1, []), ""),
+     ("large", 'engine = "vllm"\nhosts = 2\nengines = 3\ntrain_gpus = 4', ("gpu", 2, [4, 3]),
+      "on 2 hosts: 4 learner processes, 3 engines of 1 GPU"),
+     ("large", "hosts = 2", ("gpu", 2, [1, 1]), "on 2 hosts: 2 learner processes, 2 engines")],
+)  # fmt: skip
+def test_a_run_of_several_hosts_asks_for_gpus_of_each(
+    alice: User, model: str, trainer: str, expected: tuple[str, int, list[int]], words: str
+) -> None:
+    training = submit(alice, model, trainer)
+    assert spread(training) == expected
+    assert placement_of(training) == words
+    request_cancel(run=Run.objects.get(pk=training.run_id), now=timezone.now())
+    training.refresh_from_db()
+    assert spread(resume_training(user=alice, training=training)) == expected
+
+
+def test_the_page_says_how_it_is_placed(alice: User, client: Client) -> None:
+    client.force_login(alice)
+    page = client.get(f"/training/{submit(alice, 'large', 'hosts = 2').pk}").text
+    assert "on 2 hosts: 2 learner processes, 2 engines</span>" in page
+    assert "no GPU worker is online" in page
 
 
 def test_a_resumed_run_asks_again(alice: User) -> None:

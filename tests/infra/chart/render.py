@@ -82,6 +82,9 @@ def complaints(manifest: Manifest, release: str) -> Iterator[str]:
         return
     for error in validator.iter_errors(manifest):
         yield f"{where}: {error.json_path}: {error.message[:200]}"
+    for part, template in ray_pods(manifest):
+        for error in _validators(release)["v1", "PodTemplate"].iter_errors({"template": template}):
+            yield f"{where}: {part}: {error.json_path}: {error.message[:200]}"
     yield from (f"{where}: {path} is null" for path in nulls(manifest, "$"))
 
 
@@ -104,6 +107,15 @@ def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
         spec = spec.get("jobTemplate", {}).get("spec", spec)
         if "template" in spec:
             yield f"{manifest['kind']} {manifest['metadata']['name']}", spec["template"]
+        for part, template in ray_pods(manifest):
+            yield f"{manifest['kind']} {manifest['metadata']['name']}, {part}", template
+
+
+def ray_pods(manifest: Manifest) -> Iterator[tuple[str, Manifest]]:
+    """(group, pod template) of a RayCluster, whose own schema says nothing of pods here."""
+    if manifest["kind"] == "RayCluster":
+        yield "head", manifest["spec"]["headGroupSpec"]["template"]
+        yield from ((group["groupName"], group["template"]) for group in manifest["spec"]["workerGroupSpecs"])
 
 
 def containers(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest, bool]]:

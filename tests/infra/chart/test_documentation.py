@@ -36,7 +36,7 @@ def test_every_command_of_helm_is_taken() -> None:
     made = [render(options(command)) for command in commands]
     sets = [{one["metadata"]["name"] for one in each if one["kind"] == "StatefulSet"} for each in made]
     trial = {"hub-postgres", "hub-redis", "hub-s3"}
-    assert sets == [set(), {"hub-worker-eval"}, set(), trial, {"hub-worker-build"}]
+    assert sets == [set(), {"hub-worker-eval"}, {"hub-worker-gpu"}, set(), trial, {"hub-worker-build"}]
 
 
 @needs_tools

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.infra.chart.render import Manifest, pods, render, selects
-from tests.infra.chart.test_rendering import EVERYTHING, POOLS, SETS, WORKERS_ALONE
+from tests.infra.chart.test_rendering import EVERYTHING, POOLS, RAY, SETS, WORKERS_ALONE
 from tests.infra.tools import needs_tools
 
 pytestmark = needs_tools
@@ -61,6 +61,13 @@ def test_with_all_parts_each_reaches_what_it_needs_and_nothing_else() -> None:
 def test_with_parts_elsewhere_only_hub_and_workers_reach_each_other() -> None:
     expected = {("web", worker, SERVED) for worker in SERVING} | {(worker, "web", 8000) for worker in WORKERS}
     assert set(reached(render({"pools": POOLS}))) == expected
+
+
+def test_the_pods_of_a_ray_cluster_reach_each_other_and_nobody_else() -> None:
+    inside = ("ray-head", "ray-hosts", "worker-gpu")
+    mesh = {(one, other, port) for one in inside for other in inside for port in PORTS}
+    expected = {("web", worker, SERVED) for worker in SERVING} | {(worker, "web", 8000) for worker in WORKERS}
+    assert set(reached(render(RAY))) == expected | mesh
 
 
 def test_a_worker_of_which_nothing_is_asked_is_called_by_nobody() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, containers, render
+from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, containers, merged, pods, render
 from tests.infra.tools import ROOT, needs_tools
+from workers.cluster.node import MEMORY_LABEL
 
 pytestmark = needs_tools
 KUBERNETES_OWN = {"requests", "limits", "cpu", "memory", "type"}
@@ -59,6 +60,10 @@ WORKERS_ALONE: dict[str, Any] = {
     "networkPolicy": {"hub": [{"namespaceSelector": {}}]},
     "pools": POOLS,
 }
+RAY: dict[str, Any] = {
+    "pools": POOLS,
+    "ray": {"enabled": True, "token": {"secret": "ray"}, "hosts": {"gpuMemoryMb": 80_000}},
+}
 SETS: dict[str, dict[str, Any]] = {
     "default": {},
     "pools": {"pools": POOLS},
@@ -70,6 +75,8 @@ SETS: dict[str, dict[str, Any]] = {
         "worker": {"security": {"seccompProfile": {"type": "Localhost", "localhostProfile": "hub.json"}}},
     },
     "a pool of one's own": {"pools": {"big": {"enabled": True, "slots": {"eval": 8}, **TOKEN}, "gpu": None}},
+    "ray": RAY,
+    "ray on processors": merged(RAY, {"ray": {"hosts": {"gpus": 0}, "runtimeClassName": "nvidia", "egress": EGRESS}}),
     "little": {
         "ingress": {"enabled": False},
         "networkPolicy": {"enabled": False},
@@ -131,6 +138,10 @@ def test_every_value_is_used_by_a_template() -> None:
             {"traces": {"endpoint": "http://a", "settings": {"OTEL_EXPORTER_OTLP_HEADERS": "x"}}},
             "a secret belongs into",
         ),
+        ({"ray": {"enabled": True}}, "ray.pool: the name of an enabled pool"),
+        ({"ray": {"enabled": True}, "pools": POOLS}, "ray.token.secret: the name of a Secret"),
+        (merged(RAY, {"pools": {"gpu": {"replicas": 2}}}), "pools.gpu must have one replica and no scaling"),
+        (merged(RAY, {"pools": {"gpu": {"scaling": {"enabled": True}}}}), "pools.gpu must have one replica and no"),
         ({"typo": 1}, "additional properties 'typo' not allowed"),
     ],
 )
@@ -151,6 +162,39 @@ def test_hub_and_workers_send_their_traces_to_one_collector() -> None:
     for name in ("hub-hub", "hub-workers"):
         (policy,) = [one for one in policies if one["metadata"]["name"] == name]
         assert 4318 in {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}, name
+
+
+def test_one_worker_gives_runs_to_the_ray_cluster_and_is_a_host_of_it() -> None:
+    manifests = render(RAY)
+    (cluster,) = [one for one in manifests if one["kind"] == "RayCluster"]
+    workers = {owner: pod for owner, pod in pods(manifests) if "-worker-" in owner}
+    told = {owner: {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+            for owner, pod in workers.items()}  # fmt: skip
+    assert [owner for owner, names in told.items() if "WORKER_RAY_ADDRESS" in names] == ["StatefulSet hub-worker-gpu"]
+    gpu = told["StatefulSet hub-worker-gpu"]
+    assert (gpu["WORKER_RAY_ADDRESS"], gpu["WORKER_RAY_NODE"]) == ("hub-ray-head-svc.lab:6379", "true")
+    assert cluster["metadata"]["name"] == "hub-ray"  # of which KubeRay makes the name of the head's Service
+    head, (hosts,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    assert head["rayStartParams"]["num-cpus"] == "0"  # else runs would count it as a host
+    assert hosts["labels"] == {MEMORY_LABEL: "80000"}
+    assert hosts["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 8
+
+
+def test_every_pod_of_the_ray_cluster_asks_for_its_token() -> None:
+    for owner, pod in pods(render(RAY)):
+        env = {one["name"]: one for one in pod["spec"]["containers"][0].get("env", ())}
+        if owner.startswith("RayCluster") or owner.endswith("worker-gpu"):
+            assert env["RAY_AUTH_MODE"]["value"] == "token", owner
+            assert env["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "ray", "key": "auth_token"}
+            assert env["RAY_USAGE_STATS_ENABLED"]["value"] == "0"
+        else:
+            assert "RAY_AUTH_TOKEN" not in env, owner
+
+
+def test_the_ray_cluster_is_of_the_images_release() -> None:
+    locked = re.search(r"^ray==(\S+)", (ROOT / "infra/docker/worker.lock").read_text(), re.MULTILINE)
+    assert locked
+    assert yaml.safe_load((CHART / "values.yaml").read_text())["ray"]["version"] == locked[1]
 
 
 def test_rules_and_dashboards_are_the_files_themselves() -> None:

@@ -57,6 +57,9 @@ appArmorProfile: {{- toYaml . | nindent 2 }}
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
 - {name: WORKER_STOP_GRACE_S, value: {{ $pool.stopGraceSeconds | quote }}}
 - {name: WORKER_GPUS, value: {{ ternary "all" "none" (gt (int $pool.gpus) 0) }}}
+{{- if and (index . 0).Values.ray.enabled (eq (index . 1) (index . 0).Values.ray.pool) }}
+{{ include "ray.worker" . }}
+{{- end }}
 - {name: HOME, value: /tmp}
 - {name: USER, value: worker}
 {{- range $key, $value := $pool.settings }}

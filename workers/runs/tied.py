@@ -1,6 +1,6 @@
 """`python tied.py COMMAND...` becomes COMMAND, which gets SIGTERM when its parent dies, however that dies.
 
-An engine that is not ours (vLLM) would go on holding its GPU until the worker is started again.
+A program that is not ours (vLLM, Ray) would go on holding its GPUs until the worker is started again.
 """
 
 import ctypes
@@ -9,6 +9,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+TIED = __file__  # for whoever starts it
 
 if __name__ == "__main__":
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,61 @@
+"""Why a queued run of several hosts waits for a cluster, in words; hub.runs.waiting asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from envhub.protocol.cluster_need import hosts_left
+from envhub.protocol.gpus import GpuNeed, in_words
+
+from hub.runs.clusters import Hosts, cluster_need_of, cluster_of, hosts_of, left_of
+from hub.runs.models import Run, Worker
+
+
+class ClusterRoom(NamedTuple):
+    """What the clusters of the workers that serve a run have for it."""
+
+    enough: Sequence[Worker]  # that would have room if they were idle
+    missing: str  # why there are none of these
+    held: str  # by what their GPUs are held, when none of them has room now
+
+
+def cluster_room(run: Run, serving: Sequence[Worker], held: Mapping[UUID, Sequence[GpuNeed]]) -> ClusterRoom:
+    """`held`: what runs hold of each worker's cluster."""
+    need = cluster_need_of(run)
+    clusters = {worker: hosts for worker in serving if (hosts := hosts_of(worker))}
+    enough = {worker: hosts for worker, hosts in clusters.items() if hosts_left(need, hosts) is not None}
+    if not enough:
+        return ClusterRoom((), _missing(need, serving, clusters), "")
+    left = {worker: left_of(hosts, held.get(worker.pk, ())) for worker, hosts in enough.items()}
+    if any(hosts_left(need, hosts) is not None for hosts in left.values()):
+        return ClusterRoom(tuple(enough), "", "")
+    holders = sum(len(held.get(worker.pk, ())) for worker in enough)
+    owner = f"the GPUs of {_name(next(iter(enough)))}" if len(enough) == 1 else "the GPUs of every such cluster"
+    return ClusterRoom(
+        tuple(enough), "", f"{owner} are held by {holders} other {'run' if holders == 1 else 'runs'} of several hosts"
+    )
+
+
+def _missing(need: GpuNeed, serving: Sequence[Worker], clusters: Mapping[Worker, Hosts]) -> str:
+    wide = {worker: hosts for worker, hosts in clusters.items() if len(hosts) >= need.hosts}
+    if not wide:
+        known = ((worker, cluster_of(worker)) for worker in serving)
+        away = [f"{worker.name}: {cluster.problem}" for worker, cluster in known if cluster and cluster.problem]
+        most = max((len(hosts) for hosts in clusters.values()), default=0)
+        detail = f"; {away[0]}" if away else f"; the largest has {most}" if most else ""
+        return f"no worker has a cluster of {need.hosts} hosts{detail}"
+    worker, hosts = max(wide.items(), key=lambda item: sum(map(len, item[1])))
+    gpus = [memory for host in hosts for memory in host]
+    if len(gpus) < need.count:
+        count = f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'} in all"
+        return f"{_name(worker)} has {len(hosts)} hosts with {count}, {need.count} are needed"
+    shares = " and ".join(f"{count} on one" for count in need.by_host) if len(set(need.by_host)) > 1 else ""
+    told = shares or f"{need.by_host[0]} on each"
+    by_host = " and ".join(in_words(host) for host in hosts[:4])
+    return f"needs {need.words()}, {told}; {_name(worker)} has {by_host}"
+
+
+def _name(worker: Worker) -> str:
+    return f"the cluster of {worker.name}"

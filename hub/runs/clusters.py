@@ -1,0 +1,109 @@
+"""Runs of several hosts, and the Ray clusters of the workers that may have them.
+
+A cluster is as its worker last told it; what its runs hold is counted here, by the same rule for all: where exactly
+Ray has put them nobody asks.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+from envhub.protocol.cluster_need import hosts_left
+from envhub.protocol.clusters import ClusterFacts, ClusterHead
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import RunState, WorkerFacts
+
+from hub.runs.models import Run, Worker, WorkerToken
+from hub.runs.queries import silent_after
+from hub.runs.transitions import HELD
+
+Hosts = list[list[int]]  # the GPUs of each, MB
+FIELDS = ("hosts", "gpus", "gpu_memory_mb", "gpus_by_host")  # that a need is read from
+
+
+def cluster_need_of(run: Run) -> GpuNeed:
+    """What a run of several hosts asks of a cluster."""
+    return GpuNeed(count=run.gpus, memory_mb=run.gpu_memory_mb, by_host=tuple(run.gpus_by_host))
+
+
+def cluster_of(worker: Worker) -> ClusterFacts | None:
+    """What the worker says of its cluster; None when it has none."""
+    told = worker.facts.get("cluster")  # not the whole of the facts: every beat asks
+    return None if told is None else ClusterFacts.model_validate(told)
+
+
+def hosts_of(worker: Worker) -> Hosts:
+    """The GPUs of each host of its cluster."""
+    cluster = cluster_of(worker)
+    return [list(host.gpus) for host in cluster.hosts] if cluster else []
+
+
+def held_needs(workers: Iterable[Worker], *, coming: datetime | None = None) -> dict[UUID, list[GpuNeed]]:
+    """What the runs of several hosts hold of each worker's cluster; with those that are `coming` to it at a time."""
+    keys = [worker.pk for worker in workers]
+    rows = Q(worker__in=keys, state__in=HELD)
+    if coming is not None:
+        rows |= Q(sent_to__in=keys, state=RunState.QUEUED.value, sent_until__gt=coming)
+    held: dict[UUID, list[GpuNeed]] = defaultdict(list)
+    for run in Run.objects.filter(rows, hosts__gt=1).order_by("pk").only("state", "worker_id", "sent_to_id", *FIELDS):
+        key = run.sent_to_id if run.state == RunState.QUEUED else run.worker_id
+        if key is not None:
+            held[key].append(cluster_need_of(run))
+    return held
+
+
+def left_of(hosts: Hosts, needs: Iterable[GpuNeed]) -> Hosts:
+    """What runs leave of a cluster: nothing when they need more than is there, since hosts have gone."""
+    for need in needs:
+        left = hosts_left(need, hosts)
+        if left is None:
+            return []
+        hosts = left
+    return hosts
+
+
+def cluster_token(worker: Worker) -> str:
+    """Ray's token of the cluster whose head a worker starts: derived like its password of the broker, never stored.
+
+    It ends with the worker's token, because a worker that joins with another one is another worker.
+    """
+    text = f"cluster {worker.pk} {worker.token.digest}"
+    return hmac.new(settings.SECRET_KEY.encode(), text.encode(), "sha256").hexdigest()
+
+
+def heads_for(token: WorkerToken, now: datetime) -> tuple[ClusterHead, ...]:
+    """The clusters to which a host may be joined with this token: those of workers that may do no more than it.
+
+    A host of a cluster sees all that runs there. So its token must serve the queues and owners of the head's, or more.
+    """
+    workers = Worker.objects.filter(token__revoked_at__isnull=True, seen_at__gt=now - silent_after())
+    workers = workers.filter(facts__cluster__own=True).select_related("token").prefetch_related("token__owners")
+    mine = {owner.pk for owner in token.owners.all()}
+    heads = (_head(worker) for worker in workers.order_by("name", "pk") if _covers(token, mine, worker.token))
+    return tuple(head for head in heads if head.address)  # without one it has not started yet
+
+
+def _covers(token: WorkerToken, mine: set[UUID], other: WorkerToken) -> bool:
+    theirs = {owner.pk for owner in other.owners.all()}
+    owners = not mine or (bool(theirs) and theirs <= mine)
+    queues = not token.queues or (bool(other.queues) and set(other.queues) <= set(token.queues))
+    return owners and queues
+
+
+def _head(worker: Worker) -> ClusterHead:
+    facts = WorkerFacts.model_validate(worker.facts)
+    cluster = facts.cluster or ClusterFacts()
+    return ClusterHead(
+        name=worker.name,
+        address=cluster.address,
+        token=cluster_token(worker),
+        ray=cluster.ray,
+        python=cluster.python,
+        version=facts.version,
+    )

@@ -1,0 +1,102 @@
+"""How a training run of several hosts is cut: learner processes and engines, and the GPUs of each host.
+
+The hub asks a worker's cluster for hosts by it, the worker places by it. GPUs count where the run has any: on a cluster
+without GPUs each learner process and each engine has processors instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.training_trainer import Engine, TrainerTable
+
+
+@dataclass(frozen=True)
+class ClusterSplit:
+    """engine_gpus_each 0: the torch engine, which has no GPU."""
+
+    hosts: int
+    ranks: int  # learner processes, each with one GPU
+    ranks_per_host: int
+    engines: int  # replicas; number i is on host i % hosts
+    engine_gpus_each: int
+
+    @property
+    def count(self) -> int:
+        """GPUs over all hosts."""
+        return sum(self.gpus_by_host)
+
+    @property
+    def gpus_by_host(self) -> tuple[int, ...]:
+        """GPUs on each host, the largest number first."""
+        return tuple(
+            self.ranks_per_host + len(range(host, self.engines, self.hosts)) * self.engine_gpus_each
+            for host in range(self.hosts)
+        )
+
+    def need(self, memory_mb: int = 0) -> GpuNeed:
+        """What to ask of a cluster whose hosts have GPUs."""
+        return GpuNeed(count=self.count, memory_mb=memory_mb, by_host=self.gpus_by_host)
+
+    def words(self) -> str:
+        """ "on 2 hosts: 4 learner processes, 2 engines of 2 GPUs"."""
+        engines = _number(self.engines, "engine")
+        if self.engine_gpus_each:
+            engines += f" of {_number(self.engine_gpus_each, 'GPU')}"
+        return f"on {_number(self.hosts, 'host')}: {_number(self.ranks, 'learner process', 'es')}, {engines}"
+
+
+def cluster_split(trainer: TrainerTable, engine: Engine) -> ClusterSplit:
+    """How the wishes are read: one learner process a host, one engine a host with one GPU, unless others are asked for.
+
+    The table has been validated: whatever is divided here has no rest.
+    """
+    ranks, engines = trainer.train_gpus or trainer.hosts, trainer.replicas
+    return ClusterSplit(
+        hosts=trainer.hosts,
+        ranks=ranks,
+        ranks_per_host=ranks // trainer.hosts,
+        engines=engines,
+        engine_gpus_each=(trainer.engine_gpus or engines) // engines if engine == "vllm" else 0,
+    )
+
+
+def without_gpus(hosts: int) -> GpuNeed:
+    """What a run on processors asks of a cluster."""
+    return GpuNeed(by_host=(0,) * hosts)
+
+
+def hosts_left(need: GpuNeed, hosts: Sequence[Sequence[int]]) -> list[list[int]] | None:
+    """What is left of the hosts' GPUs (MB each; 0: not told) when a run has its own; None when they are not enough.
+
+    Each share, the largest first, goes to the host on which the fewest GPUs fit it: large shares find room later.
+    """
+    left, taken = [list(gpus) for gpus in hosts], set[int]()
+    for count in sorted(need.by_host, reverse=True):
+        share = GpuNeed(count=count, memory_mb=need.memory_mb)
+        fitting = {number: _fitting(share, gpus) for number, gpus in enumerate(left) if number not in taken}
+        number = min((n for n, some in fitting.items() if some >= count), key=lambda n: fitting[n], default=None)
+        if number is None:
+            return None
+        taken.add(number)
+        left[number] = _rest(share, left[number])
+    return left
+
+
+def _fitting(share: GpuNeed, gpus: Iterable[int]) -> int:
+    return sum(not memory or memory >= share.memory_mb for memory in gpus)
+
+
+def _rest(share: GpuNeed, gpus: Sequence[int]) -> list[int]:
+    """Without the tightest that fit; of those whose memory is not told, whichever."""
+    order = sorted(memory for memory in gpus if not memory or memory >= share.memory_mb)
+    rest = list(gpus)
+    for memory in order[: share.count]:
+        rest.remove(memory)
+    return rest
+
+
+def _number(count: int, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else ending}"

@@ -1,0 +1,79 @@
+"""How a run of several hosts is cut, what each host needs, and which hosts are enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envhub.protocol.cluster_need import ClusterSplit, cluster_split, hosts_left
+from envhub.protocol.gpu_need import MB, BadWish, engine_bytes, gpu_need, gpu_sizes, learner_bytes
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.training_shapes import shape_of_name
+from envhub.protocol.training_trainer import Engine, TrainerTable
+
+from tests.envhub.protocol.test_gpu_need import config
+
+
+@pytest.mark.parametrize(
+    ("wishes", "engine", "split", "by_host"),
+    [({"hosts": 2}, "vllm", (2, 2, 1, 2, 1), (2, 2)),
+     ({"hosts": 2}, "torch", (2, 2, 1, 2, 0), (1, 1)),
+     ({"hosts": 2, "train_gpus": 4, "engine_gpus": 4}, "vllm", (2, 4, 2, 2, 2), (4, 4)),
+     ({"hosts": 2, "engines": 3}, "vllm", (2, 2, 1, 3, 1), (3, 2)),
+     ({"hosts": 3, "engines": 1, "engine_gpus": 4}, "vllm", (3, 3, 1, 1, 4), (5, 1, 1))],
+)  # fmt: skip
+def test_each_host_has_as_many_learner_processes_and_engines_go_round(
+    wishes: dict[str, int], engine: Engine, split: tuple[int, ...], by_host: tuple[int, ...]
+) -> None:
+    found = cluster_split(TrainerTable(**wishes), engine)  # type: ignore[arg-type]
+    assert found == ClusterSplit(*split)
+    assert found.gpus_by_host == by_host
+    assert found.count == sum(by_host)
+
+
+def test_a_split_is_said_in_words() -> None:
+    wide = TrainerTable(hosts=2, train_gpus=4, engine_gpus=4)
+    assert cluster_split(wide, "vllm").words() == "on 2 hosts: 4 learner processes, 2 engines of 2 GPUs"
+    assert (
+        cluster_split(TrainerTable(hosts=2, engines=1), "torch").words() == "on 2 hosts: 2 learner processes, 1 engine"
+    )
+
+
+@pytest.mark.parametrize(
+    ("by_host", "hosts", "left"),
+    [((2, 2), [[80] * 2, [80] * 2], [[], []]), ((3, 1), [[80], [80] * 3], [[], []]),
+     ((2, 2), [[80] * 4, []], None), ((1, 1), [[80] * 8], None), ((3, 1), [[80] * 2, [80] * 2], None),
+     ((0, 0), [[], []], [[], []]), ((0, 0), [[]], None),
+     ((2, 1), [[80] * 8, [80] * 2, [80]], [[80] * 8, [], []]),  # the tightest hosts: eight stay together
+     ((1, 1), [[24, 80], [24, 80]], [[24], [24]]), ((1, 1), [[24], [80]], None),  # 40 MB of each are needed
+     ((1, 1), [[0, 0], [0]], [[0], []])],
+)  # fmt: skip
+def test_hosts_are_enough_when_each_holds_its_share(
+    by_host: tuple[int, ...], hosts: list[list[int]], left: list[list[int]] | None
+) -> None:
+    assert hosts_left(GpuNeed(count=sum(by_host), memory_mb=40, by_host=by_host), hosts) == left
+
+
+def gpu_memory(**trainer: Any) -> int:
+    return gpu_need(config(**trainer), shape_of_name("4B"), "vllm").memory_mb
+
+
+def test_the_learner_is_split_over_all_hosts_and_an_engine_is_whole() -> None:
+    shape = shape_of_name("4B")
+    assert shape is not None
+    sizes = gpu_sizes(config(mode="full"), shape)
+    need = gpu_need(config(mode="full", hosts=2, train_gpus=4, engine_gpus=4), shape, "vllm")
+    assert need.count == 8
+    assert need.memory_mb == -(-max(learner_bytes(sizes, 4), engine_bytes(sizes, 2)) // MB)
+    assert gpu_memory(hosts=2, train_gpus=16, engine_gpus=2) > gpu_memory(hosts=2, train_gpus=16, engine_gpus=8)
+
+
+def test_heads_are_split_over_the_gpus_of_one_engine() -> None:
+    shape = shape_of_name("4B")
+    assert gpu_need(config(hosts=2, engines=2, engine_gpus=16), shape, "vllm").count == 18
+    with pytest.raises(BadWish, match=r"cannot be split over 3 GPUs: .* for each of 2 engines"):
+        gpu_need(config(hosts=2, engines=2, engine_gpus=6), shape, "vllm")
+
+
+def test_an_unknown_shape_asks_several_hosts_for_any_size() -> None:
+    assert gpu_need(config(hosts=2, train_gpus=4), None, "vllm").count == 6

@@ -1,0 +1,68 @@
+"""How processes of this host reach the cluster: address and token, in a file that only the worker's user reads.
+
+The host process writes it, whoever starts a process that speaks to Ray reads it. No token is ever an argument.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from envhub.client.own_processes import MARK
+from envhub.packaging.private_file import write_private
+from pydantic import BaseModel, SecretStr, ValidationError, field_serializer
+
+from workers.settings import WorkerEnvironment
+
+# What Ray's processes, and so the parts of a run on all hosts, see of the environment: no token of the hub's.
+PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
+PREFIXES = ("NCCL_", "GLOO_", "UCX_", "RAY_")
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+
+
+class ClusterAccess(BaseModel, frozen=True):
+    """`folder`: Ray's directory on this host (its `_temp_dir`). An empty token: the operator's environment says it."""
+
+    address: str
+    token: SecretStr = SecretStr("")
+    folder: Path = Path("/tmp/ray")  # noqa: S108  Ray's own default, of a node that somebody else has started
+
+    @field_serializer("token")
+    def _into_the_file(self, token: SecretStr) -> str:
+        return token.get_secret_value()
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """The whole environment of a process that speaks to Ray."""
+        found = passed(os.environ) | QUIET | {"RAY_ADDRESS": self.address, "HOME": str(home), MARK: "1"}
+        if self.token.get_secret_value():
+            found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token.get_secret_value()}
+        return found
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """What Ray may see of it."""
+    return {name: value for name, value in environment.items() if name in PASSED or name.startswith(PREFIXES)}
+
+
+def access_path(settings: WorkerEnvironment) -> Path:
+    """Where the host process leaves it."""
+    return settings.folder("cluster") / "access.json"
+
+
+def write_access(settings: WorkerEnvironment, access: ClusterAccess) -> None:
+    """Raises OSError."""
+    write_private(access_path(settings), access.model_dump_json().encode())
+
+
+def forget_access(settings: WorkerEnvironment) -> None:
+    """There is no cluster now."""
+    access_path(settings).unlink(missing_ok=True)
+
+
+def read_access(settings: WorkerEnvironment) -> ClusterAccess | None:
+    """None when this worker has no cluster now."""
+    with suppress(OSError, ValidationError):
+        return ClusterAccess.model_validate_json(access_path(settings).read_text())
+    return None

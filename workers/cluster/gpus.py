@@ -1,0 +1,21 @@
+"""Whose this host's GPUs are: Ray's, or the worker's own."""
+
+from __future__ import annotations
+
+from envhub.protocol.gpus import Gpu
+
+from workers.runs.gpu_detection import ALL, NONE, detect_gpus
+from workers.settings import WorkerEnvironment
+
+
+def pool_of(settings: WorkerEnvironment) -> str:
+    """WORKER_GPUS as the worker's own runs see it: a worker with a cluster keeps only GPUs that are named."""
+    return NONE if settings.ray_address and settings.gpus == ALL else settings.gpus
+
+
+async def worker_node_gpus(settings: WorkerEnvironment) -> tuple[Gpu, ...]:
+    """What a worker leaves to its node: all, without those that WORKER_GPUS names; "none" names no GPU for anybody."""
+    if settings.gpus == NONE:
+        return ()
+    kept = () if settings.gpus == ALL else await detect_gpus(settings.gpus)
+    return tuple(gpu for gpu in await detect_gpus(ALL) if gpu.uuid not in {one.uuid for one in kept})

@@ -1,0 +1,34 @@
+"""What must be equal on all hosts of a cluster: Ray, Python, and this software. Without importing Ray."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import NamedTuple
+
+from envhub import __version__
+
+HOW = "install the extra `cluster` of environments-hub"
+
+
+class Releases(NamedTuple):
+    """Ray's is empty where it is not installed."""
+
+    ray: str
+    python: str
+    software: str
+
+    def differ(self, other: Releases) -> str:
+        """ "Ray 2.60.0 here, 2.59.0 there"; empty when they are equal."""
+        names = ("Ray", "Python", "environments-hub")
+        pairs = zip(names, self, other, strict=True)
+        return "; ".join(f"{name} {here} here, {there} there" for name, here, there in pairs if here != there)
+
+
+def own_releases() -> Releases:
+    """Of this process's environment."""
+    try:
+        ray = metadata.version("ray")
+    except metadata.PackageNotFoundError:
+        ray = ""
+    return Releases(ray, platform.python_version(), __version__)

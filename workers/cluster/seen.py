@@ -1,0 +1,35 @@
+"""What the look-out says: the hosts of a cluster, read from Ray's list of nodes. Without importing Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from envhub.protocol.clusters import MOST_HOSTS, ClusterHost
+from pydantic import BaseModel
+
+from workers.cluster.node import MEMORY_LABEL
+
+
+class Seen(BaseModel):
+    """A line of the look-out."""
+
+    hosts: tuple[ClusterHost, ...]
+
+
+def hosts_in(nodes: Iterable[Mapping[str, Any]]) -> tuple[ClusterHost, ...]:
+    """Those that live and hold anything, the head first. A head without processors is no host of a run.
+
+    Ray tells how many GPUs a node has; our label, how much memory each of them has.
+    """
+    living = [node for node in nodes if node["Alive"] and {"CPU", "GPU"} & set(node["Resources"])]
+    living.sort(key=lambda node: ("node:__internal_head__" not in node["Resources"], node["NodeManagerAddress"]))
+    return tuple(_host(node) for node in living[:MOST_HOSTS])
+
+
+def _host(node: Mapping[str, Any]) -> ClusterHost:
+    resources, label = node["Resources"], str((node.get("Labels") or {}).get(MEMORY_LABEL, ""))
+    memory = int(label) if label.isdecimal() else 0
+    gpus = (memory,) * min(64, int(resources.get("GPU", 0)))
+    name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
+    return ClusterHost(name=name, cpus=int(resources.get("CPU", 0)), gpus=gpus)
