@@ -29,6 +29,10 @@ class JournalReader:
 
     def read(self, step: int) -> StepBatch:
         """The batch of a step, its checksum verified. Raises MissingBatch, CorruptBatch."""
+        return decode(self.read_bytes(step))
+
+    def read_bytes(self, step: int) -> bytes:
+        """The file of a step's batch, verified. Raises MissingBatch, CorruptBatch."""
         manifest = read_manifest(self._directory)
         entry = next((entry for entry in manifest.entries if entry.step == step), None)
         path = self._directory / (entry.file if entry is not None else f"step-{step:06d}.safetensors")
@@ -37,7 +41,7 @@ class JournalReader:
         return _verified(path, entry)
 
 
-def _verified(path: Path, entry: Entry) -> StepBatch:
+def _verified(path: Path, entry: Entry) -> bytes:
     content = path.read_bytes()
     if len(content) != entry.bytes:
         raise CorruptBatch(f"{path} has {len(content)} bytes of {entry.bytes}; {_HINT}")
@@ -49,7 +53,7 @@ def _verified(path: Path, entry: Entry) -> StepBatch:
         raise CorruptBatch(f"{path}: {error}") from error
     if batch.step != entry.step:
         raise CorruptBatch(f"{path} is the batch of step {batch.step}, not of {entry.step}")
-    return batch
+    return content
 
 
 def _why(step: int, entry: Entry | None, manifest: Manifest) -> str:

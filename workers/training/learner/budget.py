@@ -24,9 +24,17 @@ class Budgets:
         """The budget that `step` is (or was) trained with."""
         return [line.tokens for line in self._lines if line.step <= step][-1]
 
+    def note(self, step: int, tokens: int) -> None:
+        """What another process had to take from `step` on."""
+        if tokens < self.at(step):
+            self._append(Budget(step=step, tokens=tokens))
+
     def halve(self, step: int) -> int:
         """Half of it from `step` on. Several processes may do so at once: each appends the same line."""
         line = Budget(step=step, tokens=self.at(step) // 2)
+        self._append(line)
+        return line.tokens
+
+    def _append(self, line: Budget) -> None:
         append_line(self._path, line)
         self._lines.append(line)
-        return line.tokens

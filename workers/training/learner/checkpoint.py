@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import save_torch_state_dict
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -23,6 +23,7 @@ from workers.training.learner.folders import SHARD_BYTES, is_whole, write_folder
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import whole
 from workers.training.learner.step import Learner
+from workers.training.learner.world import World
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -65,12 +66,21 @@ def checkpoint_steps(run: RunDir) -> list[int]:
 def restore_checkpoint(learner: Learner, run: RunDir, *, replayable_from: int) -> int:
     """Load the newest whole checkpoint and return its step; 0 when there is none and step 1 is journaled or to come.
 
-    A damaged checkpoint is passed over. replayable_from: the journal's first step on disk. Raises BadCheckpoint.
+    Every process must call it; rank 0 reads. A damaged checkpoint is passed over. replayable_from: the journal's first
+    step on disk. Raises BadCheckpoint.
     """
+    world = learner.world
+    step = world.told(newest_checkpoint(run, replayable_from) if world.rank == 0 else 0)
+    if step:
+        _load(learner, run.checkpoint(step))
+    return step
+
+
+def newest_checkpoint(run: RunDir, replayable_from: int) -> int:
+    """The step of the one to go on from; 0 to begin. Raises BadCheckpoint."""
     steps = checkpoint_steps(run)
     for step in steps:
         if step + 1 >= replayable_from and is_whole(run.checkpoint(step)):
-            _load(learner, run.checkpoint(step))
             return step
     if replayable_from > 1:
         have = ", ".join(map(str, steps)) or "none"
@@ -80,20 +90,23 @@ def restore_checkpoint(learner: Learner, run: RunDir, *, replayable_from: int) -
 
 
 def _load(learner: Learner, folder: Path) -> None:
-    masters, moments = read_tensors(folder, "masters"), read_tensors(folder, "moments")
-    state = json.loads((folder / "state.json").read_text())
-    if masters.keys() != learner.masters.named.keys():
+    world = learner.world
+    first = world.rank == 0
+    masters, moments = (read_tensors(folder, name) if first else {} for name in ("masters", "moments"))
+    state = json.loads(world.told_bytes((folder / "state.json").read_bytes() if first else b""))
+    if first and masters.keys() != learner.masters.named.keys():
         raise BadCheckpoint(f"{folder.name} was made for other weights", hint="the run's mode or model was changed")
     with torch.no_grad():
         for name, master in learner.masters.named.items():
-            _set(master, masters[name])
+            _set(master, masters.get(name), world)
             own = learner.optimiser.state[master]
             for moment in MOMENTS:
-                _set(own[moment], moments[f"{moment}.{name}"])
+                _set(own[moment], moments.get(f"{moment}.{name}"), world)
             own["step"].fill_(state["updates"])
     learner.masters.spread()
     learner.step, learner.not_finite = state["step"], state["not_finite"]
-    torch.set_rng_state(load_file(folder / "rng.safetensors")["rng"])
+    rng = world.told_bytes((folder / "rng.safetensors").read_bytes() if first else b"")
+    torch.set_rng_state(load(rng)["rng"])
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
@@ -101,11 +114,16 @@ def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
     return {key: tensor for path in folder.glob(f"{name}*.safetensors") for key, tensor in load_file(path).items()}
 
 
-def _set(target: Any, value: Tensor) -> None:
+def _set(target: Any, value: Tensor | None, world: World) -> None:
+    """Make `target` what rank 0 has read; the others have None."""
+    full = torch.empty(target.shape, dtype=target.dtype, device=target.device)
+    if value is not None:
+        full.copy_(value)
     if isinstance(target, DTensor):
-        target.copy_(distribute_tensor(value.to(target.device), target.device_mesh, target.placements))
+        target.copy_(distribute_tensor(full, target.device_mesh, target.placements))  # rank 0's values
     else:
-        target.copy_(value)
+        world.handed_out(full)
+        target.copy_(full)
 
 
 def remove_old(run: RunDir, config: CheckpointConfig) -> None:

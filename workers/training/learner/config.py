@@ -79,6 +79,7 @@ class LearnerConfig(Part):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["float32", "bfloat16"] | None = None  # that the model computes in; None: by device
     takes_turns: bool = False  # with the engine, on one GPU
+    hybrid: bool = False  # split over each host's processes only, the same on all hosts
     threads: Count = 1
     deterministic: bool = False  # on a GPU: slower kernels that repeat bitwise, or an error; a CPU always does
     poll_seconds: Positive = 0.2

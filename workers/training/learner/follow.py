@@ -6,6 +6,7 @@ import logging
 import time
 
 from workers.training.journal.batch import StepBatch
+from workers.training.journal.encoding import decode
 from workers.training.journal.errors import JournalError
 from workers.training.journal.reader import JournalReader
 from workers.training.learner import checkpoint, publish
@@ -50,7 +51,7 @@ class Follower:
         self.heart.beat("done")
 
     def _restore(self) -> None:
-        steps = self._committed()
+        steps = self._committed() if self.first else ()
         done = checkpoint.restore_checkpoint(self.learner, self.run, replayable_from=steps[0] if steps else 1)
         self.heart.step = self.heart.checkpoint = done
         if done or self.learner.policy.adapters:  # an adapter is served from the start: beside it nothing else is
@@ -88,10 +89,8 @@ class Follower:
 
     def _trained(self, step: int) -> LearnerStep:
         """Train `step`; when memory runs out, with half of the token budget, again and again."""
-        try:
-            batch = self.journal.read(step)
-        except JournalError as error:
-            raise BadJournal(str(error)) from error
+        batch = decode(self.world.told_bytes(self._read(step) if self.first else b""))
+        self.budgets.note(step, self.world.least(self.budgets.at(step)))
         while True:
             try:
                 report = self.learner.train(batch, budget=self.budgets.at(step))
@@ -106,6 +105,12 @@ class Follower:
                 if self.world.size > 1:  # the others wait in a collective: start all of them anew
                     error.restart_helps = True
                     raise
+
+    def _read(self, step: int) -> bytes:
+        try:
+            return self.journal.read_bytes(step)
+        except JournalError as error:
+            raise BadJournal(str(error)) from error
 
     def _keep_logprobs(self, batch: StepBatch, report: LearnerStep) -> None:
         """For the token view, once. A step that moved nothing has none."""

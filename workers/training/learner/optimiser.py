@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from workers.training.learner.config import OptimiserConfig
+from workers.training.learner.sharding import copies
 from workers.training.learner.world import World
 
 
@@ -51,7 +52,7 @@ def squared_norm(masters: Mapping[str, nn.Parameter], world: World, device: torc
     split, whole = [torch.zeros((), dtype=torch.float64, device=device) for _ in range(2)]
     for master in masters.values():
         if isinstance(master.grad, DTensor):
-            split += torch.linalg.vector_norm(master.grad.to_local()).double().square()
+            split += torch.linalg.vector_norm(master.grad.to_local()).double().square() / copies(master.grad)
         elif master.grad is not None:
             whole += torch.linalg.vector_norm(master.grad).double().square()
     world.add(split)

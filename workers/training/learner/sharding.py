@@ -6,12 +6,13 @@ head makes its own gradient outside of autograd, and adapters are small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
@@ -26,16 +27,17 @@ def loading_dtype(config: LearnerConfig, world: World, device: torch.device) -> 
     return torch.float32 if masters else compute_dtype(config, device)
 
 
-def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
+def shard(policy: Policy, world: World, *, compute: torch.dtype, hybrid: bool = False) -> None:
     """Split the layers' weights; a no-op for one process. Gradients are summed over processes, not averaged.
 
+    hybrid: split over the processes of each host and the same on all hosts, between which only gradients go.
     They are exchanged after every micro-batch: until then each process holds all of a layer's in fp32, and to wait for
     the step's last one would be to hold the whole model's.
     """
     if world.size == 1:
         return
     layers: list[nn.Module] = list(policy.body.layers)
-    mesh = init_device_mesh(policy.device.type, (world.size,))  # else the GPUs of a machine that has some
+    mesh = mesh_of(policy.device.type, world, hybrid=hybrid)
     precision = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
     for layer in layers:
         adapters = {p for p in layer.parameters() if policy.adapters and p.requires_grad}
@@ -50,6 +52,20 @@ def shard(policy: Policy, world: World, *, compute: torch.dtype) -> None:
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)  # gloo has no other
+
+
+def mesh_of(device_type: str, world: World, *, hybrid: bool) -> DeviceMesh:
+    """How the processes are laid out: [hosts, processes of each] when hybrid, else [all]."""
+    if hybrid and 1 < world.local < world.size:
+        hosts = world.size // world.local
+        return init_device_mesh(device_type, (hosts, world.local), mesh_dim_names=("hosts", "local"))
+    return init_device_mesh(device_type, (world.size,))  # else the GPUs of a machine that has some
+
+
+def copies(tensor: DTensor) -> int:
+    """On how many processes each part of a split tensor is the same."""
+    sizes = [tensor.device_mesh.size(dim) for dim, place in enumerate(tensor.placements) if place.is_replicate()]
+    return math.prod(sizes)
 
 
 def sum_replicated(masters: Mapping[str, nn.Parameter], world: World) -> None:

@@ -45,5 +45,5 @@ def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.devic
     recomputed = layers_to_recompute(run.base, config, device)  # before the model takes its memory
     policy = load_policy(run.base, config, device, dtype=loading_dtype(config, world, device))
     recompute_layers(policy, recomputed)
-    shard(policy, world, compute=compute_dtype(config, device))
+    shard(policy, world, compute=compute_dtype(config, device), hybrid=config.hybrid)
     return policy

@@ -1,4 +1,7 @@
-"""The processes that train together: one, or those that torchrun started. Collectives are no-ops when alone."""
+"""The processes that train together: one, or those that torchrun or a cluster started. No-ops when alone.
+
+Only rank 0 reads the journal and checkpoints, since the others may be on hosts that have neither.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ WAIT = timedelta(days=7)  # rank 0 may wait that long for the next batch, and th
 
 @dataclass(frozen=True)
 class World:
-    """rank of size; `control` is a gloo group for waiting on rank 0, whatever the data's backend is."""
+    """rank of size, `local` of them on each host; `control` is a gloo group for waiting on rank 0, whatever the data's
+    backend is."""
 
     rank: int = 0
     size: int = 1
+    local: int = 1
     control: Any = None
 
     def add(self, tensor: Tensor) -> None:
@@ -42,6 +47,29 @@ class World:
         dist.broadcast(message, src=0, group=self.control)
         return int(message)
 
+    def told_bytes(self, content: bytes) -> bytes:
+        """Rank 0's bytes, on every rank."""
+        if self.size == 1:
+            return content
+        message = torch.empty(self.told(len(content)), dtype=torch.uint8)
+        if self.rank == 0:
+            message = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        dist.broadcast(message, src=0, group=self.control)
+        return message.numpy().tobytes()
+
+    def handed_out(self, tensor: Tensor) -> None:
+        """Make it rank 0's, in place."""
+        if self.size > 1:
+            dist.broadcast(tensor, src=0)
+
+    def least(self, number: int) -> int:
+        """The smallest of all ranks' numbers."""
+        if self.size == 1:
+            return number
+        message = torch.tensor([number])
+        dist.all_reduce(message, op=dist.ReduceOp.MIN, group=self.control)
+        return int(message)
+
 
 @contextmanager
 def join_world(device_type: str) -> Iterator[World]:
@@ -55,6 +83,7 @@ def join_world(device_type: str) -> Iterator[World]:
     dist.init_process_group("nccl" if device_type == "cuda" else "gloo")
     try:
         control = dist.new_group(backend="gloo", timeout=WAIT)
-        yield World(dist.get_rank(), size, control)
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+        yield World(dist.get_rank(), size, local, control)
     finally:
         dist.destroy_process_group()

@@ -24,12 +24,12 @@ from workers.training.learner.step import Learner
 from workers.training.learner.world import World, join_world
 
 
-def learner(mode: str, world: World, *, compute: torch.dtype = torch.float32) -> Learner:
+def learner(mode: str, world: World, *, compute: torch.dtype = torch.float32, hybrid: bool = False) -> Learner:
     """A learner whose AdamW follows the gradient's size: a large epsilon, no clipping."""
     optimiser = OptimiserConfig(learning_rate=1e-1, epsilon=1.0, max_grad_norm=0)
     config = LearnerConfig(mode=mode, optimiser=optimiser)  # type: ignore[arg-type]
     policy = make_policy(model(tied=mode == "full"), config)
-    shard(policy, world, compute=compute)
+    shard(policy, world, compute=compute, hybrid=hybrid)
     return Learner(policy, config, world)
 
 
@@ -62,17 +62,18 @@ def steps(made: Learner, run: RunDir) -> list[float]:
 
 
 def main() -> None:
-    """FOLDER: all cases, one after the other."""
+    """FOLDER [hybrid]: all cases, one after the other. Ranks but the first see no files, as on another host."""
     torch.set_num_threads(1)
     splits: list[str] = []
     note_splits(splits)
+    hybrid = len(sys.argv) > 2
     with join_world("cpu") as world:
         cases = {"full": torch.float32, "lora": torch.float32, "full bf16": torch.bfloat16}
         for case, compute in cases.items():
-            run = RunDir(Path(sys.argv[1]) / case)
-            run.root.mkdir(exist_ok=True)
+            run = RunDir(Path(sys.argv[1]) / (case if world.rank < world.local else f"elsewhere/{case}"))
+            run.root.mkdir(parents=True, exist_ok=True)
             splits.clear()
-            norms = steps(learner(case.split()[0], world, compute=compute), run)
+            norms = steps(learner(case.split()[0], world, compute=compute, hybrid=hybrid), run)
             if world.rank == 0:
                 (run.root / "norms").write_text(" ".join(map(str, norms)))
                 (run.root / "splits").write_text("\n".join(splits))

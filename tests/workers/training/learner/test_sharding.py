@@ -1,7 +1,11 @@
-"""Two processes over gloo, weights split by FSDP2: the same gradients, weights and files as one process."""
+"""Two processes over gloo, weights split by FSDP2: the same gradients, weights and files as one process.
+
+And four, as two hosts of two: weights split over each host's, the same on both.
+"""
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -30,11 +34,39 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two launchers of two processes made; the second's have a folder without any file of the first's."""
+    folder = tmp_path_factory.mktemp("hosts")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--local-addr", "127.0.0.1"]
+    command += ["-m", "tests.workers.training.learner.sharded", str(folder), "hybrid"]
+    launched = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=300)[1] for process in launched]
+    assert [process.returncode for process in launched] == [0, 0], said[0][-3000:]
+    return folder
+
+
+@pytest.mark.matrix  # torch five times
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_two_hosts_of_two_processes_make_the_steps_of_one(hosts: Path, tmp_path: Path, mode: str) -> None:
+    assert_same_steps(hosts, tmp_path, mode)
+    assert not list((hosts / "elsewhere" / mode).glob("checkpoints/*"))
+
+
 @pytest.mark.parametrize("mode", ["full", "lora"])
 def test_two_processes_make_the_steps_of_one(two: Path, tmp_path: Path, mode: str) -> None:
+    assert_same_steps(two, tmp_path, mode)
+
+
+def assert_same_steps(made: Path, tmp_path: Path, mode: str) -> None:
+    """Norms, checkpoints and published files are those of one process."""
     one = RunDir(tmp_path)
     norms = steps(learner(mode, World()), one)
-    both = RunDir(two / mode)
+    both = RunDir(made / mode)
     assert [float(norm) for norm in (both.root / "norms").read_text().split()] == pytest.approx(norms, rel=1e-6)
     for name in ("masters.safetensors", "moments.safetensors"):
         ours, theirs = (load_file(run.checkpoint(2) / name) for run in (one, both))
