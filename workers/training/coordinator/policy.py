@@ -1,7 +1,8 @@
 """The policy as the interceptors ask it: always the newest weights, every answer under the version that sampled it.
 
 LoRA versions are served side by side and each is unloaded when its last request has ended. Full weights are exchanged
-while no request runs. While the engine is away requests wait; those that its end cut off are asked again.
+while no request runs. While no engine is there requests wait; those that an engine's end cut off are asked again.
+Engines come and go (one on one host, replicas on several); each is given the newest weights before it is asked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from envhub.protocol.base import JsonObject
@@ -18,33 +19,25 @@ from envhub.protocol.base import JsonObject
 from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import EngineRefused, PolicyEngine
 from workers.rollouts.interceptor.answers import Answer, Route, Upstream, UpstreamFailed
+from workers.training.coordinator.replica import Gone, Replica, Served
+from workers.training.coordinator.routing import PrefixRouter
 
 logger = logging.getLogger(__name__)
 Connect = Callable[[EngineAddress, str], Upstream]  # (engine, model) -> an upstream
 AGAIN_S = 0.2
 
 
-@dataclass(eq=False)
-class Served:
-    """One version and who is asking it."""
-
-    version: int
-    model: str
-    upstream: Upstream
-    calls: int = 0
-
-
 class VersionedPolicy:
-    """An Upstream. `attach` and `detach` follow the engine's life, `advance` the learner's."""
+    """An Upstream. `attach` and `detach` follow an engine's life, `advance` the learner's."""
 
     def __init__(self, model: str, served_name: str, connect: Connect, *, adapters: bool) -> None:
         self.model = model
         self._name = served_name
         self._connect = connect
         self._adapters = adapters
-        self._engine: PolicyEngine | None = None
+        self._replicas: dict[PolicyEngine, Replica] = {}
+        self._router = PrefixRouter()
         self._weights: tuple[int, Path] | None = None  # the newest version and its directory
-        self._current: Served | None = None
         self._open = asyncio.Event()
         self._idle = asyncio.Event()
         self._calls = 0
@@ -55,67 +48,83 @@ class VersionedPolicy:
         """The version that a request sent now is answered by."""
         return -1 if self._weights is None else self._weights[0]
 
+    @property
+    def engines(self) -> int:
+        """How many answer."""
+        return sum(replica.served is not None for replica in self._replicas.values())
+
     async def attach(self, engine: PolicyEngine) -> None:
         """A fresh engine: give it the newest weights, then let requests through. Raises EngineRefused."""
         async with self._loading:
-            self._engine, self._current = engine, None
+            replica = self._replicas[engine] = Replica(engine)
             if self._weights is not None:
-                await self._serve(*self._weights)
+                await self._serve(replica, *self._weights)
                 self._open.set()
 
     async def serving(self) -> None:
         """Wait until requests are let through. Rollouts that begin before spend their time waiting for the engine."""
         await self._open.wait()
 
-    def detach(self) -> None:
-        """The engine is gone: requests wait for the next one."""
-        self._open.clear()
-        self._engine = None
+    def detach(self, engine: PolicyEngine) -> None:
+        """The engine is gone: its requests are asked elsewhere, or wait for the next one."""
+        replica = self._replicas.pop(engine, None)
+        if replica is not None:
+            replica.leave()
+        if not self.engines:
+            self._open.clear()
 
     async def advance(self, version: int, directory: Path) -> None:
         """Serve `version` from now on. Waits for an engine where none is there. Raises EngineRefused."""
         async with self._loading:
             self._weights = (version, directory)
-            if not self._adapters and self._engine is not None:
+            if not self._adapters and self._replicas:
                 await self._drain()
-            engine = self._engine
-            if engine is None:
-                return  # it has not begun, or ended while its requests were waited for: `attach` will load it
-            try:
-                await self._serve(version, directory)
-            except EngineRefused:
-                if engine is self._engine and await engine.process.healthy():
-                    raise
-                return  # it has ended, perhaps unnoticed yet: `attach` will load it into the next one
-            self._open.set()
+            replicas = list(self._replicas.values())  # one that comes later gets it from `attach`
+            serving = (self._serve(replica, version, directory) for replica in replicas)
+            for replica, error in zip(replicas, await asyncio.gather(*serving, return_exceptions=True), strict=True):
+                if isinstance(error, EngineRefused):
+                    if not replica.gone and await replica.engine.process.healthy():
+                        raise error
+                    replica.served = None  # it has ended, perhaps unnoticed yet
+                elif error is not None:
+                    raise error
+            if self.engines:
+                self._open.set()
 
     async def send(self, route: Route, body: JsonObject) -> Answer:
         """Raises UpstreamFailed."""
+        failed: Replica | None = None
         while True:
             await self._open.wait()
-            served, engine = self._current, self._engine
-            if served is None or engine is None:
+            replica = self._pick(body, failed)
+            if replica is None or replica.served is None:
                 await asyncio.sleep(AGAIN_S)
                 continue
+            served = replica.served
             served.calls += 1
+            replica.calls += 1
             self._calls += 1
             try:
-                return replace(await served.upstream.send(route, body), policy_version=served.version)
+                answer = await replica.unless_gone(served.upstream.send(route, body))
+                return replace(answer, policy_version=served.version)
+            except Gone:
+                await asyncio.sleep(AGAIN_S)
             except UpstreamFailed:
-                if engine is self._engine and await engine.process.healthy():
+                if not replica.gone and await replica.engine.process.healthy():
                     raise
+                failed = replica
                 await asyncio.sleep(AGAIN_S)
             finally:
-                self._release(served)
+                self._release(replica, served)
 
     @asynccontextmanager
     async def resting(self) -> AsyncIterator[None]:
-        """The engine sleeps, its GPU memory is free, and requests wait, for as long as the block lasts.
+        """The engine (there is one) sleeps, its GPU memory is free, and requests wait, for as long as the block lasts.
 
         One that cannot sleep or wake up is ended: whoever keeps it starts it anew.
         """
         async with self._loading:
-            engine = self._engine
+            engine = next(iter(self._replicas), None)
             if engine is None:
                 yield
                 return
@@ -123,7 +132,7 @@ class VersionedPolicy:
             await asyncio.gather(*background)  # an adapter must not be unloaded from memory that is gone
             slept = await or_end(engine, engine.sleep)
             yield
-            if slept and engine is self._engine and await or_end(engine, engine.wake_up):
+            if slept and engine in self._replicas and await or_end(engine, engine.wake_up):
                 self._open.set()
 
     async def _drain(self) -> None:
@@ -132,31 +141,40 @@ class VersionedPolicy:
             self._idle.clear()
             await self._idle.wait()
 
-    async def _serve(self, version: int, directory: Path) -> None:
-        assert self._engine is not None
+    def _pick(self, body: JsonObject, failed: Replica | None) -> Replica | None:
+        """Who is asked; `failed` was, and only if nobody else is there it is asked again."""
+        serving = [replica for replica in self._replicas.values() if replica.served is not None]
+        others = [replica for replica in serving if replica is not failed] or serving
+        if len(others) < 2:
+            return others[0] if others else None
+        return self._router.pick(body, {replica: replica.calls for replica in others})
+
+    async def _serve(self, replica: Replica, version: int, directory: Path) -> None:
+        engine = replica.engine
         if self._adapters:
             model = f"{self._name}-v{version:06d}"
-            await self._engine.load_adapter(model, directory)
+            await replica.unless_gone(engine.load_adapter(model, directory))
         else:
             model = self._name
             if version:
-                await self._engine.replace_weights(directory)
-        before = self._current
-        self._current = Served(version, model, self._connect(self._engine.address, model))
+                await replica.unless_gone(engine.replace_weights(directory))
+        before = replica.served
+        replica.served = Served(version, model, self._connect(engine.address, model))
         if before is not None:
-            self._retire(before)
+            self._retire(replica, before)
 
-    def _release(self, served: Served) -> None:
+    def _release(self, replica: Replica, served: Served) -> None:
         served.calls -= 1
+        replica.calls -= 1
         self._calls -= 1
         if not self._calls:
             self._idle.set()
-        self._retire(served)
+        self._retire(replica, served)
 
-    def _retire(self, served: Served) -> None:
+    def _retire(self, replica: Replica, served: Served) -> None:
         """Unload a version that nobody will ask again."""
-        if self._adapters and not served.calls and served is not self._current and self._engine is not None:
-            task = asyncio.create_task(unload(self._engine, served.model))
+        if self._adapters and not served.calls and served is not replica.served and not replica.gone:
+            task = asyncio.create_task(unload(replica.engine, served.model))
             background.add(task)
             task.add_done_callback(background.discard)
 

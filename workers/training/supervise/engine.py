@@ -41,6 +41,7 @@ class EngineKeeper:
         clock = asyncio.get_running_loop().time
         while True:
             unserved += 1
+            engine: PolicyEngine | None = None
             try:
                 async with AsyncExitStack() as stack:
                     async with self.turn:
@@ -54,7 +55,8 @@ class EngineKeeper:
             except (EngineDied, EngineRefused) as error:
                 reason = str(error)
             finally:
-                self.policy.detach()
+                if engine is not None:
+                    self.policy.detach(engine)
             deaths = [at for at in deaths if clock() - at < MEMORY_S] + [clock()]
             if unserved >= UNSERVED:
                 raise given_up(f"The engine was started {unserved} times in a row and never served. {reason}")

@@ -17,7 +17,7 @@ from workers.training.coordinator.policy import VersionedPolicy
 HERE = Path("weights")
 
 
-@dataclass
+@dataclass(eq=False)
 class Engine:
     """Remembers what it was told; its answers wait for `go`."""
 
@@ -109,7 +109,7 @@ async def test_a_request_that_the_engines_end_cut_off_is_asked_again() -> None:
     await settle()
     first.alive = False
     first.go.set()
-    versions.detach()
+    versions.detach(first)  # type: ignore[arg-type]
     await asyncio.sleep(0.3)
     assert not asking.done()
     second.go.set()
@@ -124,11 +124,11 @@ async def test_an_engine_that_ends_while_it_loads_a_version_is_not_the_runs_end(
             self.alive = False
             raise EngineRefused("ReadError")
 
-    second = Engine()
+    first, second = Dying(), Engine()
     versions = policy(second)
-    await versions.attach(Dying())  # type: ignore[arg-type]
+    await versions.attach(first)  # type: ignore[arg-type]
     await versions.advance(1, HERE)
-    versions.detach()
+    versions.detach(first)  # type: ignore[arg-type]
     await versions.attach(second)  # type: ignore[arg-type]
     assert (versions.version, second.told) == (1, ["load policy-v000001"])
 
@@ -145,7 +145,7 @@ async def test_an_engine_that_ends_while_full_weights_wait_for_its_requests_is_n
     exchange = asyncio.create_task(versions.advance(1, HERE))
     await settle()
     first.alive = False
-    versions.detach()
+    versions.detach(first)  # type: ignore[arg-type]
     first.go.set()
     await exchange
     await versions.attach(second)  # type: ignore[arg-type]
@@ -162,3 +162,73 @@ async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
     await versions.attach(engine)  # type: ignore[arg-type]
     with pytest.raises(EngineRefused, match="no room"):
         await versions.advance(1, HERE)
+
+
+def replicas(*engines: Engine, adapters: bool = True) -> VersionedPolicy:
+    """A policy whose upstreams answer for the engine whose address they are given."""
+    by_address = {engine.address: engine for engine in engines}
+    return VersionedPolicy(
+        "hub/tiny", "policy", lambda address, model: Answers(model, by_address[address]), adapters=adapters
+    )
+
+
+def engine_at(number: int) -> Engine:
+    return Engine(address=EngineAddress(f"http://engine-{number}", "key"))
+
+
+async def test_every_engine_is_given_a_version_and_the_calls_are_spread() -> None:
+    engines = [engine_at(number) for number in range(3)]
+    versions = replicas(*engines)
+    for engine in engines:
+        await versions.attach(engine)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    asking = [asyncio.create_task(versions.send(Route.CHAT, {"messages": [{"content": str(n)}]})) for n in range(9)]
+    await settle()
+    assert [replica.calls for replica in versions._replicas.values()] == [3, 3, 3]
+    for engine in engines:
+        engine.go.set()
+    assert {(await task).policy_version for task in asking} == {0}
+    assert [engine.told for engine in engines] == [["load policy-v000000"]] * 3
+
+
+async def test_what_a_vanished_engine_was_asked_is_asked_of_another() -> None:
+    first, second = engine_at(1), engine_at(2)
+    versions = replicas(first, second)
+    await versions.attach(first)  # type: ignore[arg-type]
+    await versions.advance(4, HERE)
+    asking = asyncio.create_task(versions.send(Route.CHAT, {}))
+    await settle()
+    await versions.attach(second)  # type: ignore[arg-type]
+    second.go.set()
+    versions.detach(first)  # type: ignore[arg-type]  # its host is gone: no connection is closed, nothing answers
+    assert (await asyncio.wait_for(asking, 5)).policy_version == 4
+
+
+async def test_an_engine_that_hangs_while_it_loads_a_version_holds_nobody_up_once_it_is_given_up() -> None:
+    class Hanging(Engine):
+        async def load_adapter(self, name: str, directory: Path) -> None:
+            await asyncio.sleep(3600)
+
+    hanging, second = Hanging(address=EngineAddress("http://hanging", "key")), engine_at(2)
+    versions = replicas(hanging, second)
+    for engine in (hanging, second):
+        await versions.attach(engine)  # type: ignore[arg-type]
+    second.go.set()
+    advancing = asyncio.create_task(versions.advance(1, HERE))
+    await settle()
+    versions.detach(hanging)  # type: ignore[arg-type]
+    await asyncio.wait_for(advancing, 5)
+    assert (await versions.send(Route.CHAT, {})).policy_version == 1
+
+
+async def test_a_caller_that_gives_up_is_not_asked_for_again() -> None:
+    engine = engine_at(1)
+    versions = replicas(engine)
+    await versions.attach(engine)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    asking = asyncio.create_task(versions.send(Route.CHAT, {}))
+    await settle()
+    asking.cancel()
+    versions.detach(engine)  # type: ignore[arg-type]
+    with pytest.raises(asyncio.CancelledError):
+        await asking

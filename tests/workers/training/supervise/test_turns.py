@@ -25,7 +25,7 @@ pytestmark = pytest.mark.torch
 SHARED = LearnerConfig(takes_turns=True, poll_seconds=0.01)
 
 
-@dataclass
+@dataclass(eq=False)
 class SleepingEngine(Engine):
     """Notes its sleep; refuses what it is told to refuse."""
 
