@@ -61,6 +61,7 @@ def train_payload(run: Run) -> TrainPayload:
         resume=resume_state(newest) if newest else None,
         warm_start=StoredFiles(files=stored_files(warm, only=WEIGHTS)) if warm else None,
         reported_steps=training.step,
+        gpus=run.gpus,
         data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",
         outbound=outbound_policy(),
     )

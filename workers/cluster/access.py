@@ -14,7 +14,7 @@ from envhub.client.own_processes import MARK
 from envhub.packaging.private_file import write_private
 from pydantic import BaseModel, SecretStr, ValidationError, field_serializer
 
-from workers.settings import WorkerEnvironment
+from workers.settings import PREFIX, WorkerEnvironment
 
 # What Ray's processes, and so the parts of a run on all hosts, see of the environment: no token of the hub's.
 PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
@@ -39,6 +39,13 @@ class ClusterAccess(BaseModel, frozen=True):
         if self.token.get_secret_value():
             found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token.get_secret_value()}
         return found
+
+
+def host_settings(settings: WorkerEnvironment) -> dict[str, str]:
+    """This host's own settings, for the parts of runs that Ray starts here: where data are, what boxes may use."""
+    secret = {f"{PREFIX}TOKEN", f"{PREFIX}HUB_URL"}
+    own = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) and name not in secret}
+    return own | {f"{PREFIX}DATA": str(settings.data.absolute())}
 
 
 def passed(environment: Mapping[str, str]) -> dict[str, str]:

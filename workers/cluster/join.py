@@ -98,9 +98,8 @@ class Joining:
         access = ClusterAccess(address=head.address, token=SecretStr(head.token), folder=ray_folder(self._settings))
         gpus = await detect_gpus(self._settings.gpus)
         command = ray_command(self._settings, gpus, access, head=False)
-        home = self._settings.folder("cluster")
         try:
-            node = await NodeProcess.start(command, access, gpus, home, self._children)
+            node = await NodeProcess.start(command, access, gpus, self._settings, self._children)
         except OSError as error:
             logger.error("Ray cannot be started: %s", error)
             return

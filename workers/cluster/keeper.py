@@ -84,8 +84,7 @@ class ClusterKeeper:
         if self._own or self._settings.ray_node:
             gpus = await worker_node_gpus(self._settings)
             command = ray_command(self._settings, gpus, access, head=self._own)
-            home = self._settings.folder("cluster")
-            self._node = await NodeProcess.start(command, access, gpus, home, self._children)
+            self._node = await NodeProcess.start(command, access, gpus, self._settings, self._children)
         looking = asyncio.create_task(self._keep_looking(access))
         try:
             if self._node is None:

@@ -16,11 +16,10 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from envhub.protocol.gpus import Gpu
 
-from workers.cluster.access import ClusterAccess
+from workers.cluster.access import ClusterAccess, host_settings
 from workers.runs.children import Children
 from workers.runs.tied import TIED
 from workers.settings import WorkerEnvironment
@@ -77,14 +76,19 @@ class NodeProcess:
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], access: ClusterAccess, gpus: Sequence[Gpu], home: Path, children: Children
+        cls,
+        command: Sequence[str],
+        access: ClusterAccess,
+        gpus: Sequence[Gpu],
+        settings: WorkerEnvironment,
+        children: Children,
     ) -> NodeProcess:
         """Raises OSError."""
         visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in gpus)}
         limits = {"RAY_gcs_rpc_server_reconnect_timeout_s": LOST_AFTER_S}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", TIED, *command),
-            env=limits | access.environment(home) | visible,
+            env=limits | access.environment(settings.folder("cluster")) | host_settings(settings) | visible,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import httpx
 from envhub.protocol.base import JsonObject
@@ -21,6 +21,7 @@ from envhub.protocol.gpus import Gpu
 from workers.inference.address import EngineAddress
 from workers.inference.process import (
     EXTENSION,
+    LOOPBACK,
     EngineDied,
     EngineProcess,
     allowed_rank,
@@ -60,13 +61,14 @@ class PolicyEngineStart:
     dtype: Literal["float32", "bfloat16"] | None = None  # None: bfloat16 on GPUs; on the CPU float32, vLLM the files'
     sleeps: bool = False  # it will be asked to sleep, so that another process can use its GPU
 
-    def command(self, port: int) -> list[str]:
-        """The process's command line."""
+    def command(self, port: int, host: str = LOOPBACK) -> list[str]:
+        """The process's command line. host: this host's address, for an engine that others ask."""
+        where = [] if host == LOOPBACK else ["--host", host]
         request = EngineRequest(fingerprint="policy", engine=self.kind, directory=self.directory, name=self.name)
         if self.kind == "torch":
             extra = ["--deterministic"] if self.deterministic else []
             extra += ["--dtype", self.dtype] if self.dtype else []
-            return [*torch_command(request, port), "--threads", str(self.threads), *extra]
+            return [*torch_command(request, port), "--threads", str(self.threads), *extra, *where]
         dtype = self.dtype or ("bfloat16" if self.gpus else "")  # the learner's, whatever the files are in
         precision = ("--dtype", dtype) if dtype else ()
         python, _, _, *arguments = vllm_command(request, port, self.vllm_python, (*precision, *self.vllm_arguments))
@@ -82,7 +84,7 @@ class PolicyEngineStart:
                 str(allowed_rank(self.rank)),
             ]
             command += slots
-        return [*command, *self._placed()]
+        return [*command, *self._placed(), *where]
 
     def _placed(self) -> list[str]:
         """What goes after the operator's own arguments: which GPUs there are is the worker's to say."""
@@ -102,10 +104,23 @@ class PolicyEngineStart:
         return {**visible, **switches}
 
 
-class PolicyEngine:
-    """A running engine. It answers on loopback, to callers that know its key."""
+class EngineLife(Protocol):
+    """An engine's process, on this host (EngineProcess) or on another."""
 
-    def __init__(self, process: EngineProcess, name: str) -> None:
+    @property
+    def address(self) -> EngineAddress: ...
+    @property
+    def alive(self) -> bool: ...
+    async def healthy(self) -> bool: ...
+    async def death(self, otherwise: str = ...) -> EngineDied: ...
+    async def wait(self) -> None: ...
+    async def stop(self, *, gently: bool = ...) -> None: ...
+
+
+class PolicyEngine:
+    """A running engine. It answers callers that know its key."""
+
+    def __init__(self, process: EngineLife, name: str) -> None:
         self.process = process
         self.name = name
         root, headers = self.address.root, self.address.headers

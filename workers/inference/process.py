@@ -28,6 +28,7 @@ KEPT_LINES, SHOWN_LINES, LINE_CHARS = 1000, 20, 1000
 READING_S = 1.0  # for the last lines of a process that has ended; a child of it may keep the pipe open
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loopback has no TLS: the system's certificates take long to read
 EXTENSION = Path(__file__).with_name("vllm_extension")
+LOOPBACK = "127.0.0.1"
 BASE = "base"  # what the model under an adapter is called
 # What an engine may see of the worker's environment: no token, no key.
 PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "OMP_NUM_THREADS", "TMPDIR")
@@ -123,15 +124,23 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> async
     )
 
 
+async def answers(address: EngineAddress) -> bool:
+    """Whether /health answers 200."""
+    with suppress(httpx.HTTPError):
+        async with httpx.AsyncClient(timeout=5.0, verify=PLAIN, headers=address.headers) as http:
+            return (await http.get(f"{address.root}/health")).status_code == 200
+    return False
+
+
 class EngineProcess:
-    """A started engine. `address` is valid after `wait_ready`."""
+    """A started engine."""
 
     def __init__(self, process: asyncio.subprocess.Process, address: EngineAddress, children: Children) -> None:
         self._process = process
         self._children = children
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._reading = asyncio.create_task(self._read())
-        self.address = address
+        self._address = address
 
     @classmethod
     async def start(
@@ -143,10 +152,14 @@ class EngineProcess:
         extra: Mapping[str, str],
         home: Path,
         run_id: str = "",
+        host: str = LOOPBACK,
     ) -> EngineProcess:
-        """Start the process in a session of its own. It ends with this one; recorded, too, for a later start."""
+        """Start the process in a session of its own. It ends with this one; recorded, too, for a later start.
+
+        host: where `command` listens.
+        """
         environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET | dict(extra)
-        address = EngineAddress(f"http://127.0.0.1:{port}/v1", new_key())
+        address = EngineAddress(f"http://{host}:{port}/v1", new_key())
         environment |= {"HOME": str(home), KEY_VARIABLE: address.key, "PYTHONPATH": str(EXTENSION)}
         if "--enforce-eager" in command:
             environment |= EAGER
@@ -155,18 +168,18 @@ class EngineProcess:
         return cls(process, address, children)
 
     @property
+    def address(self) -> EngineAddress:
+        """Where it answers, after `wait_ready`."""
+        return self._address
+
+    @property
     def alive(self) -> bool:
         """Whether the process runs."""
         return self._process.returncode is None
 
     async def healthy(self) -> bool:
         """Whether the process runs and /health answers 200."""
-        if not self.alive:
-            return False
-        with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(timeout=5.0, verify=PLAIN, headers=self.address.headers) as http:
-                return (await http.get(f"{self.address.root}/health")).status_code == 200
-        return False
+        return self.alive and await answers(self.address)
 
     async def wait_ready(self, seconds: float) -> None:
         """Wait until the engine is healthy. Raises EngineDied."""

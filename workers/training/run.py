@@ -20,14 +20,13 @@ from envhub.protocol.training_shapes import shape_of_config
 from envhub.protocol.training_trainer import TrainingMode
 
 from workers.inference.address import EngineAddress
-from workers.inference.policy_engine import PolicyEngineStart
 from workers.rollouts.failures import typed_failures
 from workers.rollouts.interceptor.endpoint import Endpoint
 from workers.rollouts.schedule import first_of
-from workers.runs.children import Children
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.training.admission.errors import NothingToLearn
+from workers.training.cluster.rollout_wire import RolloutServerStart
 from workers.training.coordinator.evaluation import Evaluations, held_out_examples
 from workers.training.coordinator.loop import Coordinator, weights_of
 from workers.training.coordinator.policy import Connect, VersionedPolicy
@@ -37,17 +36,15 @@ from workers.training.learner.run_dir import RunDir
 from workers.training.placement import CannotPlace, Placement, place
 from workers.training.supervise.beginning import discard_later, version_to_begin_with
 from workers.training.supervise.directory import evaluated, prepare_directory, remove_old
-from workers.training.supervise.engine import EngineKeeper
-from workers.training.supervise.learner import LearnerKeeper
+from workers.training.supervise.hosts import HostsKeeper
 from workers.training.supervise.learner_config import learner_config
+from workers.training.supervise.machines import SERVED_NAME, hosts_of, machines_of
 from workers.training.supervise.model_files import bring_model
+from workers.training.supervise.policy_server import policy_server
 from workers.training.supervise.reporter import Reporter
+from workers.training.supervise.spread_source import RolloutHosts, SpreadSource
 from workers.training.supervise.stalls import watch_rollouts
 from workers.training.supervise.stopping import save_last
-from workers.training.supervise.turns import Turns
-
-SERVED_NAME = "policy"
-VERSIONS_SERVED = 4  # the newest, its predecessor's last requests, an evaluation's, and one to spare
 
 
 async def run_training(job: Job) -> None:
@@ -63,12 +60,17 @@ async def run_training(job: Job) -> None:
         run_dir = await prepare_directory(root, payload, job.claim, job.artifacts.fetch_blob)
         with span("prepare model", {"gen_ai.request.model": payload.model.reference}):
             adapter = await bring_model(job, payload, run_dir)
-        placement = placement_of(job, payload, run_dir)
-        job.lease.log(placement.words())
+        split = hosts_of(payload)
+        placement = placement_of(job, payload, run_dir) if split is None else Placement()
+        job.lease.log(placement.words() if split is None else split.words())
         if placement.in_turns:
             payload = synchronous(payload)
         config = learner_config(
-            payload.config, initial_adapter=adapter, threads=job.settings.engine_threads, placement=placement
+            payload.config,
+            initial_adapter=adapter,
+            threads=job.settings.engine_threads,
+            placement=placement,
+            on_gpus=split is not None and payload.gpus > 0,
         )
         run_dir.config.write_text(config.model_dump_json(indent=1))
         try:
@@ -86,35 +88,16 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
     )
     lora = payload.config.trainer.mode is TrainingMode.LORA
     policy = VersionedPolicy(payload.model.reference, SERVED_NAME, connect_to(payload, http), adapters=lora)
-    turns = Turns(run_dir, policy)
-    children, home = Children(job.settings.folder("children")), job.settings.folder("engine-home")
-    engine = EngineKeeper(
-        engine_start(job, payload, run_dir, placement),
-        policy,
-        children,
-        home,
-        job.lease.log,
-        job.claim.run_id,
-        stall_s=job.settings.stall_s,
-        turn=turns.lock,
-    )
-    learner = LearnerKeeper(
-        run_dir,
-        children,
-        home,
-        job.lease.log,
-        job.claim.run_id,
-        stall_s=job.settings.stall_s,
-        gpus=placement.learner,
-    )
+    machines = machines_of(job, payload, run_dir, policy, placement)
     reporter = Reporter(job, payload, run_dir, await stack.enter_async_context(exporting(job, payload)))
     async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(engine.run()), tasks.create_task(reporter.run())]
-        if placement.in_turns:
-            background.append(tasks.create_task(turns.run()))
-        learning = tasks.create_task(learner.run())
+        background = [tasks.create_task(part) for part in (*machines.parts, reporter.run())]
+        await machines.ready.wait()
+        learning = tasks.create_task(machines.learner.run())
         try:
             sources = await open_sources(job, payload, policy, stack)
+            if machines.cluster is not None:
+                sources = await spread(job, sources, machines.cluster, policy, http, stack)
             run = Steps(payload, run_dir, sources, policy, reporter)
             run.say_what_is_evaluated(job.lease.log)
             coordinator = run.coordinator(job)
@@ -220,6 +203,26 @@ async def open_sources(job: Job, payload: TrainPayload, policy: VersionedPolicy,
     return Sources(trained, evaluated)
 
 
+async def spread(
+    job: Job,
+    sources: Sources,
+    cluster: HostsKeeper,
+    policy: VersionedPolicy,
+    http: aiohttp.ClientSession,
+    stack: AsyncExitStack,
+) -> Sources:
+    """The same environments, with the run's other hosts giving rollouts beside this one."""
+    policy_at = await stack.enter_async_context(policy_server(policy, cluster.ip))
+    hosts = cluster.hosts = RolloutHosts(http, job.lease.log)
+    start = RolloutServerStart(
+        hub_url=job.settings.hub, claim=job.claim, policy_url=policy_at.base_url, policy_key=policy_at.key
+    )
+    cluster.give_rollouts(start)
+    trained = {label: SpreadSource(source, f"train/{label}", hosts) for label, source in sources.trained.items()}
+    evaluated = {label: SpreadSource(source, f"eval/{label}", hosts) for label, source in sources.evaluated.items()}
+    return Sources(trained, evaluated)
+
+
 def placement_of(job: Job, payload: TrainPayload, run_dir: RunDir) -> Placement:
     """Which of the run's GPUs are the engine's and which the learner's. Raises RunFailed."""
     trainer = payload.config.trainer
@@ -235,34 +238,6 @@ def synchronous(payload: TrainPayload) -> TrainPayload:
     """On one GPU nothing is won by sampling ahead: rollouts would only wait, and time out, in the learner's turn."""
     trainer = payload.config.trainer.model_copy(update={"max_off_policy": 0})
     return payload.model_copy(update={"config": payload.config.model_copy(update={"trainer": trainer})})
-
-
-def engine_start(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Placement) -> PolicyEngineStart:
-    """How this run's engine is started. Raises RunFailed."""
-    trainer, settings = payload.config.trainer, job.settings
-    kind = engine_of(trainer, payload.model.engine)
-    if kind == "vllm" and not settings.vllm_python:
-        raise RunFailed.because(
-            FailureKind.INFRASTRUCTURE,
-            "no_vllm",
-            "This worker has no vLLM.",
-            'Set WORKER_VLLM_PYTHON to an interpreter that has it, or trainer.engine = "torch".',
-        )
-    return PolicyEngineStart(
-        kind=kind,
-        directory=run_dir.base.resolve(),
-        name=SERVED_NAME,
-        adapters=VERSIONS_SERVED if trainer.mode is TrainingMode.LORA else 0,
-        rank=trainer.rank,
-        deterministic=trainer.deterministic,
-        threads=settings.engine_threads,
-        vllm_python=settings.vllm_python,
-        vllm_arguments=settings.vllm_arguments,
-        gpus=placement.engine,
-        gpu_share=placement.engine_share,
-        dtype=trainer.dtype,
-        sleeps=placement.in_turns,
-    )
 
 
 def connect_to(payload: TrainPayload, http: aiohttp.ClientSession) -> Connect:

@@ -152,14 +152,15 @@ def gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -
 
 
 def _cluster_gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: Engine) -> GpuNeed:
-    """Over all hosts: the learner's state is split over all its processes, each engine is whole."""
+    """Over all hosts: the learner's state is split as `sharding` says, each engine is whole."""
     split = cluster_split(config.trainer, engine)
     if shape is None:
         return split.need()
     sizes, each = gpu_sizes(config, shape), split.engine_gpus_each
     if each and sizes.heads % each:
         raise BadWish("trainer.engine_gpus", f"{heads_message(sizes.heads, each)} for each of {split.engines} engines")
-    most = max(learner_bytes(sizes, split.ranks), engine_bytes(sizes, each) if each else 0)
+    parts = split.ranks_per_host if config.trainer.sharding == "hybrid" else split.ranks
+    most = max(learner_bytes(sizes, parts), engine_bytes(sizes, each) if each else 0)
     return split.need(-(-most // MB))
 
 

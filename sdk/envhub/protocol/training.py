@@ -101,6 +101,7 @@ class TrainPayload(Response):
     resume: ResumeState | None = None  # the newest checkpoint of this run
     warm_start: StoredFiles | None = None  # weights of config.checkpoint_id; not used when `resume` is there
     reported_steps: int = 0  # the last step that the hub has
+    gpus: Count = 0  # over all hosts of the run; 0: on the CPU
     data_url: str | None = None  # the hub's Hugging Face cache
     outbound: OutboundPolicy = OutboundPolicy()  # the hub's rules for the exporters' servers
 

@@ -91,6 +91,8 @@ class TrainerTable(Request):
     # more than one host: the run is placed on its worker's Ray cluster, and the GPUs above are counted over all hosts
     hosts: int = Field(default=1, ge=1, le=512)
     engines: int | None = Field(default=None, ge=1, le=512)  # replicas; default: one for each host
+    # of the learner's state: over all processes, or over each host's, so that only gradients go between hosts
+    sharding: Literal["full", "hybrid"] = "full"
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     deterministic: bool = False  # the whole run bitwise repeatable: torch engine, staleness 0
 

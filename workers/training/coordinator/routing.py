@@ -32,7 +32,7 @@ class PrefixRouter:
         """One of the engines in `loads` (calls in flight by engine; not empty)."""
         keys = list(prefixes(body))
         most = SLACK * sum(loads.values()) / len(loads) + EXTRA
-        known = (self._asked.get(key) for key in reversed(keys))
+        known = (self._asked[key] for key in reversed(keys) if key in self._asked)
         idle = min(loads, key=lambda engine: loads[engine])
         chosen: R = next((one for one in known if one in loads and loads[one] <= most), idle)
         for key in keys:

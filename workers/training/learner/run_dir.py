@@ -4,6 +4,7 @@ Read: config.json, base/ (the model in Hugging Face's format), journal/, stop (a
 Written: weights/v000001/ (the policy after step 1; an adapter is there from v000000 on), checkpoints/step-000010/,
 metrics.jsonl (one line a step), learner.state.json (heartbeat), learner.error.json (why it left), budgets.jsonl (token
 budgets that memory enforced), logprobs/ (the learner's own of a step's trained tokens, until the step is told).
+On several hosts: cluster.json, see workers.training.cluster.plan.
 On a GPU that is shared: turn.wanted (by the learner) and turn.granted (to it); see learner.turns.
 """
 
@@ -54,6 +55,10 @@ class RunDir:
     @property
     def stop(self) -> Path:
         return self.root / "stop"
+
+    @property
+    def cluster(self) -> Path:
+        return self.root / "cluster.json"
 
     @property
     def turn_wanted(self) -> Path:

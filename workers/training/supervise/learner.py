@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,8 @@ class LearnerKeeper:
     run_id: str
     stall_s: float = 180.0
     gpus: tuple[Gpu, ...] = ()  # none: on the CPU
+    launcher: tuple[str, ...] = ()  # the module that starts its processes on several hosts; empty: they are here
+    surroundings: Mapping[str, str] = field(default_factory=dict)  # the launcher's environment
     pid: int | None = field(default=None, init=False)
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES), init=False)
 
@@ -105,8 +107,10 @@ class LearnerKeeper:
             self.run_dir.turn_wanted.unlink(missing_ok=True)  # the engine may go on
 
     def command(self) -> list[str]:
-        """One process, or one for each GPU."""
-        if len(self.gpus) > 1:
+        """One process, or one for each GPU, or as the launcher has it."""
+        if self.launcher:
+            module = ["-m", *self.launcher]
+        elif len(self.gpus) > 1:
             module = ["-m", "workers.training.learner.elastic", str(len(self.gpus))]
         else:
             module = ["-m", "workers.training.learner"]
@@ -114,6 +118,8 @@ class LearnerKeeper:
 
     def variables(self) -> dict[str, str]:
         """The process's environment. The operator may set the allocator otherwise: not every driver can map memory."""
+        if self.launcher:
+            return {**self.surroundings}
         passed = {name: os.environ[name] for name in (*PASSED, *ALLOCATOR) if name in os.environ}
         return ALLOCATOR | passed | QUIET | visible_devices(self.gpus) | {"HOME": str(self.home)}
 

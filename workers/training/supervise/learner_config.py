@@ -22,9 +22,9 @@ LEAST_VERSIONS = 8
 
 
 def learner_config(
-    config: TrainingConfig, *, initial_adapter: Path | None, threads: int, placement: Placement
+    config: TrainingConfig, *, initial_adapter: Path | None, threads: int, placement: Placement, on_gpus: bool = False
 ) -> LearnerConfig:
-    """Everything that the learner needs besides the journal."""
+    """Everything that the learner needs besides the journal. on_gpus: of several hosts, which `placement` has not."""
     trainer = config.trainer
     return LearnerConfig(
         mode=trainer.mode.value,
@@ -49,7 +49,8 @@ def learner_config(
         recompute=trainer.activation_checkpointing,
         seed=trainer.seed,
         memory_bytes=placement.learner_memory,
-        device="cuda" if placement.learner else "cpu",
+        device="cuda" if placement.learner or on_gpus else "cpu",
+        hybrid=trainer.sharding == "hybrid",
         dtype=trainer.dtype,
         takes_turns=placement.in_turns,
         threads=threads,

@@ -1,0 +1,88 @@
+"""Three hosts of a Ray cluster on this machine, each with a data directory of its own; any of them can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ray.cluster_utils import Cluster
+
+ROOT = Path(__file__).parents[4]
+OBJECTS = 100 * 1024**2  # bytes of a host's object store
+SOON = {  # a host that is gone is noticed within seconds
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 4,
+}
+
+
+@dataclass
+class Nodes:
+    """`address` of the head; `others` beside it, in the order of their making."""
+
+    root: Path
+    cluster: Any
+    others: list[Any] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def add(self) -> Any:
+        """One more host."""
+        node = self.cluster.add_node(**host(self.root / f"host-{len(self.others) + 1}"))
+        self.others.append(node)
+        return node
+
+    def data(self, number: int) -> Path:
+        """A host's data directory; 0 is the head's."""
+        return self.root / f"host-{number}"
+
+    def kill(self, node: Any) -> None:
+        """As if its power was cut: every process of it, at once."""
+        raylet = node.all_processes["raylet"][0].process.pid
+        for pid in [raylet, *descendants(raylet)]:
+            os.kill(pid, signal.SIGKILL)
+        node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+
+def host(data: Path) -> dict[str, Any]:
+    """How a host is started."""
+    variables = {"WORKER_DATA": str(data), "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    return {"num_cpus": 4, "object_store_memory": OBJECTS, "env_vars": variables, "include_dashboard": False}
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below one."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found += [int(entry.name), *descendants(int(entry.name))]
+    return found
+
+
+@contextmanager
+def started(root: Path, hosts: int) -> Iterator[Nodes]:
+    """A cluster of so many hosts, the head among them."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    first = {**host(root / "host-0"), "_system_config": SOON}
+    cluster = Cluster(initialize_head=True, head_node_args=first)
+    nodes = Nodes(root, cluster)
+    try:
+        for _ in range(hosts - 1):
+            nodes.add()
+        yield nodes
+    finally:
+        for node in [*cluster.worker_nodes, cluster.head_node]:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)

@@ -1,0 +1,101 @@
+"""The coordinator beside the driver of its cluster, played by a script: what it makes of each line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envhub.protocol.cluster_need import ClusterSplit
+
+from workers.inference.policy_engine import PolicyEngineStart
+from workers.runs.children import Children
+from workers.runs.errors import RunFailed
+from workers.training.cluster.plan import ClusterPlan, read_plan
+from workers.training.cluster.wire import Line, Placed, RolloutsUp, Said
+from workers.training.coordinator.policy import VersionedPolicy
+from workers.training.learner.run_dir import RunDir
+from workers.training.supervise import hosts
+from workers.training.supervise.hosts import HostsKeeper
+from workers.training.supervise.spread_source import RolloutHosts
+
+PLACED = Placed(hosts=("a", "b"), ip="10.0.0.1")
+
+
+def keeper(tmp_path: Path, said: list[str]) -> HostsKeeper:
+    split = ClusterSplit(hosts=2, ranks=4, ranks_per_host=2, engines=3, engine_gpus_each=2)
+    start = PolicyEngineStart(kind="vllm", directory=tmp_path / "base", name="policy")
+    plan = ClusterPlan(address="10.0.0.1:6379", run_id="r", split=split, on_gpus=True, start=start)
+    (tmp_path / "children").mkdir()
+    policy = VersionedPolicy("m", "policy", lambda address, model: None, adapters=True)  # type: ignore[arg-type,return-value]
+    return HostsKeeper(
+        plan,
+        RunDir(tmp_path),
+        policy,
+        Children(tmp_path / "children"),
+        {},
+        said.append,
+        lambda text: said.append(f"! {text}"),
+    )
+
+
+def plays(monkeypatch: pytest.MonkeyPatch, *lines: Line, then: str = "sys.stdin.read()") -> None:
+    """The driver is a script that says these lines."""
+    script = f"import sys\nfor line in {[line.model_dump_json() for line in lines]!r}: print(line, flush=True)\n{then}"
+    real = asyncio.create_subprocess_exec
+
+    async def instead(*_: str, **settings: Any) -> asyncio.subprocess.Process:
+        return await real(sys.executable, "-c", script, **settings)
+
+    monkeypatch.setattr(hosts.asyncio, "create_subprocess_exec", instead)
+
+
+def test_a_hosts_bundle_holds_its_processes(tmp_path: Path) -> None:
+    plan = keeper(tmp_path, []).plan
+    assert plan.bundles() == [{"CPU": 4.0, "GPU": 6.0}, {"CPU": 4.0, "GPU": 4.0}]
+    assert plan.model_copy(update={"on_gpus": False}).bundles() == [{"CPU": 4.0}, {"CPU": 4.0}]
+
+
+async def test_the_run_goes_on_when_it_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    made = keeper(tmp_path, said)
+    plays(monkeypatch, Said(text="waiting for room", waits=True), PLACED)
+    task = asyncio.create_task(made.run())
+    await asyncio.wait_for(made.placed.wait(), 20)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert said == ["waiting for room", "! waiting for room", "placed on a, b"]
+    assert read_plan(made.run_dir) == made.plan
+    assert not list((tmp_path / "children").iterdir())
+
+
+async def test_a_cluster_that_cannot_be_used_fails_the_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays(monkeypatch, then="sys.exit(1)")
+    with pytest.raises(RunFailed) as caught:
+        await keeper(tmp_path, []).run()
+    assert caught.value.failure.code == "cluster_lost"
+
+
+async def test_a_driver_that_ends_is_started_again_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    plays(monkeypatch, PLACED, then="sys.exit(9)")
+    with pytest.raises(RunFailed):
+        await keeper(tmp_path, said).run()
+    assert said.count("the driver of the run's hosts ended (9); starting it anew") == 3
+
+
+async def test_a_lost_driver_takes_the_hosts_that_gave_rollouts_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = keeper(tmp_path, [])
+    made.hosts = RolloutHosts(None, lambda text: None)  # type: ignore[arg-type]
+    seen: list[Any] = []
+    monkeypatch.setattr(made, "_lose_rollouts", lambda number: seen.append(made.hosts.hosts.pop(number)))
+    plays(monkeypatch, PLACED, RolloutsUp(host=1, ip="10.0.0.2", base_url="http://x/v1", key="k"), then="sys.exit(9)")
+    with pytest.raises(RunFailed):
+        await made.run()
+    assert [host.name for host in seen] == ["10.0.0.2"] * 4

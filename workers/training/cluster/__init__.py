@@ -1,0 +1,1 @@
+"""A training run over several hosts, by Ray: imported by processes of their own alone (driver, learner, keepers)."""

@@ -1,0 +1,204 @@
+"""`python -m workers.training.cluster.driver RUN_DIR`: holds a run's share of the cluster and keeps its engines.
+
+Lives as long as its run: at its end, however that comes, Ray ends every actor of the run and frees its hosts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+
+from workers.inference.process import EngineDied
+from workers.training.cluster.keeper import RolloutServerDied
+from workers.training.cluster.plan import read_plan
+from workers.training.cluster.share import WEIGHTS_KEPT, Actor, Share, connect
+from workers.training.cluster.wire import (
+    COMMAND,
+    Bring,
+    Brought,
+    EngineDown,
+    EngineUp,
+    GiveRollouts,
+    Line,
+    Placed,
+    Restart,
+    RolloutsDown,
+    RolloutsUp,
+    Said,
+)
+from workers.training.learner.__main__ import die_with_parent
+from workers.training.learner.run_dir import RunDir
+
+WAITING_S = 15.0  # between two words about a share that is waited for
+PAUSE_S = 2.0  # before an engine is started again
+TRIES = 10  # to have a host give rollouts
+LINE_BYTES = 64 * 1024 * 1024
+STOPPING_S = 10.0
+
+
+class Driver:
+    """The engines of a run, by number."""
+
+    def __init__(self, share: Share, tell: Callable[[Line], None]) -> None:
+        self.share, self._tell = share, tell
+        self._engines: dict[int, Actor] = {}
+        self._stopping = False
+
+    async def run(self, reader: asyncio.StreamReader) -> None:
+        """Until the coordinator hangs up."""
+        await self._wait_for_hosts()
+        plan = self.share.plan
+        keeping = [asyncio.create_task(self._keep(number)) for number in range(plan.split.engines)]
+        try:
+            async for line in reader:
+                match COMMAND.validate_json(line):
+                    case Bring() as command:
+                        keeping.append(asyncio.create_task(self._bring(command)))
+                    case GiveRollouts(start=start):
+                        others = range(1, plan.split.hosts)
+                        keeping += [asyncio.create_task(self._give_rollouts(host, start)) for host in others]
+                    case Restart(engine=number) if number in self._engines:
+                        self._engines[number].kill()
+        finally:
+            self._stopping = True
+            for task in keeping:
+                task.cancel()
+            await self._remove()
+
+    async def _wait_for_hosts(self) -> None:
+        while not await self.share.placed(WAITING_S):
+            self._tell(
+                Said(
+                    text=f"waiting for room {self.share.plan.split.words()}; the cluster has {spare()} to spare",
+                    waits=True,
+                )
+            )
+        self._tell(Placed(hosts=self.share.hosts(), ip=ray.util.get_node_ip_address()))
+
+    async def _keep(self, number: int) -> None:
+        """One engine, again and again."""
+        while True:
+            lost = False
+            try:
+                reason = await self._once(number)
+            except (ActorDiedError, ActorUnavailableError) as error:
+                reason, lost = f"Its host or its keeper was lost: {str(error)[:300]}", True
+            except EngineDied as error:
+                reason = str(error)
+            except (RayError, OSError) as error:
+                reason = f"{type(error).__name__}: {str(error)[:1000]}"
+            finally:
+                if not self._stopping and (actor := self._engines.pop(number, None)) is not None:
+                    actor.kill()
+            self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
+            await asyncio.sleep(PAUSE_S)
+
+    async def _once(self, number: int) -> str:
+        """Start it where its bundle is; gives why it ended. Raises RayError, EngineDied, OSError."""
+        plan = self.share.plan
+        actor = await self.share.actor(number % plan.split.hosts, gpus=plan.engine_gpus)
+        self._engines[number] = actor
+        base = await self.share.bring(plan.start.directory, self.share.run.base.name, actor)
+        start = replace(plan.start, directory=base)
+        url, key = await actor.handle.start_engine.remote(start, actor.here.ip)
+        self._tell(EngineUp(engine=number, host=actor.here.ip, base_url=url, key=key))
+        return str(await actor.handle.engine_ended.remote())
+
+    async def _give_rollouts(self, host: int, start: dict[str, object]) -> None:
+        """A host's rollout server, again and again; a host without one still has its engines and learner processes."""
+        for _ in range(TRIES):
+            actor: Actor | None = None
+            try:
+                actor = await self.share.actor(host, gpus=0)
+                url, key = await actor.handle.start_rollouts.remote(start, actor.here.ip)
+                self._tell(RolloutsUp(host=host, ip=actor.here.ip, base_url=url, key=key))
+                async for line in said(actor):
+                    self._tell(Said(text=f"{actor.here.ip}: {line}"))
+                reason = str(await actor.handle.rollouts_ended.remote())
+            except (RayError, OSError, RolloutServerDied) as error:
+                reason = f"{type(error).__name__}: {str(error)[-1000:]}"
+            finally:
+                if actor is not None:
+                    actor.kill()
+            self._tell(RolloutsDown(host=host, reason=reason))
+            await asyncio.sleep(PAUSE_S)
+
+    async def _bring(self, command: Bring) -> None:
+        actor = self._engines.get(command.engine)
+        if actor is None:
+            self._tell(Brought(id=command.id, error="the engine has ended"))
+            return
+        try:
+            directory = Path(command.directory)
+            name = directory.relative_to(self.share.run.root).as_posix()
+            path = await self.share.bring(directory, name, actor, keep=WEIGHTS_KEPT)
+        except (RayError, OSError) as error:
+            self._tell(Brought(id=command.id, error=f"{type(error).__name__}: {str(error)[:500]}"))
+        else:
+            self._tell(Brought(id=command.id, path=str(path)))
+
+    async def _remove(self) -> None:
+        """Leave nothing on other hosts. A host that does not answer keeps the run's files for a week."""
+        calls = [actor.handle.remove.remote() for actor in self._engines.values()]
+        if calls:
+            await asyncio.to_thread(ray.wait, calls, num_returns=len(calls), timeout=STOPPING_S)
+
+
+class Telling:
+    """The way to the coordinator: what was standard output, where Ray prints, too, is standard error from now on."""
+
+    def __init__(self) -> None:
+        self._lines = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def __call__(self, line: Line) -> None:
+        """One line."""
+        self._lines.write(line.model_dump_json() + "\n")
+        self._lines.flush()
+
+
+async def said(actor: Actor) -> AsyncIterator[str]:
+    """What a keeper's process says, until it ends."""
+    while lines := await actor.handle.lines.remote():
+        for line in lines:
+            yield line
+
+
+def spare() -> str:
+    """What the cluster has that nobody holds."""
+    have = ray.available_resources()
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    return f"{have.get('CPU', 0):g} CPUs and {have.get('GPU', 0):g} GPUs on {nodes} hosts"
+
+
+async def serve(run: RunDir) -> None:
+    """Be the driver until standard input ends."""
+    reader = asyncio.StreamReader(limit=LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    tell, plan = Telling(), read_plan(run)
+    connect(plan)
+    await Driver(Share.make(plan, run), tell).run(reader)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m workers.training.cluster.driver", description=__doc__)
+    parser.add_argument("run_dir", type=Path)
+    run = RunDir(parser.parse_args().run_dir.absolute())
+    die_with_parent()
+    try:
+        asyncio.run(serve(run))
+    except (ConnectionError, RuntimeError, ValueError) as error:  # of ray.init: there is no cluster, or another one
+        sys.exit(f"the Ray cluster cannot be used: {error}")
+
+
+if __name__ == "__main__":
+    main()

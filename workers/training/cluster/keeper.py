@@ -1,0 +1,247 @@
+"""An actor on one of a run's hosts: receives files, and keeps one process there, of the learner, an engine or boxes.
+
+The process is the one that a single host would start; it ends with the actor, as the actor does with its run's driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import ray
+from envhub.client.own_processes import MARK
+from envhub.protocol.gpus import Gpu
+
+from workers import settings
+from workers.inference.address import EngineAddress, new_key
+from workers.inference.policy_engine import START_SECONDS, PolicyEngineStart
+from workers.inference.process import PASSED, QUIET, EngineProcess, answers, free_port, spawn
+from workers.runs.children import Children
+from workers.runs.trimming import last_use
+from workers.training.cluster.rollout_wire import RolloutServerStart
+from workers.training.learner.run_dir import RunDir
+
+NETWORK = ("NCCL_", "GLOO_", "TORCH_NCCL_", "UCX_", "FI_")  # how the operator wants processes to find each other
+LINES, LAST_LINES = 1000, 8
+KEPT_S = 7 * 24 * 3600.0  # files of a run whose end nobody told this host of
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where an actor is."""
+
+    node: str
+    ip: str
+    root: str  # of the run's files there
+    port: int  # free when it was asked
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A learner's process has: its exit status, negative for a signal, and learner.error.json, empty for none."""
+
+    status: int
+    error: bytes
+
+
+class RolloutServerDied(Exception):
+    """It ended, or did not answer in time; the message has its last lines."""
+
+
+class Keeper:
+    """`run_id` names the run's folder on this host. Everything is awaited from the actor's one event loop."""
+
+    def __init__(self, run_id: str) -> None:
+        self._settings = settings.load()
+        folder = self._settings.folder("cluster-runs")
+        for old in folder.iterdir():
+            if time.time() - (last_use(old) or 0.0) > KEPT_S:
+                shutil.rmtree(old, ignore_errors=True)
+        self._root = folder / run_id
+        self._root.mkdir(exist_ok=True)
+        self._children = Children(self._root / "children")
+        (self._root / "children").mkdir(exist_ok=True)
+        self._home = self._settings.folder("engine-home")
+        self._process: asyncio.subprocess.Process | None = None
+        self._engine: EngineProcess | None = None
+        self._lines: deque[str] = deque(maxlen=LINES)
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
+        self._news = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def here(self) -> Here:
+        """Where this is."""
+        node = ray.get_runtime_context().get_node_id()
+        return Here(node, ray.util.get_node_ip_address(), str(self._root), free_port())
+
+    async def wants(self, name: str) -> bool:
+        """Whether directory `name` is not here yet; then an empty one is made for its pieces."""
+        if (self._root / name).is_dir():
+            return False
+        shutil.rmtree(self._unfinished(name), ignore_errors=True)
+        self._unfinished(name).mkdir(parents=True)
+        return True
+
+    async def piece(self, name: str, path: str, offset: int, content: bytes) -> None:
+        """A part of a file."""
+        await asyncio.to_thread(write_at, self._unfinished(name) / path, offset, content)
+
+    async def write(self, path: str, content: bytes) -> None:
+        """A small file below the run's folder, all at once."""
+        target = Path(path)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+        unfinished.write_bytes(content)
+        unfinished.replace(target)
+
+    async def complete(self, name: str, keep: int) -> str:
+        """All pieces are here: gives the directory's path. Of its siblings the newest `keep` stay, by name."""
+        target = self._root / name
+        try:
+            self._unfinished(name).rename(target)
+        except OSError:  # another actor of the run was faster
+            shutil.rmtree(self._unfinished(name), ignore_errors=True)
+        if keep:
+            for old in sorted(path for path in target.parent.iterdir() if path.name[0] != ".")[:-keep]:
+                await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
+        return str(target)
+
+    async def start_engine(self, start: PolicyEngineStart, ip: str) -> tuple[str, str]:
+        """Start an engine that serves `start.directory`; gives its address and key. Raises EngineDied."""
+        gpus = tuple(Gpu(index=int(index), uuid="", name="", memory_mb=0, free_mb=0) for index in ray.get_gpu_ids())
+        own = replace(
+            start,
+            gpus=gpus,
+            threads=self._settings.engine_threads,
+            vllm_python=self._settings.vllm_python,
+            vllm_arguments=self._settings.vllm_arguments,
+        )
+        port = free_port()
+        self._engine = await EngineProcess.start(
+            own.command(port, host=ip),
+            port,
+            children=self._children,
+            extra={**own.variables(), **network()},
+            home=self._home,
+            host=ip,
+        )
+        await self._engine.wait_ready(START_SECONDS[own.kind])
+        return self._engine.address.base_url, self._engine.address.key
+
+    async def engine_ended(self) -> str:
+        """Waits until the engine has, and says why."""
+        assert self._engine is not None
+        await self._engine.wait()
+        return str(await self._engine.death())
+
+    async def start_learner(self, root: str, variables: Mapping[str, str]) -> None:
+        """Start one of the run's learner processes over the directory `root`."""
+        RunDir(Path(root)).error.unlink(missing_ok=True)
+        passed = {name: os.environ[name] for name in (*PASSED, "PYTORCH_ALLOC_CONF") if name in os.environ}
+        command = [sys.executable, "-m", "workers.training.learner", root]
+        environment = {**passed, **QUIET, **network(), "HOME": str(self._home), **variables}
+        self._process = await spawn(command, environment)
+        self._children.record(self._process.pid, what="learner")
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def start_rollouts(self, start: dict[str, object], ip: str) -> tuple[str, str]:
+        """Start a rollout server; gives its address and key. Raises RolloutServerDied."""
+        address = EngineAddress(f"http://{ip}:{free_port()}/v1", new_key())
+        port = int(address.root.rpartition(":")[2])
+        told = RolloutServerStart.model_validate({**start, "host": ip, "port": port, "key": address.key})
+        passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+        own = {name: value for name, value in os.environ.items() if name.startswith(settings.PREFIX)}
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workers.training.cluster.rollout_server"),
+            env={**passed, **own, **QUIET, "HOME": str(self._home), MARK: "1"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._children.record(process.pid, what="rollouts")
+        self._reading = asyncio.create_task(self._read(process))
+        assert process.stdin is not None
+        process.stdin.write(told.model_dump_json().encode() + b"\n")  # a line of the run's secrets, on no disk
+        await process.stdin.drain()
+        ends = time.monotonic() + 2 * self._settings.load_limit_s
+        while process.returncode is None and time.monotonic() < ends:
+            if await answers(address):
+                return address.base_url, address.key
+            await asyncio.sleep(0.2)
+        raise RolloutServerDied(await self.rollouts_ended() if process.returncode is not None else "it is not ready")
+
+    async def rollouts_ended(self) -> str:
+        """Waits until the rollout server has; gives its last words."""
+        assert self._process is not None
+        assert self._reading is not None
+        status = await self._process.wait()
+        await asyncio.wait([self._reading], timeout=1.0)
+        return f"the rollout server ended ({status}). " + " / ".join(self._last)
+
+    async def lines(self) -> list[str]:
+        """What the process has said since; waits for something. Empty when it has ended."""
+        assert self._reading is not None
+        while not self._lines and not self._reading.done():
+            self._news.clear()
+            await self._news.wait()
+        said = list(self._lines)
+        self._lines.clear()
+        return said
+
+    async def learner_ended(self, root: str) -> Ended:
+        """Waits until the learner's process has."""
+        assert self._process is not None
+        status = await self._process.wait()
+        error = b""
+        with suppress(OSError):
+            error = RunDir(Path(root)).error.read_bytes()
+        return Ended(status, error)
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._engine is not None:
+            await self._engine.stop(gently=False)
+        if self._process is not None:
+            await asyncio.to_thread(self._children.end, self._process.pid)
+
+    async def remove(self) -> None:
+        """The run has ended: its files here are of no use."""
+        await self.stop()
+        await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        try:
+            with suppress(ValueError, asyncio.IncompleteReadError):
+                async for raw in process.stdout:
+                    line = raw.decode(errors="replace").rstrip()[:2000]
+                    self._lines.append(line)
+                    self._last.append(line)
+                    self._news.set()
+        finally:
+            asyncio.get_running_loop().call_soon(self._news.set)
+
+    def _unfinished(self, name: str) -> Path:
+        target = self._root / name
+        return target.with_name(f".{target.name}.{os.getpid()}")
+
+
+def write_at(path: Path, offset: int, content: bytes) -> None:
+    """Write into a file, which is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("r+b" if offset else "wb") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def network() -> dict[str, str]:
+    """The operator's settings of collectives on this host."""
+    return {name: value for name, value in os.environ.items() if name.startswith(NETWORK)}

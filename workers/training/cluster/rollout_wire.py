@@ -1,0 +1,36 @@
+"""What a run's coordinator and the rollout servers on its other hosts say to each other. Free of Ray."""
+
+from __future__ import annotations
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.runs import Claim
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from workers.rollouts.interceptor.answers import Answer, Route
+
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+RECORDS: TypeAdapter[list[RolloutRecord]] = TypeAdapter(list[RolloutRecord])
+
+
+class RolloutServerStart(BaseModel):
+    """All that a rollout server is told. `host`, `port`, `key`: where it answers, and to whom."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hub_url: str
+    claim: Claim
+    policy_url: str
+    policy_key: str = Field(repr=False)
+    host: str = ""
+    port: int = 0
+    key: str = Field(default="", repr=False)
+
+
+class Ask(BaseModel):
+    """A model call of a rollout on another host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    route: Route
+    body: JsonObject

@@ -1,0 +1,142 @@
+"""A run's share of a Ray cluster: its placement group, an actor for each process, files brought to their hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.placement_group import PlacementGroup, get_placement_group, placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from workers.training.cluster.keeper import Here, Keeper
+from workers.training.cluster.plan import ClusterPlan
+from workers.training.learner.run_dir import RunDir
+
+PIECE = 16 * 1024**2  # bytes that travel as one object
+AT_ONCE = 4  # pieces of a directory
+NAME = "share"
+FINDING_S = 60  # a driver that was lost is being started again
+WEIGHTS_KEPT = 2  # versions on a host that only serves: the newest, and one that is being read
+
+
+@dataclass
+class Actor:
+    """A keeper and where it is."""
+
+    handle: Any
+    here: Here
+
+    def kill(self) -> None:
+        """End it with its process, at once."""
+        with suppress(RayError, ValueError):
+            ray.kill(self.handle)
+
+
+class Share:
+    """What one driver has of the cluster. Made after `connect`."""
+
+    def __init__(self, plan: ClusterPlan, run: RunDir, group: PlacementGroup) -> None:
+        self.plan, self.run, self._group = plan, run, group
+        self.home: str = ray.get_runtime_context().get_node_id()
+        self._class: Any = ray.remote(Keeper)
+
+    @classmethod
+    def make(cls, plan: ClusterPlan, run: RunDir) -> Share:
+        """Ask for the run's placement group: a bundle on each of its hosts, the first on this one."""
+        home = ray.get_runtime_context().get_node_id()
+        bundles = plan.bundles()
+        selectors: list[dict[str, str]] = [{"ray.io/node-id": home}, *({} for _ in bundles[1:])]
+        group = placement_group(
+            bundles,
+            strategy="STRICT_SPREAD",
+            name=NAME,
+            bundle_label_selector=selectors,
+        )
+        return cls(plan, run, group)
+
+    @classmethod
+    async def find(cls, plan: ClusterPlan, run: RunDir) -> Share:
+        """The one that the run's driver makes. Raises ValueError when it has made none for FINDING_S."""
+        for _ in range(FINDING_S):
+            with suppress(ValueError):
+                return cls(plan, run, get_placement_group(NAME))
+            await asyncio.sleep(1.0)
+        return cls(plan, run, get_placement_group(NAME))
+
+    async def placed(self, seconds: float) -> bool:
+        """Whether all bundles are on hosts within so many seconds."""
+        return bool(await asyncio.to_thread(self._group.wait, seconds))
+
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts, bundle by bundle."""
+        nodes = ray.util.placement_group_table(self._group)["bundles_to_node_id"]
+        names = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes()}
+        return tuple(names.get(nodes[bundle], "?") for bundle in sorted(nodes))
+
+    async def actor(self, host: int, *, gpus: int) -> Actor:
+        """A keeper in a host's bundle; waits while the bundle is on no host. Raises RayError."""
+        place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=host)
+        options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": place, "max_concurrency": 64}
+        handle: Any = self._class.options(**options).remote(self.plan.run_id)
+        try:
+            return Actor(handle, await handle.here.remote())
+        except BaseException:
+            ray.kill(handle)
+            raise
+
+    async def bring(self, directory: Path, name: str, actor: Actor, *, keep: int = 0) -> Path:
+        """A directory as the actor's host sees it, in the run's folder there under `name`: sent unless it is there.
+
+        keep: of its siblings, by name; 0 for all. Raises RayError, OSError.
+        """
+        if actor.here.node == self.home:
+            return directory
+        if await actor.handle.wants.remote(name):
+            await self._send(directory, name, actor)
+        return Path(await actor.handle.complete.remote(name, keep))
+
+    async def _send(self, directory: Path, name: str, actor: Actor) -> None:
+        flying: set[Any] = set()
+        for path in sorted(found for found in directory.rglob("*") if found.is_file()):
+            relative = path.relative_to(directory).as_posix()
+            for offset in range(0, max(1, path.stat().st_size), PIECE):
+                content = await asyncio.to_thread(read_at, path, offset)
+                piece = actor.handle.piece.remote(name, relative, offset, ray.put(content))
+                if offset == 0:
+                    await piece  # makes the file
+                    continue
+                flying.add(asyncio.ensure_future(landed(piece)))
+                if len(flying) >= AT_ONCE:
+                    done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+        await asyncio.gather(*flying)
+
+
+async def landed(piece: Any) -> None:
+    """An object reference as a coroutine."""
+    await piece
+
+
+def read_at(path: Path, offset: int) -> bytes:
+    """A piece of a file."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(PIECE)
+
+
+def connect(plan: ClusterPlan) -> None:
+    """Be a driver of the cluster, on a host that is a part of it. Raises ConnectionError, RuntimeError."""
+    ray.init(
+        address=plan.address,
+        namespace=plan.namespace,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+        configure_logging=True,
+    )

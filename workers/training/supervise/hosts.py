@@ -1,0 +1,274 @@
+"""The coordinator's side of a run's share of a cluster: its driver, and the engines there as the policy asks them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envhub.protocol.runs import FailureKind
+
+from workers.inference.address import EngineAddress
+from workers.inference.policy_engine import EngineDied, EngineRefused, PolicyEngine
+from workers.inference.process import answers
+from workers.runs.children import Children
+from workers.runs.errors import RunFailed
+from workers.training.cluster.plan import ClusterPlan
+from workers.training.cluster.rollout_wire import RolloutServerStart
+from workers.training.cluster.wire import (
+    EVENT,
+    Bring,
+    Brought,
+    EngineDown,
+    EngineUp,
+    GiveRollouts,
+    Line,
+    Placed,
+    Restart,
+    RolloutsDown,
+    RolloutsUp,
+    Said,
+)
+from workers.training.coordinator.policy import VersionedPolicy
+from workers.training.learner.run_dir import RunDir
+from workers.training.supervise.engine import CHECK_S, DEATHS, MEMORY_S, given_up
+from workers.training.supervise.spread_source import RolloutHost, RolloutHosts
+
+LINE_BYTES = 1024 * 1024
+STOPPING_S = 15.0  # for the driver to leave nothing on other hosts
+LEARNER = ("workers.training.cluster.learner",)
+
+
+class RemoteLife:
+    """The life of an engine on another host, as its driver tells it."""
+
+    def __init__(self, number: int, address: EngineAddress, end: Callable[[int], None]) -> None:
+        self._number, self._address, self._end = number, address, end
+        self._ended = asyncio.Event()
+        self._reason = ""
+
+    @property
+    def address(self) -> EngineAddress:
+        """Where it answers."""
+        return self._address
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing else was heard."""
+        return not self._ended.is_set()
+
+    async def healthy(self) -> bool:
+        """Whether it answers."""
+        return self.alive and await answers(self.address)
+
+    async def death(self, otherwise: str = "does not answer") -> EngineDied:
+        """Why it ended."""
+        return EngineDied(f"the engine {otherwise}" if self.alive else self._reason)
+
+    async def wait(self) -> None:
+        """Until it ends."""
+        await self._ended.wait()
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """Have it ended; its driver starts another one."""
+        self._end(self._number)
+
+    def ended(self, reason: str) -> None:
+        """It has."""
+        self._reason = reason
+        self._ended.set()
+
+
+class RemoteEngine(PolicyEngine):
+    """An engine on another host: weights are brought there before it is told of them."""
+
+    def __init__(self, life: RemoteLife, name: str, bring: Callable[[Path], asyncio.Future[Path]]) -> None:
+        super().__init__(life, name)
+        self._bring = bring
+
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        """Raises EngineRefused."""
+        await super().load_adapter(name, await self._bring(directory))
+
+    async def replace_weights(self, directory: Path) -> None:
+        """Raises EngineRefused."""
+        await super().replace_weights(await self._bring(directory))
+
+
+@dataclass
+class HostsKeeper:
+    """`run` lasts as long as the run. `placed` is set when the run has its hosts. Raises RunFailed."""
+
+    plan: ClusterPlan
+    run_dir: RunDir
+    policy: VersionedPolicy
+    children: Children
+    environment: Mapping[str, str]  # of a process that speaks to Ray
+    log: Callable[[str], None]
+    note: Callable[[str], None]  # what the run's page says while hosts are waited for
+    stall_s: float = 180.0
+    hosts: RolloutHosts | None = None  # kept up to date, for rollouts on other hosts
+    placed: asyncio.Event = field(default_factory=asyncio.Event)
+    ip: str = ""  # of this host, as the others reach it; when `placed`
+    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+    _engines: dict[int, tuple[RemoteEngine, RemoteLife]] = field(default_factory=dict, init=False)
+    _brought: dict[int, asyncio.Future[Path]] = field(default_factory=dict, init=False)
+    _ids: itertools.count[int] = field(default_factory=itertools.count, init=False)
+    _deaths: list[float] = field(default_factory=list, init=False)
+    _rollouts: RolloutServerStart | None = field(default=None, init=False)
+
+    async def run(self) -> None:
+        """Follow the driver; one that ends is started again, within bounds."""
+        self.run_dir.cluster.write_text(self.plan.model_dump_json(indent=1))
+        clock = asyncio.get_running_loop().time
+        deaths: list[float] = []
+        while True:
+            status = await self._follow()
+            deaths = [at for at in deaths if clock() - at < MEMORY_S] + [clock()]
+            if len(deaths) > DEATHS or not self.placed.is_set():
+                raise RunFailed.because(
+                    FailureKind.INFRASTRUCTURE,
+                    "cluster_lost",
+                    f"The driver of the run's hosts ended ({status}).",
+                    "See the worker's log for Ray's reason, and `ray status` on its host; the run can be resumed.",
+                )
+            self.log(f"the driver of the run's hosts ended ({status}); starting it anew")
+
+    async def _follow(self) -> int:
+        """One life of the driver; its exit status. What its end cut off is given up."""
+        async with self._driver() as process, asyncio.TaskGroup() as tasks:
+            assert process.stdout is not None
+            async for line in process.stdout:
+                self._hear(EVENT.validate_json(line), tasks)
+            status = await process.wait()
+            for number in list(self._engines):
+                self._end(EngineDown(engine=number, reason="its driver ended", host_lost=True))
+            for number in list(self.hosts.hosts) if self.hosts else ():
+                self._lose_rollouts(number)
+            for waiting in self._brought.values():
+                waiting.cancel()
+            self._brought.clear()
+        return status
+
+    def _hear(self, event: object, tasks: asyncio.TaskGroup) -> None:
+        match event:
+            case Placed(hosts=hosts, ip=ip):
+                self.log(f"placed on {', '.join(hosts)}")
+                self.ip = ip
+                self.placed.set()
+                self._ask_for_rollouts()
+            case RolloutsUp(host=number, ip=ip, base_url=url, key=key) if self.hosts is not None:
+                self.hosts.hosts[number] = RolloutHost(ip, EngineAddress(url, key))
+                self.log(f"{ip} gives rollouts")
+            case RolloutsDown(host=number, reason=reason):
+                self._lose_rollouts(number)
+                self.log(f"host {number} gives no rollouts: {reason}")
+            case Said(text=text, waits=waits):
+                self.log(text)
+                if waits:
+                    self.note(text)
+            case EngineUp():
+                tasks.create_task(self._serve(event))
+            case EngineDown():
+                self._end(event)
+            case Brought(id=number, path=path, error=error) if number in self._brought:
+                waiting = self._brought.pop(number)
+                if not waiting.done():
+                    waiting.set_exception(EngineRefused(error)) if error else waiting.set_result(Path(path))
+
+    async def _serve(self, up: EngineUp) -> None:
+        """Give a fresh engine its weights, and watch it."""
+        life = RemoteLife(up.engine, EngineAddress(up.base_url, up.key), self._restart)
+        engine = RemoteEngine(life, self.plan.start.name, lambda directory: self._bring(up.engine, directory))
+        self._engines[up.engine] = (engine, life)
+        try:
+            await self.policy.attach(engine)
+            self.log(f"engine {up.engine} serves on {up.host}: {len(self._engines)} of {self.plan.split.engines}")
+            await self._watch(up.engine, life)
+        except EngineRefused as error:
+            self.log(f"engine {up.engine} took no weights: {str(error)[:500]}")
+            self._restart(up.engine)
+        finally:
+            self.policy.detach(engine)
+            await engine.close()
+
+    async def _watch(self, number: int, life: RemoteLife) -> None:
+        """Returns when it has ended; one that does not answer for `stall_s` is ended."""
+        clock = asyncio.get_running_loop().time
+        heard = clock()
+        while life.alive:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(CHECK_S, self.stall_s / 4)):
+                    await life.wait()
+            if await life.healthy():
+                heard = clock()
+            elif life.alive and clock() - heard > self.stall_s:
+                self.log(f"engine {number} has not answered for {clock() - heard:.0f} s: ending it")
+                self._restart(number)
+                return
+
+    def _end(self, down: EngineDown) -> None:
+        """An engine has. One that ends again and again is the run's end; hosts may go as they like."""
+        engine, life = self._engines.pop(down.engine, (None, None))
+        if life is not None and engine is not None:
+            life.ended(down.reason)
+            self.policy.detach(engine)
+        self.log(f"engine {down.engine} ended: {down.reason[:500]}")
+        if down.host_lost:
+            return
+        now = asyncio.get_running_loop().time()
+        self._deaths = [at for at in self._deaths if now - at < MEMORY_S] + [now]
+        if len(self._deaths) > DEATHS * self.plan.split.engines:
+            raise given_up(f"Engines ended {len(self._deaths)} times within ten minutes. {down.reason}")
+
+    def give_rollouts(self, start: RolloutServerStart) -> None:
+        """Have the run's environments opened on its other hosts, now and after every loss."""
+        self._rollouts = start
+        self._ask_for_rollouts()
+
+    def _ask_for_rollouts(self) -> None:
+        if self._rollouts is not None:
+            self._tell(GiveRollouts(start=self._rollouts.model_dump(mode="json")))
+
+    def _lose_rollouts(self, number: int) -> None:
+        if self.hosts is not None and (host := self.hosts.hosts.pop(number, None)) is not None:
+            host.gone.set()
+
+    def _bring(self, number: int, directory: Path) -> asyncio.Future[Path]:
+        waiting: asyncio.Future[Path] = asyncio.get_running_loop().create_future()
+        command = Bring(id=next(self._ids), engine=number, directory=str(directory))
+        self._brought[command.id] = waiting
+        self._tell(command)
+        return waiting
+
+    def _restart(self, number: int) -> None:
+        self._tell(Restart(engine=number))
+
+    def _tell(self, line: Line) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(line.model_dump_json().encode() + b"\n")
+
+    @asynccontextmanager
+    async def _driver(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workers.training.cluster.driver", str(self.run_dir.root)),
+            env=self.environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=LINE_BYTES,
+            start_new_session=True,
+        )
+        self.children.record(process.pid, what="cluster driver", run_id=self.plan.run_id)
+        try:
+            yield process
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()  # it leaves nothing on other hosts
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOPPING_S):
+                    await process.wait()
+            await asyncio.shield(asyncio.to_thread(self.children.end, process.pid))
