@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from django.db import connection
 from django.db.models.signals import post_migrate
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
+
+from hub.core import clock
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
 settings.WHITENOISE_AUTOREFRESH = True  # else each test client lists and opens all static files before its first answer
@@ -50,6 +53,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """
     if connection.vendor == "postgresql":
         connection.ops.sql_flush = delete_all
+        clock.EVERY_S = math.inf  # tests that count queries would count its looks
+        with django_db_blocker.unblock():
+            clock.now()
     post_migrate.disconnect(create_contenttypes)
     post_migrate.disconnect(create_permissions, dispatch_uid="django.contrib.auth.management.create_permissions")
     yield

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 
 from django.db import transaction
-from django.utils import timezone
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.needs import CheckSettings, NeedKind
@@ -24,6 +23,7 @@ from hub.accounts.queries import require_role
 from hub.catalog.capacity import GPU, capacity_now, is_small
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
+from hub.core import clock
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid
 from hub.core.ids import new_id
@@ -136,7 +136,7 @@ def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNee
     """`gpu` with what it needs there, or `train`; small models need no GPU, and take one only if they are told to."""
     wished = bool(config.trainer.train_gpus or config.trainer.engine_gpus)
     if not wished and is_small(training.parameters):
-        return capacity_now(timezone.now()).training_queue(training.parameters), GpuNeed()
+        return capacity_now(clock.now()).training_queue(training.parameters), GpuNeed()
     try:
         return GPU, gpu_need(config, policy_shape(training), engine_of(config.trainer, training.engine))
     except BadWish as error:
