@@ -72,7 +72,7 @@ class Work:
         log = self.site.run_log(self.evaluation.run_id or "")
         assert "already stored" in log, f"the log of the last attempt is gone: {log!r}"
         self.check_rows()
-        check_blobs(self.site)
+        check_blobs(self.site.storage_url, self.site.databases.primary.url)
 
     def check_rows(self) -> None:
         """No run is held, nothing is in hand, no slot is lost, no rollout is there twice."""
@@ -96,14 +96,14 @@ class Work:
         return run.attempt
 
 
-def check_blobs(site: Breakable) -> None:
+def check_blobs(storage_url: str, database_url: str) -> None:
     """Every blob that a row names is in the object storage, with its bytes."""
     keys = {
         "aws_access_key_id": CREDENTIALS["AWS_ACCESS_KEY_ID"],
         "aws_secret_access_key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
     }
-    client = boto3.session.Session().client("s3", endpoint_url=site.storage_url, region_name=REGION, **keys)
-    with psycopg.connect(site.databases.primary.url) as rows:
+    client = boto3.session.Session().client("s3", endpoint_url=storage_url, region_name=REGION, **keys)
+    with psycopg.connect(database_url) as rows:
         for sha256, size in rows.execute(BLOBS).fetchall():
             content = client.get_object(Bucket=BUCKET, Key=f"blobs/{sha256[:2]}/{sha256}")["Body"].read()
             assert (len(content), hashlib.sha256(content).hexdigest()) == (size, sha256)
