@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import boto3
@@ -21,6 +23,7 @@ from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.fakes.s3_server import CREDENTIALS, REGION
 
 EXAMPLES, ROLLOUTS = 80, 4
+_releases = count(1)  # a version that is there already would need no build
 SETTLE_S = 240.0
 HELD = "SELECT count(*) FROM runs_run WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
 SHARDS = "SELECT count(*) FROM evals_shard"
@@ -47,6 +50,9 @@ class Work:
         evaluation = reversing.start(site, environment, site.register(endpoint), max_retries=5, **size)
         package = folder / "reverse-text"
         shutil.copytree(ROOT / "environments" / "reverse-text", package)
+        project = package / "pyproject.toml"
+        fresh = f'version = "1.{next(_releases)}.0"'
+        project.write_text(re.sub(r'^version = ".*"$', fresh, project.read_text(), flags=re.MULTILINE))
         work = cls(site, environment, endpoint, evaluation, package)
         work.await_stored()
         return work
@@ -78,13 +84,13 @@ class Work:
         """No run is held, nothing is in hand, no slot is lost, no rollout is there twice."""
         with psycopg.connect(self.site.databases.primary.url, autocommit=True) as rows:
 
-            def count(query: str, *values: object) -> int:
+            def number(query: str, *values: object) -> int:
                 found = rows.execute(query, values).fetchone()
                 return -1 if found is None or found[0] is None else int(found[0])
 
-            wait_until(lambda: count(HELD) == 0, SETTLE_S, lambda: f"runs are stuck:\n{self.site.log_tail()}")
-            assert count(SHARDS) == 0
-            wait_until(lambda: count(FREE, ["build", "eval"]) == 1, 60, lambda: "a slot is lost")
+            wait_until(lambda: number(HELD) == 0, SETTLE_S, lambda: f"runs are stuck:\n{self.site.log_tail()}")
+            assert number(SHARDS) == 0
+            wait_until(lambda: number(FREE, ["build", "eval"]) == 1, 60, lambda: "a slot is lost")
             total, distinct = rows.execute(ROWS, (self.evaluation.id,)).fetchone() or (0, 0)
             assert total == distinct == EXAMPLES * ROLLOUTS
 

@@ -91,10 +91,14 @@ class Production(Stack):
         return {**kept, **worker, **own, "PYTHONUNBUFFERED": "1"}
 
     def revive(self) -> None:
-        """Start again what has ended, as compose and systemd do."""
+        """Start again what was killed a moment ago, as compose and systemd do."""
+        wait_until(self._has_lost_one, STOP_S, lambda: "nothing has ended")
         for number, (command, environment) in enumerate(self._starts):
             if self.children[number].poll() is not None:
                 self.children[number] = self._start_process(command, environment)
+
+    def _has_lost_one(self) -> bool:
+        return any(child.poll() is not None for child in self.children)
 
     def _spawn(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         self._starts.append((command, {**environment, **self.variables.get(name, {})}))

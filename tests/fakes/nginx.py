@@ -20,7 +20,7 @@ pid {folder}/pid;
 error_log {folder}/error.log;
 events {{ worker_connections 4096; }}
 http {{
-    access_log off;
+    access_log off; sendfile on; tcp_nopush on;
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
