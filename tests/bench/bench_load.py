@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.bench.load.cpu import used_by
 from tests.bench.load.ingest import Load, Reader
 from tests.bench.load.mlflow_server import log_rollouts, tracking_server
 from tests.bench.load.pages import compare
@@ -63,14 +64,14 @@ async def ingest(site: Site, folder: Path, options: argparse.Namespace, shown: s
     """At a rate, with a reader beside."""
     load = Load(site.url, worker_token(site), options.workers, options.rate, 60 * options.minutes, folder)
     reader = Reader(site.url, pages(shown))
-    reading = asyncio.create_task(reader.run())
+    reading, before = asyncio.create_task(reader.run()), site.cpu()
     await load.run()
     reading.cancel()
     with suppress(asyncio.CancelledError):
         await reading
     total, lasted = load.sent.total(), load.lasted
     print(f"{total} rollouts in {lasted:.0f} s by {load.workers} workers: {total / lasted:.0f} a second")
-    print(f"  each {load.bytes / total:.0f} bytes of the object storage")
+    print(f"  each {load.bytes / total:.0f} bytes of the object storage; {per_rollout(before, site.cpu(), total)}")
     load.timings.print()
     print(" pages meanwhile")
     reader.timings.print()
@@ -82,18 +83,30 @@ async def ingest(site: Site, folder: Path, options: argparse.Namespace, shown: s
 async def most(site: Site, folder: Path, options: argparse.Namespace) -> bool:
     """As many as go, here and with MLflow."""
     load = Load(site.url, worker_token(site), options.workers, 0, options.seconds, folder)
+    before = site.cpu()
     await load.run()
-    rate = load.sent.total() / load.lasted
-    print(f"as fast as {load.workers} workers go: {rate:.0f} rollouts a second")
+    total = load.sent.total()
+    ours = total / load.lasted
+    print(
+        f"as fast as {load.workers} workers go: {ours:.0f} rollouts a second; {per_rollout(before, site.cpu(), total)}"
+    )
     load.timings.print()
     fine = not load.timings.failures and is_whole(site, load)
     if options.mlflow is None:
         return fine
-    with tracking_server(options.mlflow, site.postgres, folder) as url:
+    with tracking_server(options.mlflow, site.postgres, folder) as (url, pid):
+        before = {"MLflow": used_by([pid]), "Postgres": used_by([site.postgres.pid])}
         theirs, timings = await log_rollouts(url, options.workers, options.seconds)
+        after = {"MLflow": used_by([pid]), "Postgres": used_by([site.postgres.pid])}
     timings.print()
-    print(f"MLflow: {theirs:.0f} rollouts a second; the hub: {rate / theirs:.1f} times (at least {LEAST_OF_MLFLOW})")
-    return fine and rate >= LEAST_OF_MLFLOW * theirs
+    print(f"MLflow: {theirs:.1f} rollouts a second; {per_rollout(before, after, theirs * options.seconds)}")
+    print(f"the hub takes {ours / theirs:.1f} times as many (at least {LEAST_OF_MLFLOW})")
+    return fine and ours >= LEAST_OF_MLFLOW * theirs
+
+
+def per_rollout(before: dict[str, float], after: dict[str, float], rollouts: float) -> str:
+    """What each cost of the CPU, by part."""
+    return ", ".join(f"{name} {1000 * (after[name] - before[name]) / rollouts:.2f} ms of CPU each" for name in before)
 
 
 def worker_token(site: Site) -> str:

@@ -43,6 +43,11 @@ class PostgresServer:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        """Of the postmaster, above all its processes."""
+        return self._pid
+
+    @property
     def url(self) -> str:
         """Of the hub's database on it alone."""
         return f"postgresql://{USER}@{self.host}/{DATABASE}"

@@ -27,8 +27,8 @@ assert len(KEYS) == NUMBERS
 
 
 @contextmanager
-def tracking_server(python: Path, postgres: PostgresServer, folder: Path) -> Iterator[str]:
-    """Its URL. Two processes, as the hub has."""
+def tracking_server(python: Path, postgres: PostgresServer, folder: Path) -> Iterator[tuple[str, int]]:
+    """Its URL, and the process above its two, as many as the hub has."""
     admin = postgres.url.rpartition("/")[0] + "/postgres"
     with psycopg.connect(admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS mlflow")
@@ -53,7 +53,7 @@ def tracking_server(python: Path, postgres: PostgresServer, folder: Path) -> Ite
             gone = process.poll() is not None or time.monotonic() > deadline
             assert not gone, (folder / "mlflow.log").read_text()[-2000:]
             time.sleep(0.5)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait(30)

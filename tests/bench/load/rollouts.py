@@ -26,6 +26,7 @@ def _example(dice: random.Random) -> RolloutRecord:
     return RolloutRecord(
         example=0,
         rollout=0,
+        example_hash="",
         outcome=Outcome.OK,
         reward=dice.choice([0.0, 1.0]),
         metrics={"exact": dice.random(), "length": float(len(said))},

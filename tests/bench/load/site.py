@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.demo.processes import Role
+from tests.bench.load.cpu import used_by
 from tests.e2e.endpoints import EndpointThread
 from tests.e2e.production import BUCKET, Production
 from tests.e2e.stack import ROOT, free_port, worker_cache
@@ -51,6 +53,10 @@ class Site:
     def url(self) -> str:
         """Of the hub behind nginx."""
         return self.hub.url
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU until now, by part."""
+        return {"hub": used_by(self.hub.pids(Role.WEB)), "Postgres": used_by([self.postgres.pid])}
 
     def seed(self, evaluations: int) -> list[str]:
         """A public environment of 20 versions by the user `load`, and so many queued evaluations of it."""
