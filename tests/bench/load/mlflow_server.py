@@ -33,7 +33,7 @@ def tracking_server(python: Path, postgres: PostgresServer, folder: Path) -> Ite
     with psycopg.connect(admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS mlflow")
         connection.execute("CREATE DATABASE mlflow")
-    port, store = free_port(), f"postgresql://{USER}@{postgres.host}/mlflow"
+    port, store = free_port(), f"postgresql+psycopg2://{USER}@{postgres.host}/mlflow"
     options = [
         "--backend-store-uri",
         store,
