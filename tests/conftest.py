@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from envhub.client.tracing import start_tracing, stop_tracing
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from hub.core import clock
 from tests.fakes.otlp_receiver import OtlpReceiver
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow one is slow on purpose
@@ -70,6 +72,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """
     if connection.vendor == "postgresql":
         connection.ops.sql_flush = delete_all
+        clock.EVERY_S = math.inf  # tests that count queries would count its looks
+        with django_db_blocker.unblock():
+            clock.now()
     post_migrate.disconnect(create_contenttypes)
     post_migrate.disconnect(create_permissions, dispatch_uid="django.contrib.auth.management.create_permissions")
     yield

@@ -61,6 +61,7 @@ class WorkerEnvironment(BaseSettings):
     run_limit_s: PositiveFloat = 24 * 3600.0  # a run that takes longer is stopped
     stop_grace_s: PositiveFloat = 30.0  # after SIGTERM, before a run that was not given back is killed
     log_limit_mb: PositiveInt = 16  # of one attempt's log
+    disk_reserve_mb: NonNegativeInt = 500  # with less free under `data` no new run is taken
     cache_mb: PositiveInt = 10_000  # of fetched blobs
     venvs_mb: PositiveInt = 40_000  # of unpacked wheels, which all environments share
     models_mb: PositiveInt = 200_000  # of fetched model directories

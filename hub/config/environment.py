@@ -28,6 +28,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from hub.config.database import urls_of
+
 PREFIX = "HUB_"
 LEAST_TOKEN = 16  # characters of a token that the operator makes up
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6379}
@@ -190,7 +192,7 @@ class HubEnvironment(BaseSettings):
     def own_urls(self) -> tuple[str, ...]:
         """What the hub is made of, as http:// URLs of its hosts and ports: users' URLs never lead there."""
         stores = (self.s3_endpoint_url, self.backup_s3_endpoint_url)
-        parts = [str(self.base_url), self.database_url, self.broker_url, *stores]
+        parts = [str(self.base_url), *urls_of(self.database_url), self.broker_url, *stores]
         found = (own_url(part) for part in parts if part)
         return tuple(dict.fromkeys(url for url in found if url))
 

@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 from typing import Any, get_args
 
-import dj_database_url
 from envhub.client.json_logs import TEXT
 from envhub.protocol.files import FileKind
 
+from hub.config.database import parse as parse_database
 from hub.config.environment import load
 from hub.core.csp import policy
 from hub.core.ids import SHORTEST
@@ -95,7 +95,7 @@ _SQLITE_OPTIONS: dict[str, Any] = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
 }
-DATABASES = {"default": dj_database_url.parse(HUB.resolved_database_url(), conn_max_age=60, conn_health_checks=True)}
+DATABASES = {"default": parse_database(HUB.resolved_database_url())}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"].setdefault("OPTIONS", {}).update(_SQLITE_OPTIONS)
 else:

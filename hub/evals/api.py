@@ -6,7 +6,6 @@ import math
 from functools import partial
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
@@ -29,6 +28,7 @@ from rest_framework.request import Request
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import Caller, get_owner, has_role, require_role
+from hub.core import clock
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId, whole_id
@@ -153,7 +153,7 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
         body = parse(request, ShardReport)
         found, run = _worked_on(request, evaluation_id)
         guard = partial(require_run, request, run.pk)
-        return answer(report_shard(run=run, evaluation=found, report=body, now=timezone.now(), guard=guard))
+        return answer(report_shard(run=run, evaluation=found, report=body, now=clock.now(), guard=guard))
     user = require_scope(request, Scope.READ)
     mine = get_evaluation(user, evaluation_id)
     require_role(user, mine.owner, Role.MEMBER)

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.base import JsonObject
@@ -20,6 +19,7 @@ from envhub.protocol.shards import ShardView
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role
+from hub.core import clock
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.http import validate
 from hub.core.ids import GivenId
@@ -109,7 +109,7 @@ def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
         "pass_at_k": pass_at_k_bars(summary.pass_at_k),
         "metrics": [metric_bar(metric) for metric in summary.metrics],
         "coverage": coverage(summary),
-        "waiting_for": waiting_reasons([run], now=timezone.now()).get(run.pk) if run else None,
+        "waiting_for": waiting_reasons([run], now=clock.now()).get(run.pk) if run else None,
         "progress": Progress.model_validate(run.progress) if run and run.progress else None,
         "failure": Failure.model_validate(run.failure) if run and run.failure else None,
         "can_share": member,

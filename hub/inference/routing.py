@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from django.utils import timezone
 from envhub.protocol.models import EndpointKind, ModelSource, TargetVariant
 from envhub.protocol.runs import RunState
 
@@ -14,6 +13,7 @@ from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
+from hub.core import clock
 from hub.core.errors import Invalid, Unavailable
 from hub.inference.models import Deployment
 from hub.inference.queries import deployment_of_model
@@ -70,7 +70,7 @@ def why_not_served(model_id: UUID) -> Unavailable:
     """What a caller is told who has waited long enough."""
     deployment = deployment_of_model(model_id)
     run = deployment.run if deployment else None
-    reason = "its run is gone" if run is None else waiting_reasons([run], now=timezone.now()).get(run.pk, run.state)
+    reason = "its run is gone" if run is None else waiting_reasons([run], now=clock.now()).get(run.pk, run.state)
     return Unavailable(f"the model is not served yet: {reason}", code="model_starting", hint="try again")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
@@ -16,6 +15,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import require_scope
 from hub.accounts.queries import require_role
+from hub.core import clock
 from hub.core.errors import Invalid
 from hub.core.http import answer, parse_query
 from hub.core.ids import GivenId
@@ -58,7 +58,7 @@ def run_list(request: Request) -> HttpResponse:
     wanted = parse_query(request, RunFilter)
     runs = filter_runs(visible_runs(user), kind=wanted.kind, state=wanted.state, owner=wanted.owner)
     page, following = newest_first(runs, request)
-    return answer(Page[RunView](items=tuple(run_views(page, now=timezone.now()).values()), next=following))
+    return answer(Page[RunView](items=tuple(run_views(page, now=clock.now()).values()), next=following))
 
 
 @extend_schema(responses=RunView)
@@ -69,7 +69,7 @@ def run_detail(request: Request, run_id: GivenId) -> HttpResponse:
 
 
 def _view(run: Run) -> RunView:
-    return run_view(run, waiting_reasons([run], now=timezone.now()).get(run.pk))
+    return run_view(run, waiting_reasons([run], now=clock.now()).get(run.pk))
 
 
 @extend_schema(methods=["GET"], parameters=query("offset", "attempt"), responses=LogPage)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
@@ -13,6 +12,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import require_administrator
 from hub.accounts.queries import find_owner
+from hub.core import clock
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
@@ -29,7 +29,7 @@ def workers(request: Request) -> HttpResponse:
     """Every worker, newest first; or a token with which new ones join, which is only in this answer."""
     if request.method == "GET":
         require_administrator(request, Scope.READ)
-        now = timezone.now()
+        now = clock.now()
         return answer_page(*newest_first(all_workers(), request), lambda row: worker_view(row, now=now))
     require_administrator(request, Scope.WRITE)
     body = parse(request, WorkerTokenRequest)
@@ -45,5 +45,5 @@ def workers(request: Request) -> HttpResponse:
 def worker_detail(request: Request, worker_id: GivenId) -> HttpResponse:
     """Revoke the worker's token: all workers that joined by it are cut off at once."""
     require_administrator(request, Scope.WRITE)
-    revoke_worker_token(token=find_worker(worker_id).token, now=timezone.now())
+    revoke_worker_token(token=find_worker(worker_id).token, now=clock.now())
     return HttpResponse(status=204)

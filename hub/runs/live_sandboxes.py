@@ -8,11 +8,11 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from envhub.protocol.live_sandboxes import TELL_S, LiveReply, LiveReport, LiveSandbox, LiveSandboxes
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, require_role
+from hub.core import clock
 from hub.core.errors import NotFound
 from hub.core.ids import SHORTEST, AmbiguousId, GivenId
 from hub.runs.errors import StaleAttempt
@@ -61,7 +61,7 @@ def count_inside(run_id: UUID | None) -> int:
 def _told(run_id: UUID) -> QuerySet[RunSandboxes]:
     """What the workers of a run and of its parts have said lately."""
     runs = Run.objects.filter(Q(pk=run_id) | Q(parent=run_id, state__in=HELD)).values("pk")
-    return RunSandboxes.objects.filter(run__in=runs, told_at__gt=timezone.now() - STALE)
+    return RunSandboxes.objects.filter(run__in=runs, told_at__gt=clock.now() - STALE)
 
 
 @transaction.atomic

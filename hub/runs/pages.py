@@ -9,13 +9,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.runs import RunKind, RunState
 from pydantic import BaseModel, ConfigDict, Field
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role
+from hub.core import clock
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
@@ -54,7 +54,7 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
         state=RunState(state) if state in set(RunState) else None,
     )
     found, following = newest_first(rows, request)
-    now = timezone.now()
+    now = clock.now()
     views = run_views(found, now=now)
     context = {
         "section": "runs",
@@ -75,7 +75,7 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
 def run_detail(request: HttpRequest, run_id: GivenId) -> HttpResponseBase:
     """One run: where it stands (live) and the end of its log."""
     run = get_run(request.user, run_id)
-    view = run_views([run], now=timezone.now())[run.pk]
+    view = run_views([run], now=clock.now())[run.pk]
     member = has_role(request.user, run.owner, Role.MEMBER)
     can_cancel = member and not view.state.is_final and not view.cancel_requested
     context = {
@@ -147,7 +147,7 @@ def run_sandboxes(request: HttpRequest, run_id: GivenId) -> HttpResponseBase:
     context = {
         "section": "runs",
         "run": run,
-        "view": run_views([run], now=timezone.now())[run.pk],
+        "view": run_views([run], now=clock.now())[run.pk],
         "inside": inside,
         "can_end": has_role(request.user, run.owner, Role.MEMBER),
     }

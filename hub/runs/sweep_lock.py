@@ -45,7 +45,8 @@ class RowLock:
 
     def take(self, now: datetime) -> bool:
         """Whether this process has the lock now; asking again renews it."""
-        free = Q(holder=self.holder) | Q(expires_at__lt=now)
+        wrong = Q(expires_at__gt=now + 2 * EXPIRES_AFTER)  # written by a clock that was ahead
+        free = Q(holder=self.holder) | Q(expires_at__lt=now) | wrong
         rows = SweepLock.objects.filter(free, name=NAME)
         if rows.update(holder=self.holder, expires_at=now + EXPIRES_AFTER) == 1:
             return True

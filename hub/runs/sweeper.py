@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import Error, connection
-from django.utils import timezone
 
 from hub.accounts.services import forget_old_counts, forget_old_sessions
+from hub.core import clock
 from hub.runs.chores import all_chores
-from hub.runs.services import cancel_overdue, expire_leases
+from hub.runs.services import bring_back_times, cancel_overdue, expire_leases
 from hub.runs.sweep_lock import AdvisoryLock, RowLock, sweep_lock
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Sweeper:
         """Sweep until stopped, on one connection: its end would free an advisory lock. Waits for a lost database."""
         while not self._stopped.is_set():
             try:
-                self.sweep(timezone.now())
+                self.sweep(clock.now())
             except Error as error:
                 logger.warning("the sweeper cannot use the database: %s", error)
                 self._give_up_lost_connection()
@@ -70,6 +70,8 @@ class Sweeper:
             return 0
         if self._began is None or self._was_away(now):
             self._began = now
+            if moved := bring_back_times(now):
+                logger.warning("the clock was wrong: %s times that lay ahead are brought back", moved)
         self._swept_at = now
         if self._forgot_at is None or now - self._forgot_at >= FORGET_EVERY:
             forget_old_counts(now=now)

@@ -139,8 +139,8 @@ def _reason(
     if not serving:
         return Reason(Cause.NO_WORKER, f"no {_kind(run)} worker is online")
     if all(is_closed(worker, run.queue) for worker in serving):
-        words = f"the online {_kind(run)} workers take no new runs: drained, or without their broker"
-        return Reason(Cause.CLOSED, words)
+        why = "drained, without their broker, or their disks are full"
+        return Reason(Cause.CLOSED, f"the online {_kind(run)} workers take no new runs: {why}")
     if line.held.is_full(run.owner_id, run.kind):
         count = line.held.by_kind[run.owner_id, run.kind]
         most = f"at most {limit_of(run.kind)} {_PLURAL[RunKind(run.kind)]}"

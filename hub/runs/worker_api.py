@@ -7,7 +7,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub import __version__
 from envhub.protocol.base import Request as Body
@@ -33,6 +32,7 @@ from pydantic import Field, field_validator
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
+from hub.core import clock
 from hub.core.broker_users import admit, worker_url
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse, parse_query
@@ -88,7 +88,7 @@ class Pool(Body):
 def worker_join(request: Request) -> HttpResponse:
     """A worker announces itself; safe to repeat."""
     token = require_worker(request)
-    worker = join_worker(token=token, request=parse(request, JoinRequest), now=timezone.now())
+    worker = join_worker(token=token, request=parse(request, JoinRequest), now=clock.now())
     hub = settings.HUB
     broker_url = worker_url(str(worker.pk), token.digest)
     admit(str(worker.pk), token.digest)
@@ -121,7 +121,7 @@ def worker_beat(request: Request, worker_id: GivenId) -> HttpResponse:
     body = parse(request, BeatRequest)
     if not body.room:  # it consumes nothing: its broker may have forgotten it
         admit(str(worker.pk), worker.token.digest)
-    return answer(receive_beat(worker=worker, beat=body, now=timezone.now()))
+    return answer(receive_beat(worker=worker, beat=body, now=clock.now()))
 
 
 @extend_schema(parameters=query("slots", "gpus", "gpu_memory_mb"), responses=WorkersWanted)
@@ -131,14 +131,14 @@ def worker_demand(request: Request) -> HttpResponse:
     token = require_worker(request)
     pool = parse_query(request, Pool)
     gpus = [pool.gpu_memory_mb] * pool.gpus
-    return answer(workers_wanted(token, pool.slots, gpus=gpus, now=timezone.now()))
+    return answer(workers_wanted(token, pool.slots, gpus=gpus, now=clock.now()))
 
 
 @extend_schema(responses=ClusterHeads)
 @api_view(["GET"])
 def cluster_heads(request: Request) -> HttpResponse:
     """The clusters that a host may join with this worker token, each with Ray's own token."""
-    response = answer(ClusterHeads(heads=heads_for(require_worker(request), timezone.now())))
+    response = answer(ClusterHeads(heads=heads_for(require_worker(request), clock.now())))
     response["Cache-Control"] = "no-store"
     return response
 
@@ -150,7 +150,7 @@ def run_claim(request: Request, run_id: GivenId) -> HttpResponse:
     token = require_worker(request)
     body = parse(request, ClaimRequest)
     worker = get_worker(token.pk, _uuid(body.worker_id))
-    now = timezone.now()
+    now = clock.now()
     note_worker(worker=worker, now=now)
     return answer(claim_run(run_id=whole_id(run_id), worker=worker, now=now, gpus=body.gpus))
 
@@ -167,7 +167,7 @@ def _uuid(text: str) -> UUID:
 def run_start(request: Request, run_id: GivenId) -> HttpResponse:
     """The worker begins its attempt."""
     with transaction.atomic():
-        run = start_run(run=require_run(request, run_id), now=timezone.now())
+        run = start_run(run=require_run(request, run_id), now=clock.now())
     return answer(run_view(run, None))
 
 
@@ -177,13 +177,13 @@ def run_heartbeat(request: Request, run_id: GivenId) -> HttpResponse:
     """Renew the lease; the answer says whether to stop."""
     body = parse(request, Heartbeat)
     run = require_run(request, run_id)
-    return answer(heartbeat_run(run=run, progress=body.progress, now=timezone.now()))
+    return answer(heartbeat_run(run=run, progress=body.progress, now=clock.now()))
 
 
 def tell_of_sandboxes(request: Request, run_id: GivenId) -> HttpResponse:
     """POST of the sandboxes inside of a run, by its worker; the answer names those to end."""
     report = parse(request, LiveReport)
-    return answer(note_sandboxes(run=require_run(request, run_id), report=report, now=timezone.now()))
+    return answer(note_sandboxes(run=require_run(request, run_id), report=report, now=clock.now()))
 
 
 def append_piece(request: Request, run_id: GivenId) -> HttpResponse:
@@ -201,5 +201,5 @@ def run_finish(request: Request, run_id: GivenId) -> HttpResponse:
     body = parse(request, FinishRequest)
     with transaction.atomic():
         run = require_run(request, run_id, ended_too=True)
-        run = finish_run(run=run, request=body, now=timezone.now())
+        run = finish_run(run=run, request=body, now=clock.now())
     return answer(run_view(run, None))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
@@ -23,6 +22,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import require_scope
 from hub.accounts.queries import require_role
+from hub.core import clock
 from hub.core.http import answer, parse, parse_query
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
@@ -62,7 +62,7 @@ def sandboxes(request: Request) -> HttpResponse:
     wanted = parse_query(request, SandboxFilter)
     rows = filter_sandboxes(visible_sandboxes(user), owner=wanted.owner, state=wanted.state, label=wanted.label)
     page, following = newest_first(rows, request)
-    return answer(Page[SandboxView](items=tuple(sandbox_views(page, now=timezone.now())), next=following))
+    return answer(Page[SandboxView](items=tuple(sandbox_views(page, now=clock.now())), next=following))
 
 
 @extend_schema(methods=["GET"], responses=SandboxView)
@@ -78,7 +78,7 @@ def sandbox(request: Request, sandbox_id: GivenId) -> HttpResponse:
 
 
 def _answer(row: Sandbox, status: int = 200) -> HttpResponse:
-    return answer(sandbox_view(row, now=timezone.now()), status)
+    return answer(sandbox_view(row, now=clock.now()), status)
 
 
 @extend_schema(request=PortRequest, responses=PortAddress)
@@ -90,7 +90,7 @@ def sandbox_ports(request: Request, sandbox_id: GivenId) -> HttpResponse:
     require_role(user, row.owner)
     place_of(row)
     wanted = parse(request, PortRequest)
-    return answer(port_address(sandbox=row, port=wanted.port, seconds=wanted.seconds, now=timezone.now()))
+    return answer(port_address(sandbox=row, port=wanted.port, seconds=wanted.seconds, now=clock.now()))
 
 
 @extend_schema(request=SandboxReport, responses=Done)
@@ -100,5 +100,5 @@ def sandbox_report(request: Request, run_id: GivenId) -> HttpResponse:
     """A worker says that the sandbox of its run runs, or how it has ended."""
     report = parse(request, SandboxReport)
     with transaction.atomic():
-        note_report(run=require_run(request, run_id), report=report, now=timezone.now())
+        note_report(run=require_run(request, run_id), report=report, now=clock.now())
     return answer(Done())

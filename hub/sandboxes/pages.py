@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.live_sandboxes import command_line
 from envhub.protocol.sandboxes import CommandList, CommandView, SandboxState, SandboxStats
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from hub.accounts.models import User
 from hub.accounts.queries import visible_owners
+from hub.core import clock
 from hub.core.errors import HubError
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
@@ -46,7 +46,7 @@ def sandbox_list(request: HttpRequest) -> HttpResponseBase:
         label=label,
     )
     found, following = newest_first(rows, request)
-    views = sandbox_views(found, now=timezone.now())
+    views = sandbox_views(found, now=clock.now())
     context = {
         "section": "sandboxes",
         "sandboxes": views,
@@ -67,7 +67,7 @@ def sandbox_list(request: HttpRequest) -> HttpResponseBase:
 def sandbox_detail(request: HttpRequest, sandbox_id: GivenId) -> HttpResponseBase:
     """One sandbox: where it stands, what it uses and what was executed in it (live)."""
     row = get_sandbox(request.user, sandbox_id)
-    view = sandbox_view(row, now=timezone.now())
+    view = sandbox_view(row, now=clock.now())
     ending = row.run.cancel_requested_at is not None and not view.state.is_final
     context = {
         "section": "sandboxes",

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 from envhub.protocol.sandboxes import SandboxPayload, SandboxReport, SandboxRequest, SandboxState
 
 from hub.accounts.models import Owner, User
 from hub.accounts.queries import get_owner, require_role
+from hub.core import clock
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
@@ -156,7 +156,7 @@ def follow_run(run: Run, old: RunState, new: RunState) -> None:
     row = Sandbox.objects.select_for_update().filter(run=run).first()
     if row is None:
         return
-    now = timezone.now()
+    now = clock.now()
     if new is RunState.QUEUED:
         if row.started_at is not None or SandboxState(row.state).is_final:
             end_attempt(run=run, to=RunState.FAILED, now=now, failure=LOST)

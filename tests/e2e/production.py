@@ -46,19 +46,22 @@ class Production(Stack):
 
     hub_ports: tuple[int, ...] = ()
     caches: tuple[Path, ...] = ()
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of hub-0, hub-1, sweeper, worker-0, ...
+    worker_hub_url: str = ""  # where workers reach the hub; empty: as everybody does
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _starts: list[tuple[list[str], dict[str, str]]] = field(default_factory=list)  # of each child
 
     def start(self) -> None:
         """Migrate once, as compose does; then every process, each in its own session."""
         self.data.mkdir(parents=True, exist_ok=True)
         self.manage("migrate", "--noinput")
-        for port in self.hub_ports:
-            self._spawn(image_command(port), self.environment)
-        self._spawn([sys.executable, "manage.py", "sweep"], self.environment)
+        for number, port in enumerate(self.hub_ports):
+            self._spawn(f"hub-{number}", image_command(port), self.environment)
+        self._spawn("sweeper", [sys.executable, "manage.py", "sweep"], self.environment)
         for number, cache in enumerate(self.caches):
             token = self.manage("create_worker_token", f"worker-{number}")
-            command = ["make", "-s", "worker", f"HUB_URL={self.url}", f"TOKEN={token}"]
-            self._spawn(command, self._worker_environment(number, cache))
+            command = ["make", "-s", "worker", f"HUB_URL={self.worker_hub_url or self.url}", f"TOKEN={token}"]
+            self._spawn(f"worker-{number}", command, self._worker_environment(number, cache))
         wait_until(self._is_ready, START_S, lambda: f"the hubs did not start:\n{self.log_tail()}")
         self.token = self.token or self.make_token(self.user, "read,write,inference")
 
@@ -87,13 +90,24 @@ class Production(Stack):
         worker = {name: value for name, value in {**SETTINGS, **self.settings}.items() if name.startswith("WORKER_")}
         return {**kept, **worker, **own, "PYTHONUNBUFFERED": "1"}
 
-    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> None:
+    def revive(self) -> None:
+        """Start again what was killed a moment ago, as compose and systemd do."""
+        wait_until(self._has_lost_one, STOP_S, lambda: "nothing has ended")
+        for number, (command, environment) in enumerate(self._starts):
+            if self.children[number].poll() is not None:
+                self.children[number] = self._start_process(command, environment)
+
+    def _has_lost_one(self) -> bool:
+        return any(child.poll() is not None for child in self.children)
+
+    def _spawn(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+        self._starts.append((command, {**environment, **self.variables.get(name, {})}))
+        self.children.append(self._start_process(*self._starts[-1]))
+
+    def _start_process(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         guarded = ["setpriv", "--pdeathsig", "TERM", *command]
         with self.log.open("ab") as log:
-            child = subprocess.Popen(
-                guarded, cwd=ROOT, env=dict(environment), stdout=log, stderr=log, start_new_session=True
-            )
-        self.children.append(child)
+            return subprocess.Popen(guarded, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def _is_ready(self) -> bool:
         assert all(child.poll() is None for child in self.children), self.log_tail()

@@ -74,10 +74,11 @@ def check_complete(stack: Stack, view: EvaluationView, folder: Path) -> None:
     """Every planned rollout is there once, of its own example, scored by its right answer."""
     assert view.state is RunState.SUCCEEDED, stack.run_log(view.run_id or "")[-3000:]
     rows = stack.rollouts(view.id)
-    planned = {(example, rollout) for example in range(EXAMPLES) for rollout in range(ROLLOUTS)}
+    examples, each = view.config["num_examples"], view.config["rollouts_per_example"]
+    planned = {(example, rollout) for example in range(examples) for rollout in range(each)}
     assert Counter((row.example, row.rollout) for row in rows) == Counter(planned)
     assert {(row.outcome, row.reward) for row in rows} == {(Outcome.OK, 1.0)}
-    assert view.summary.stored == view.summary.planned == view.summary.scored == TOTAL
+    assert view.summary.stored == view.summary.planned == view.summary.scored == len(planned)
     check_examples(stack, view.id, folder)
 
 

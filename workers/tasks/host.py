@@ -32,6 +32,7 @@ from workers.sandbox import SandboxError, sweep_leftovers
 from workers.settings import WorkerEnvironment, load
 from workers.tasks.bad_requests import leave_out_bad_requests
 from workers.tasks.beside import runs_beside
+from workers.tasks.disk_room import DiskRoom
 from workers.tasks.housekeeping import keep_house
 from workers.tasks.joining import announce, join
 from workers.tasks.own_broker import OwnBroker, is_reachable, without_password
@@ -86,6 +87,7 @@ class Host:
         self._gpus = GpuPool(pool_of(settings))
         self._engines = EngineManager(engine_settings(settings), children, self._gpus)
         self._places = Places(first.slots or {}, self._engines.take_gpus, self._gpus.give_back, children, self._on_free)
+        self._disk = DiskRoom(settings.data, settings.disk_reserve_mb * 1024**2)
         self._beside = [runs for runs in runs_beside(settings, hub) if runs.queue in first.forwarded]
         self._cluster = ClusterKeeper(settings, children, self._forget_hub) if settings.ray_address else None
         self._queues = (*self._places.slots, *(runs.queue for runs in self._beside))
@@ -161,8 +163,9 @@ class Host:
         idle = self._engines.idle_gpus  # a run that waits has them at once
         room = self._places.room() | {runs.queue: runs.room for runs in self._beside}
         refused, self._places.refused = self._places.refused, set()
+        consumed = self._consumed if self._disk.is_enough() else ()
         return BeatRequest(
-            room={queue: number for queue, number in room.items() if queue in self._consumed},
+            room={queue: number for queue, number in room.items() if queue in consumed},
             free_gpus=tuple(gpu.free_mb for gpu in (*self._gpus.free, *idle)),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
             refused=tuple(refused)[:MOST_REFUSED],

@@ -21,6 +21,7 @@ from hub.storage.queries import backend
 from hub.storage.services import presign_get
 
 P = ParamSpec("P")
+PUBLIC_S = 1  # after which a push, a yank or a change of visibility is seen through a proxy that keeps pages
 _FORMAT = 1  # part of every ETag: raise it when a page is written differently
 _SETTLED = timedelta(seconds=2)  # Last-Modified counts seconds: what is younger could change again within its second
 
@@ -51,8 +52,13 @@ def answer_file(request: HttpRequest, sha256: str, filename: str) -> HttpRespons
     return HttpResponseRedirect(presign_get(sha256, filename=filename))
 
 
-def answer_page(request: HttpRequest, subject: str, changed: datetime, body: Callable[[Form], str]) -> HttpResponseBase:
-    """The page in the form that was asked for, made only if the caller does not have it already."""
+def answer_page(
+    request: HttpRequest, subject: str, changed: datetime, body: Callable[[Form], str], *, public: bool = False
+) -> HttpResponseBase:
+    """The page in the form that was asked for, made only if the caller does not have it already.
+
+    public: what everybody sees; a proxy in front of the hub (infra/nginx.conf) may keep it for a second.
+    """
     form = choose_form(request.headers.get("Accept", ""))
     if form is None:
         return HttpResponse("text/html or application/vnd.pypi.simple.v1+json\n", status=406, content_type="text/plain")
@@ -63,6 +69,8 @@ def answer_page(request: HttpRequest, subject: str, changed: datetime, body: Cal
     if not isinstance(response, HttpResponseNotModified):
         response = HttpResponse(body(form), content_type=f"{form.value}; charset=utf-8")
     response["ETag"] = etag
+    if public:
+        response["X-Accel-Expires"] = str(PUBLIC_S)  # before Cache-Control, or nginx 1.22 obeys that
     response["Cache-Control"] = "private, no-cache"
     if modified is not None:
         response["Last-Modified"] = http_date(modified)

@@ -40,7 +40,8 @@ def project_list(request: HttpRequest, owner: str) -> HttpResponseBase:
         names = list(rows.order_by("name").values_list("name", flat=True))
         return list_json(names) if form is Form.JSON else list_html(owner, names)
 
-    return answer_page(request, f"{owner}-{found['count']}", found["changed"], body)
+    subject = f"{owner}-{found['count']}"
+    return answer_page(request, subject, found["changed"], body, public=caller.anonymous)
 
 
 @index_view
@@ -56,9 +57,11 @@ def project_detail(request: HttpRequest, owner: str, project: str) -> HttpRespon
         raise _missing(caller, rows, f"{owner} has no package {name}")
 
     changed = environment.updated_at
-    return answer_page(
-        request, environment.pk.hex, changed, lambda form: _project_page(environment.pk, changed, name, form)
-    )
+
+    def body(form: Form) -> str:
+        return _project_page(environment.pk, changed, name, form)
+
+    return answer_page(request, environment.pk.hex, changed, body, public=caller.anonymous)
 
 
 @lru_cache(maxsize=PAGES_KEPT)

@@ -1,6 +1,7 @@
 """Writes of the runs app. Every state moves through hub.runs.transitions."""
 
 from hub.runs.services.cancelling import request_cancel
+from hub.runs.services.clock_jumps import bring_back_times
 from hub.runs.services.creating import create_run, start_now
 from hub.runs.services.dispatching import receive_beat
 from hub.runs.services.finishing import end_attempt, finish_run
@@ -13,6 +14,7 @@ from hub.runs.services.workers import create_worker_token, join_worker, note_wor
 __all__ = [
     "add_parts",
     "append_log",
+    "bring_back_times",
     "cancel_overdue",
     "claim_run",
     "create_run",

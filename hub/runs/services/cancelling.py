@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
-from django.utils import timezone
 from envhub.protocol.runs import RunState
 
+from hub.core import clock
 from hub.core.errors import Conflict
 from hub.core.queue import revoke_on_commit
 from hub.runs.models import Run
@@ -22,7 +22,7 @@ def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
 
     Its parts are asked too. Cancelling again is a no-op. Raises Conflict `run_final` when it has ended otherwise.
     """
-    now = now or timezone.now()
+    now = now or clock.now()
     cancelled = _request(run, now)
     for part in Run.objects.filter(parent=run, cancel_requested_at__isnull=True).exclude(state__in=FINAL):
         with suppress(Conflict):  # it has ended meanwhile

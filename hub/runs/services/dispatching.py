@@ -13,9 +13,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, F, Q, QuerySet
-from django.utils import timezone
 from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunState, RunTask, own_queue
 
+from hub.core import clock
 from hub.core.queue import send
 from hub.runs.clusters import FIELDS, held_needs, hosts_of, left_of
 from hub.runs.gpus import Cluster, need_of, offered_runs
@@ -40,7 +40,7 @@ def task_ids(run: Run) -> list[str]:
 
 def dispatch_on_commit(queue: str) -> None:
     """After the commit, look for workers with room: a run has come to wait in `queue`. Never raises."""
-    transaction.on_commit(lambda: dispatch(queue, now=timezone.now()), robust=True)
+    transaction.on_commit(lambda: dispatch(queue, now=clock.now()), robust=True)
 
 
 def dispatch(queue: str, *, now: datetime) -> int:

@@ -6,9 +6,9 @@ from collections import Counter
 from datetime import datetime
 
 from django.db.models import Count, Q, QuerySet, Sum
-from django.utils import timezone
 from envhub.protocol.runs import RunKind, RunState
 
+from hub.core import clock
 from hub.core.errors import Conflict
 from hub.runs.fairness import held_now
 from hub.runs.kinds import spec_of
@@ -89,7 +89,7 @@ def withdraw(parts: QuerySet[Run]) -> int:
     ended = 0
     for part in parts.filter(cancel_requested_at__isnull=True).order_by("pk")[:BATCH]:
         try:
-            request_cancel(run=part, now=timezone.now())
+            request_cancel(run=part, now=clock.now())
         except Conflict:
             continue  # it has ended meanwhile
         ended += 1

@@ -95,17 +95,24 @@ class S3Backend:
 
     def take_upload(self, sha256: str, holder: UUID) -> int | None:
         """Copied by the store itself. Its own checksum is believed when it kept one, else all bytes are read once."""
-        key = self.upload_key(sha256, holder)
         with answering():
-            head = self._head(key)
-            if head is None:
-                return None
-            kept = head.get("ChecksumSHA256")
-            actual = base64.b64decode(kept).hex() if kept else self._read_hash(key)
-            if actual != sha256:
-                raise Invalid("the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": actual})
-            source = {"Bucket": self.bucket, "Key": key}
-            self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_CALL)
+            try:
+                return self._take(self.upload_key(sha256, holder), sha256)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") not in _ABSENT:
+                    raise
+                return None  # another call has taken it, and emptied the inbox, a moment ago
+
+    def _take(self, key: str, sha256: str) -> int | None:
+        head = self._head(key)
+        if head is None:
+            return None
+        kept = head.get("ChecksumSHA256")
+        actual = base64.b64decode(kept).hex() if kept else self._read_hash(key)
+        if actual != sha256:
+            raise Invalid("the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": actual})
+        source = {"Bucket": self.bucket, "Key": key}
+        self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_CALL)
         return int(head["ContentLength"])
 
     def drop_upload(self, sha256: str, holder: UUID) -> None:

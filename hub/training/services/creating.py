@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 
 from django.db import transaction
-from django.utils import timezone
 from envhub.protocol.cluster_need import without_gpus
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
@@ -25,6 +24,7 @@ from hub.accounts.queries import require_role
 from hub.catalog.capacity import GPU, capacity_now, is_small
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
+from hub.core import clock
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid
 from hub.core.ids import new_id
@@ -143,7 +143,7 @@ def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNee
     if not wished and is_small(training.parameters):
         hosts = config.trainer.hosts
         need = without_gpus(hosts) if hosts > 1 else GpuNeed()
-        return capacity_now(timezone.now()).training_queue(training.parameters), need
+        return capacity_now(clock.now()).training_queue(training.parameters), need
     try:
         return GPU, gpu_need(config, policy_shape(training), engine_of(config.trainer, training.engine))
     except BadWish as error:

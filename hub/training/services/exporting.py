@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from django.utils import timezone
 from envhub.protocol.training_config import TrainingConfig
 
 from hub.catalog.capacity import GPU, TRAIN
+from hub.core import clock
 from hub.core.errors import Invalid
 from hub.runs.waiting import online_workers
 
@@ -25,7 +25,7 @@ def check_exporters(config: TrainingConfig, *, granted: Set[str]) -> None:
             'or set mode = "offline" in [wandb]',
             fields={"wandb": f"{KEY} is missing"},
         )
-    trainers = [worker for worker in online_workers(timezone.now()) if {TRAIN, GPU} & set(worker.queues)]
+    trainers = [worker for worker in online_workers(clock.now()) if {TRAIN, GPU} & set(worker.queues)]
     if trainers and not any(worker.facts.get("wandb") for worker in trainers):
         raise Invalid(
             "no training worker that is online has the package wandb",

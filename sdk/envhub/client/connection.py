@@ -229,7 +229,7 @@ class Connection:
                 if not response.is_error:
                     return
                 problem = api_error(response)
-                if last or response.status_code not in RETRIED_STATUS:
+                if last or response.status_code not in {*RETRIED_STATUS, 500}:  # S3's InternalError: try again
                     raise problem
             self._retry.wait(attempt, problem.message)
 

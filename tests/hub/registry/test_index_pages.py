@@ -191,3 +191,11 @@ def test_a_page_costs_two_queries_however_many_versions(
         version = Version.objects.all()[0]
     with django_assert_num_queries(1):
         get(f"alice/files/{version.wheel_id}/{version.wheel_filename}")
+
+
+def test_a_proxy_may_keep_for_a_second_what_everybody_sees(alice: User) -> None:
+    push_version(alice)
+    for page in ("alice/simple/", "alice/simple/tiny-env/"):
+        assert get(page)["X-Accel-Expires"] == "1"
+        assert "X-Accel-Expires" not in get(page, secret=make_token(alice, Scope.READ))
+    assert "X-Accel-Expires" not in get("alice/simple/absent/")

@@ -70,6 +70,22 @@ def test_a_client_uploads_to_the_presigned_address(store: Backend) -> None:
     assert store.take_upload(sha256, HOLDER) == len(data)
 
 
+def test_an_upload_that_another_call_takes_at_the_same_moment_is_not_there(
+    s3_store: S3Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256, data = fresh()
+    put(s3_store, sha256, len(data), data)
+    head = s3_store._head
+
+    def head_of_what_goes(key: str) -> object:
+        found = head(key)
+        s3_store.drop_upload(sha256, HOLDER)
+        return found
+
+    monkeypatch.setattr(s3_store, "_head", head_of_what_goes)
+    assert s3_store.take_upload(sha256, HOLDER) is None
+
+
 def test_a_client_cannot_make_other_bytes_count(store: Backend) -> None:
     sha256, data = fresh()
     put(store, sha256, len(data), data[::-1])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.utils import timezone
 
+from hub.core import clock
 from hub.core.commands import HubCommand
 from hub.runs.services import cancel_overdue, expire_leases
 from hub.runs.sweeper import Sweeper
@@ -28,7 +28,7 @@ class Command(HubCommand):
     def handle(self, *args: Any, once: bool, alive: Path | None, **options: Any) -> None:
         """Run."""
         if once:
-            now = timezone.now()
+            now = clock.now()
             self.stdout.write(f"{expire_leases(now)} leases expired, {cancel_overdue(now)} runs cancelled")
             return
         sweeper = Sweeper(after_pass=alive.touch) if alive else Sweeper()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.training.learner.making import make_run
+from workers.training.journal.reader import JournalReader
 from workers.training.learner import checkpoint, publish
 from workers.training.learner import step as module
 from workers.training.learner.budget import Budgets
@@ -176,11 +180,21 @@ def test_published_adapters_are_what_the_checkpoint_holds(straight: RunDir) -> N
     assert torch.equal(down, masters["model.layers.0.mlp.up_proj.down"])
 
 
+@dataclass(frozen=True)
 class SecondOfTwo(World):
-    """Rank 1, told to train step 1; memory runs out before it would meet the other process."""
+    """Rank 1, told to begin anew and to train step 1; memory runs out before it would meet the other process."""
+
+    numbers: Iterator[int] = field(default_factory=lambda: chain([0], repeat(1)))
+    batch: bytes = b""
 
     def told(self, number: int) -> int:
-        return 1
+        return next(self.numbers)
+
+    def told_bytes(self, content: bytes) -> bytes:
+        return self.batch
+
+    def least(self, number: int) -> int:
+        return number
 
 
 def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
@@ -189,7 +203,8 @@ def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
     settings = config()
     run = RunDir(make_run(tmp_path / "run", settings, steps=1))
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    follower = Follower(run, settings, Learner(policy, settings, SecondOfTwo(rank=1, size=2)), Heart(run, first=False))
+    second = SecondOfTwo(rank=1, size=2, batch=JournalReader(run.journal).read_bytes(1))
+    follower = Follower(run, settings, Learner(policy, settings, second), Heart(run, first=False))
     # what the allocator really says
     monkeypatch.setattr(module, "add_gradients", lambda *_, **__: torch.empty(1 << 60, dtype=torch.uint8))
     with pytest.raises(OutOfMemory) as caught:
