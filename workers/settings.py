@@ -118,6 +118,7 @@ class WorkerEnvironment(BaseSettings):
     ray_host: str = (
         ""  # this host's address for the others of its cluster; empty: from which it reaches them, or the hub
     )
+    ray_rollouts: bool = True  # whether runs of several hosts may have boxes here, beside the learner and engines
     ray_objects_mb: int = Field(default=0, ge=0)  # of Ray's object store here; 0: as Ray decides, a part of the memory
     log_format: LogFormat = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

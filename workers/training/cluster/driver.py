@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
 from workers.inference.process import EngineDied
-from workers.training.cluster.keeper import RolloutServerDied
+from workers.training.cluster.keeper import NoRollouts, RolloutServerDied
 from workers.training.cluster.plan import read_plan
 from workers.training.cluster.share import WEIGHTS_KEPT, Actor, Share, connect
 from workers.training.cluster.wire import (
@@ -123,6 +123,9 @@ class Driver:
                 async for line in said(actor):
                     self._tell(Said(text=f"{actor.here.ip}: {line}"))
                 reason = str(await actor.handle.rollouts_ended.remote())
+            except NoRollouts as error:
+                self._tell(RolloutsDown(host=host, reason=str(error)))
+                return
             except (RayError, OSError, RolloutServerDied) as error:
                 reason = f"{type(error).__name__}: {str(error)[-1000:]}"
             finally:

@@ -56,6 +56,10 @@ class RolloutServerDied(Exception):
     """It ended, or did not answer in time; the message has its last lines."""
 
 
+class NoRollouts(RolloutServerDied):
+    """This host may have none."""
+
+
 class Keeper:
     """`run_id` names the run's folder on this host. Everything is awaited from the actor's one event loop."""
 
@@ -153,6 +157,8 @@ class Keeper:
 
     async def start_rollouts(self, start: dict[str, object], ip: str) -> tuple[str, str]:
         """Start a rollout server; gives its address and key. Raises RolloutServerDied."""
+        if not self._settings.ray_rollouts:
+            raise NoRollouts("WORKER_RAY_ROLLOUTS is false there")
         address = EngineAddress(f"http://{ip}:{free_port()}/v1", new_key())
         port = int(address.root.rpartition(":")[2])
         told = RolloutServerStart.model_validate({**start, "host": ip, "port": port, "key": address.key})

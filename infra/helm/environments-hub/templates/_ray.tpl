@@ -58,6 +58,8 @@ spec:
       env:
         {{- include "ray.token" $root | nindent 8 }}
         - {name: HOME, value: /tmp}
+        - {name: WORKER_DATA, value: /tmp/worker}
+        - {name: WORKER_RAY_ROLLOUTS, value: "false"}
       {{- $alive := printf "{port: %d}" (int (index . 3)) }}
       startupProbe: {tcpSocket: {{ $alive }}, periodSeconds: 5, failureThreshold: 60}
       livenessProbe: {tcpSocket: {{ $alive }}, periodSeconds: 20, failureThreshold: 3}

@@ -1,0 +1,57 @@
+"""What a host of a run keeps: directories that come in pieces, whole or not at all; and no boxes if it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+from workers.training.cluster.keeper import Keeper, NoRollouts
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
+    monkeypatch.setenv("WORKER_DATA", str(tmp_path))
+    monkeypatch.setenv("WORKER_RAY_ROLLOUTS", "false")
+    return Keeper("r1")
+
+
+async def test_a_directory_is_there_only_when_it_is_whole(keeper: Keeper, tmp_path: Path) -> None:
+    assert await keeper.wants("base")
+    await keeper.piece("base", "model.safetensors", 0, b"abc")
+    await keeper.piece("base", "model.safetensors", 3, b"def")
+    await keeper.piece("base", "deep/config.json", 0, b"{}")
+    there = tmp_path / "cluster-runs" / "r1" / "base"
+    assert not there.exists()
+    assert await keeper.complete("base", 0) == str(there)
+    assert (there / "model.safetensors").read_bytes() == b"abcdef"
+    assert (there / "deep" / "config.json").read_bytes() == b"{}"
+    assert not await keeper.wants("base")
+
+
+async def test_what_was_cut_off_is_begun_anew(keeper: Keeper) -> None:
+    await keeper.wants("base")
+    await keeper.piece("base", "old", 0, b"x")
+    assert await keeper.wants("base")
+    await keeper.piece("base", "new", 0, b"y")
+    assert [path.name for path in Path(await keeper.complete("base", 0)).iterdir()] == ["new"]
+
+
+async def test_the_newest_weights_stay(keeper: Keeper, tmp_path: Path) -> None:
+    for version in ("v000001", "v000002", "v000003"):
+        await keeper.wants(f"weights/{version}")
+        await keeper.complete(f"weights/{version}", 2)
+    kept = tmp_path / "cluster-runs" / "r1" / "weights"
+    assert sorted(path.name for path in kept.iterdir()) == ["v000002", "v000003"]
+
+
+async def test_a_host_without_boxes_says_so(keeper: Keeper) -> None:
+    with pytest.raises(NoRollouts, match="WORKER_RAY_ROLLOUTS"):
+        await keeper.start_rollouts({}, "127.0.0.1")
+
+
+async def test_nothing_is_left_of_a_run(keeper: Keeper, tmp_path: Path) -> None:
+    await keeper.wants("base")
+    await keeper.remove()
+    assert not list((tmp_path / "cluster-runs").iterdir())
