@@ -40,10 +40,10 @@ class ClusterPlan(BaseModel):
         return [self._bundle(host) for host in range(self.split.hosts)]
 
     def _bundle(self, host: int) -> dict[str, float]:
+        """One processor stands for all: hosts and GPUs are what the hub counts, and a run must fit where it says so."""
         ranks, engines = self.split.ranks_per_host, len(range(host, self.split.engines, self.split.hosts))
         gpus = float(ranks * self.rank_gpus + engines * self.engine_gpus)
-        processes = ranks + engines + (host > 0)  # the first host's environments are the coordinator's own
-        return {"CPU": float(processes), **({"GPU": gpus} if gpus else {})}
+        return {"CPU": 1.0, **({"GPU": gpus} if gpus else {})}
 
 
 def read_plan(run: RunDir) -> ClusterPlan:

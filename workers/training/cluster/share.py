@@ -82,7 +82,7 @@ class Share:
     async def actor(self, host: int, *, gpus: int) -> Actor:
         """A keeper in a host's bundle; waits while the bundle is on no host. Raises RayError."""
         place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=host)
-        options = {"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": place, "max_concurrency": 64}
+        options = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place, "max_concurrency": 64}
         handle: Any = self._class.options(**options).remote(self.plan.run_id)
         try:
             return Actor(handle, await handle.here.remote())

@@ -54,8 +54,8 @@ def plays(monkeypatch: pytest.MonkeyPatch, *lines: Line, then: str = "sys.stdin.
 
 def test_a_hosts_bundle_holds_its_processes(tmp_path: Path) -> None:
     plan = keeper(tmp_path, []).plan
-    assert plan.bundles() == [{"CPU": 4.0, "GPU": 6.0}, {"CPU": 4.0, "GPU": 4.0}]
-    assert plan.model_copy(update={"on_gpus": False}).bundles() == [{"CPU": 4.0}, {"CPU": 4.0}]
+    assert plan.bundles() == [{"CPU": 1.0, "GPU": 6.0}, {"CPU": 1.0, "GPU": 4.0}]
+    assert plan.model_copy(update={"on_gpus": False}).bundles() == [{"CPU": 1.0}, {"CPU": 1.0}]
 
 
 async def test_the_run_goes_on_when_it_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
