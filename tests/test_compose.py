@@ -59,7 +59,7 @@ def test_the_proxy_s_names_and_ports_are_those_of_the_example() -> None:
     proxy = (ROOT / "infra/nginx.conf").read_text()
     for name in re.findall(r"([A-Z0-9_]+)=\S", proxy):
         assert re.search(rf"^{name}=", (ROOT / "infra/example.env").read_text(), re.MULTILINE)
-    assert re.findall(r"proxy_pass http://(\S+);", proxy) == re.findall(r"_PORT=(127\S+)", proxy)
+    assert re.findall(r"(?:proxy_pass http://|server )(127\S+);", proxy) == re.findall(r"_PORT=(127\S+)", proxy)
 
 
 def pins(lock: str) -> set[str]:

@@ -54,11 +54,13 @@ def test_a_hub_that_is_at_work_is_backed_up_and_answers_the_same_elsewhere(stack
     environment = reversing.push_reverse_text(stack)
     there, identity = tmp_path / "there", tmp_path / "identity"
     stack.settings = {**stack.settings, "HUB_BACKUP_RECIPIENTS": f'["{new_identity(identity)}"]'}
-    evaluation = reversing.start(stack, environment, stack.register(reversing.slow_endpoint(0.8)))
+    model = reversing.slow_endpoint(3.0)
+    evaluation = reversing.start(stack, environment, stack.register(model))
     before = reversing.await_stored(stack, evaluation.id)
     stack.manage("backup", str(there))
     after = {(row.example, row.rollout): row for row in stack.rollouts(evaluation.id)}
     assert before <= len(after) < reversing.TOTAL, "the evaluation was over before the backup"
+    model.latency_s = 0.1
     with restored(stack, tmp_path / "restored", there, identity) as copy:
         assert told(copy, environment, tmp_path / "a") == told(stack, environment, tmp_path / "b")
         rows = {(row.example, row.rollout): row for row in copy.rollouts(evaluation.id)}

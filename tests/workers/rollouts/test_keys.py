@@ -24,7 +24,7 @@ class Attacker:
     def __init__(self, box: Box) -> None:
         self.box, self.statuses, self.keys = box, list[int](), list[str]()
 
-    async def run(self, group: Group, *, alone: bool = False) -> list[RolloutDone]:
+    async def run(self, group: Group, **_: object) -> list[RolloutDone]:
         own, other = group.policy.keys
         self.keys += [own, other, group.policy.group_key]
         guesses = [f"{group.id}.{index}" for index in ("1", "g", "0")] + ["e0-0-1.1", "..", "%2e%2e", "*", "", "1", "g"]
