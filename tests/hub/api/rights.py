@@ -7,6 +7,7 @@ world; if it needs a body before it looks at the object, put one in body_of.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum, auto
 from typing import Any
 
@@ -107,7 +108,8 @@ def make_world() -> World:
     run_token = hold_run(run, worker=worker, state=RunState.RUNNING)
     sandbox = create_running(alice, name=f"{MARK}-sandbox")
     inside = LiveSandbox(id=str(sandbox.pk), image=f"{MARK}-image", state="running", created_at=timezone.now())
-    note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=timezone.now())
+    later = timezone.now() + timedelta(hours=1)  # to walk all routes takes longer than a report is believed
+    note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=later)
     return World(
         alice=alice,
         bob=bob,
