@@ -16,8 +16,8 @@ from envhub.protocol.runs import FinishRequest, RunState
 
 from workers.inference import serving
 from workers.inference.address import EngineAddress
+from workers.inference.guard import guard
 from workers.inference.serving import Proxy
-from workers.inference.torch_engine.guard import guard
 from workers.runs import execution
 from workers.runs.errors import RunFailed
 

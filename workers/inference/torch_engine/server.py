@@ -12,11 +12,11 @@ from typing import Any
 
 from aiohttp import web
 
+from workers.inference.guard import guard
 from workers.inference.torch_engine import chat
 from workers.inference.torch_engine.answers import Choice, envelope, usage
 from workers.inference.torch_engine.chat import BadRequest
 from workers.inference.torch_engine.control import Control
-from workers.inference.torch_engine.guard import guard
 from workers.inference.torch_engine.requests import Body, Wanted, read_chat, read_completion
 from workers.inference.torch_engine.scheduler import Scheduler, Sequence, Token
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -37,7 +38,7 @@ from workers.training.cluster.wire import (
 from workers.training.learner.__main__ import die_with_parent
 from workers.training.learner.run_dir import RunDir
 
-WAITING_S = 15.0  # between two words about a share that is waited for
+LOOK_S, SAID_EVERY = 1.0, 15  # seconds between looks at a share that is waited for; every so many are told
 PAUSE_S = 2.0  # before an engine is started again
 TRIES = 10  # to have a host give rollouts
 LINE_BYTES = 64 * 1024 * 1024
@@ -54,7 +55,8 @@ class Driver:
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Until the coordinator hangs up."""
-        await self._wait_for_hosts()
+        if not await self._wait_for_hosts(reader):
+            return
         plan = self.share.plan
         keeping = [asyncio.create_task(self._keep(number)) for number in range(plan.split.engines)]
         try:
@@ -73,15 +75,17 @@ class Driver:
                 task.cancel()
             await self._remove()
 
-    async def _wait_for_hosts(self) -> None:
-        while not await self.share.placed(WAITING_S):
-            self._tell(
-                Said(
-                    text=f"waiting for room {self.share.plan.split.words()}; the cluster has {spare()} to spare",
-                    waits=True,
-                )
-            )
+    async def _wait_for_hosts(self, reader: asyncio.StreamReader) -> bool:
+        """Whether there are any before the coordinator hangs up."""
+        looks = itertools.count()
+        while not await self.share.placed(LOOK_S):
+            if reader.at_eof():
+                return False
+            if next(looks) % SAID_EVERY == 0:
+                words = self.share.plan.split.words()
+                self._tell(Said(text=f"waiting for room {words}; the cluster has {spare()} to spare", waits=True))
         self._tell(Placed(hosts=self.share.hosts(), ip=ray.util.get_node_ip_address()))
+        return True
 
     async def _keep(self, number: int) -> None:
         """One engine, again and again."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +40,8 @@ async def ranks_of(share: Share) -> list[Rank]:
     split = share.plan.split
     wanted = [host for host in range(split.hosts) for _ in range(split.ranks_per_host)]
     actors = await asyncio.gather(*(share.actor(host, gpus=share.plan.rank_gpus) for host in wanted))
-    firsts = {actor.here.node: actor for actor in actors}
-    roots = {node: await prepared(share, actor) for node, actor in firsts.items()}
+    by_node = {actor.here.node: actor for actor in actors}  # one of each host brings what all of them need
+    roots = {node: await prepared(share, actor) for node, actor in by_node.items()}
     return [Rank(number, actor, roots[actor.here.node]) for number, actor in enumerate(actors)]
 
 
@@ -109,7 +108,7 @@ async def failed(share: Share, rank: Rank, end: Ended, reading: list[asyncio.Tas
     """A process has: its reason becomes the learner's."""
     await asyncio.wait([reading[rank.number]], timeout=2.0)
     if end.error and not share.run.error.exists():
-        share.run.error.write_bytes(json.dumps(json.loads(end.error)).encode())
+        share.run.error.write_bytes(end.error)
     return end.status if end.status > 0 else 128 - end.status
 
 

@@ -7,24 +7,24 @@ that one router and one count of versions hold for all hosts. It has the run's t
 from __future__ import annotations
 
 import asyncio
-import hmac
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
 from envhub.protocol.base import JsonObject
 from envhub.protocol.training import TrainPayload
 
 from workers import settings
 from workers.inference.address import EngineAddress
+from workers.inference.guard import guard
 from workers.rollouts.interceptor.answers import Answer, Route, UpstreamFailed
 from workers.runs.artifacts import Artifacts
 from workers.runs.execution import Job
 from workers.runs.hub import HubClient
 from workers.runs.lease import Lease
+from workers.runs.log import LogStream
 from workers.training.cluster.rollout_wire import ANSWER, RECORDS, Ask, RolloutServerStart
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.sources import Source, open_source
@@ -33,20 +33,13 @@ from workers.training.learner.__main__ import die_with_parent
 BODY_BYTES = 256 * 1024 * 1024
 
 
-class Printed:
-    """A log that is standard output, which the host's keeper reads."""
+class Printed(LogStream):
+    """A log that is standard output, which the host's keeper reads; secrets are masked as in any run's."""
 
     def write(self, text: str) -> None:
         """Say it."""
-        sys.stdout.write(text)
+        sys.stdout.write(self.masked(text))
         sys.stdout.flush()
-
-    def mask(self, secrets: object) -> None:
-        """The coordinator's log, which these lines enter, knows the run's secrets."""
-
-    def masked(self, text: str) -> str:
-        """As it is."""
-        return text
 
 
 class AskedPolicy:
@@ -84,7 +77,7 @@ async def opened(start: RolloutServerStart) -> AsyncIterator[dict[str, Source]]:
         )
         run = hub.run(start.claim)
         artifacts = Artifacts(run, own.folder("blobs"), cache_bytes=own.cache_mb * 1024**2)
-        job = Job(start.claim, run, Lease(run, Printed()), artifacts, own)  # type: ignore[arg-type]
+        job = Job(start.claim, run, Lease(run, Printed(run, limit=0)), artifacts, own)
         policy = AskedPolicy(payload.model.reference, EngineAddress(start.policy_url, start.policy_key), http)
         sources: dict[str, Source] = {}
         for kind, targets in (("train", payload.environments), ("eval", payload.evaluations)):
@@ -110,18 +103,6 @@ def application(sources: dict[str, Source], key: str) -> web.Application:
     app.router.add_post("/run/{kind}/{label}", run)
     app.router.add_get("/health", health)
     return app
-
-
-def guard(key: str) -> Middleware:
-    """Refuses callers without the key."""
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), f"Bearer {key}".encode()):
-            raise web.HTTPUnauthorized
-        return await handler(request)
-
-    return check
 
 
 async def serve(start: RolloutServerStart) -> None:

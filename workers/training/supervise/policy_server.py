@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from workers.inference.address import EngineAddress, new_key
+from workers.inference.guard import guard
 from workers.inference.process import free_port
 from workers.rollouts.interceptor.answers import Upstream, UpstreamFailed
 from workers.training.cluster.rollout_wire import ANSWER, Ask
@@ -22,8 +22,6 @@ async def policy_server(policy: Upstream, ip: str) -> AsyncIterator[EngineAddres
     address = EngineAddress(f"http://{ip}:{free_port()}/v1", new_key())
 
     async def send(request: web.Request) -> web.Response:
-        if not hmac.compare_digest(request.headers.get("Authorization", ""), address.headers["Authorization"]):
-            raise web.HTTPUnauthorized
         ask = Ask.model_validate_json(await request.read())
         try:
             answer = await policy.send(ask.route, ask.body)
@@ -31,7 +29,7 @@ async def policy_server(policy: Upstream, ip: str) -> AsyncIterator[EngineAddres
             return web.Response(status=502, text=str(error))
         return web.Response(body=ANSWER.dump_json(answer), content_type="application/json")
 
-    app = web.Application(client_max_size=BODY_BYTES)
+    app = web.Application(client_max_size=BODY_BYTES, middlewares=[guard(address.key)])
     app.router.add_post("/send", send)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
     await runner.setup()

@@ -16,7 +16,7 @@ from envhub.protocol.rollouts import RolloutRecord, TokenData, Usage
 from workers.inference.address import EngineAddress
 from workers.inference.process import free_port
 from workers.rollouts.interceptor.answers import Answer, Route, UpstreamFailed
-from workers.training.cluster.rollout_server import AskedPolicy, application
+from workers.training.cluster.rollout_server import AskedPolicy, Printed, application
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.supervise.policy_server import policy_server
 from workers.training.supervise.spread_source import HostLost, RolloutHost, RolloutHosts
@@ -141,3 +141,11 @@ async def test_the_policy_answers_nobody_without_its_key(http: aiohttp.ClientSes
         stranger = AskedPolicy("hub/tiny", EngineAddress(address.base_url, "guessed"), http)
         with pytest.raises(UpstreamFailed, match="401"):
             await stranger.send(Route.CHAT, {})
+
+
+def test_what_another_host_says_has_no_secret_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Printed(None, limit=0)  # type: ignore[arg-type]
+    log.mask(["a-secret-of-the-run"])
+    log.write("it is a-secret-of-the-run\n")
+    assert capsys.readouterr().out == "it is ***\n"
+    assert log.masked("a-secret-of-the-run") == "***"  # what is reported in other ways

@@ -1,4 +1,4 @@
-"""In front of all of the engine's routes: callers without its key get 401, whatever they ask for."""
+"""In front of all routes of an engine, or of a part of a run: callers without its key get 401, whatever they ask."""
 
 from __future__ import annotations
 
