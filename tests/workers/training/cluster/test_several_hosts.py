@@ -20,6 +20,7 @@ from tests.workers.training.runs.striking import moments, pid_of
 from tests.workers.training.runs.test_repeating import batches, final_weights
 from workers.cluster.access import ClusterAccess, write_access
 from workers.settings import WorkerEnvironment
+from workers.training.supervise.spread_source import RolloutHosts
 from workers.venvs.environment import environment_key
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sandbox, pytest.mark.torch]
@@ -63,14 +64,25 @@ async def trainings(tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatc
         yield made
 
 
-async def test_a_run_uses_all_its_hosts_and_leaves_nothing_on_them(trainings: Any, nodes: Nodes) -> None:
-    run = trainings.queue(trainings.payload(**CONFIG))
+async def test_a_run_uses_all_its_hosts_and_leaves_nothing_on_them(
+    trainings: Any, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, given = RolloutHosts.ask, list[int]()
+
+    async def counted(hosts: RolloutHosts, *what: Any) -> Any:
+        records = await asked(hosts, *what)
+        given.append(len(records))
+        return records
+
+    monkeypatch.setattr(RolloutHosts, "ask", counted)
+    steps = 40  # to open an environment on another host takes as long as some of them
+    run = trainings.queue(trainings.payload(**{**CONFIG, "max_steps": steps}))
     finish = await trainings.run(run)
     assert finish is not None
     assert finish.state == "succeeded", run.log
-    assert [step.step for step in trainings.steps()] == [1, 2, 3, 4]
+    assert [step.step for step in trainings.steps()] == list(range(1, steps + 1))
     assert "3 of 3" in run.log
-    assert "gives rollouts" in run.log
+    assert set(given) == {4}, run.log  # whole groups, of the other host
     left = [path for number in range(3) for path in nodes.data(number).glob("cluster-runs/*")]
     assert left == []
 
