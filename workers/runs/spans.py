@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from envhub.client.json_logs import note
+from envhub.client.json_logs import noting
 from envhub.client.tracing import Span, begin_span, now_ns, span
 from envhub.protocol.runs import Claim, FinishRequest, RunState
 from envhub.protocol.traces import TraceContext
@@ -19,7 +19,6 @@ def run_span(claim: Claim, *, asked_ns: int | None = None) -> Iterator[Span]:
     known. asked_ns: when this worker asked the hub for the run.
     """
     parent = TraceContext.of_run(claim.traceparent) or TraceContext.fresh()
-    note(trace_id=parent.trace_id)
     claimed = now_ns()
     asked = min(asked_ns or claimed, claimed)
     first = claim.attempt == 1 and claim.queued_at is not None
@@ -32,7 +31,8 @@ def run_span(claim: Claim, *, asked_ns: int | None = None) -> Iterator[Span]:
         "envhub.owner": claim.owner,
     }
     link = TraceContext.of_run(claim.led_here)
-    with span(f"run {claim.kind}", attributes, parent=parent, kind="consumer", link=link, at_ns=queued) as whole:
+    of_run = span(f"run {claim.kind}", attributes, parent=parent, kind="consumer", link=link, at_ns=queued)
+    with noting(trace_id=parent.trace_id), of_run as whole:
         if first:
             begin_span("queued", at_ns=queued).end(asked)
         begin_span("claim", at_ns=asked).end(claimed)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
@@ -23,6 +25,16 @@ _noted: ContextVar[dict[str, str] | None] = ContextVar("noted", default=None)
 def note(**fields: str) -> None:
     """For all that this context logs from now on, and for contexts that are made of it."""
     _noted.set({**(_noted.get() or {}), **fields})
+
+
+@contextmanager
+def noting(**fields: str) -> Iterator[None]:
+    """For all that is logged inside; what was noted before is back afterwards."""
+    before = _noted.set({**(_noted.get() or {}), **fields})
+    try:
+        yield
+    finally:
+        _noted.reset(before)
 
 
 class JsonLines(logging.Formatter):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
-from envhub.client.json_logs import JsonLines, note
+from envhub.client.json_logs import JsonLines, note, noting
 
 
 def line(message: str, *args: object, **fields: Any) -> dict[str, str]:
@@ -22,7 +22,7 @@ def line(message: str, *args: object, **fields: Any) -> dict[str, str]:
 
 
 def test_a_line_has_time_in_utc_level_and_what_its_process_is() -> None:
-    assert line("run %s is lost", 7) == {
+    assert Context().run(line, "run %s is lost", 7) == {
         "time": "2023-11-14T22:13:20.250Z",
         "level": "warning",
         "logger": "hub.runs",
@@ -40,6 +40,19 @@ def test_what_is_noted_is_in_every_line_of_its_context_and_of_no_other() -> None
     assert {"request_id": "r1", "run_id": "7"}.items() <= copy_context().run(request).items()
     assert not {"request_id", "run_id"} & set(line("x"))
     assert line("x", run_id=8)["run_id"] == "8"
+
+
+def test_what_is_noted_for_a_time_is_gone_after_it() -> None:
+    def task() -> list[dict[str, str]]:
+        note(request_id="r1")
+        with noting(trace_id="t1"):
+            inside = line("x")
+        return [inside, line("x")]
+
+    inside, after = Context().run(task)
+    assert {"request_id": "r1", "trace_id": "t1"}.items() <= inside.items()
+    assert after["request_id"] == "r1"
+    assert "trace_id" not in after
 
 
 def test_line_ends_and_tracebacks_stay_in_their_line() -> None:

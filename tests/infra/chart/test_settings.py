@@ -53,7 +53,8 @@ def test_every_container_starts_with_its_environment(name: str, monkeypatch: pyt
                 assert {"hub-web", "hub-web.lab", "10.1.2.3"} <= set(hub.allowed_hosts), where
                 assert hub.resolved_database_url().startswith("postgresql://hub:")
                 assert hub.resolved_broker_url().startswith("redis://")
-            if "WORKER_DATA" in env:
+            if "WORKER_DATA" in env:  # a worker, or a host of Ray's cluster, which asks for no runs
                 worker = WorkerEnvironment()
+            if "WORKER_TOKEN" in env:
                 assert worker.serve_address == "10.1.2.3"
                 assert (worker.serve_host == "0.0.0.0") is bool(worker.serve_runs + worker.sandbox_runs), where
