@@ -11,7 +11,7 @@ from typer.completion import (  # type: ignore[attr-defined]  # typer's own, imp
     get_completion_script,
 )
 
-from envhub.cli.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, current
 
 PROGRAM, VARIABLE = "hub", "_HUB_COMPLETE"  # the variable with which the script asks `hub` for completions
 

@@ -74,7 +74,8 @@ def summary(entry: str | Mapping[str, str]) -> str:
 
 
 def _docstring(module: str, function: str) -> str:
-    source = resources.files(__package__).joinpath(f"{module}.py").read_text(encoding="utf-8")
+    *folders, name = module.split(".")
+    source = resources.files(__package__).joinpath(*folders, f"{name}.py").read_text(encoding="utf-8")
     found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
     return ast.get_docstring(found[0]) or ""
 

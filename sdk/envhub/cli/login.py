@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.configuration import forget_login, hub_address, save_login
-from envhub.cli.session import JsonFlag, Session, current
+from envhub.cli.terminal.configuration import forget_login, hub_address, save_login
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client import HubClient
 from envhub.errors import UsageError
 

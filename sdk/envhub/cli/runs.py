@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.ids import id_of
-from envhub.cli.progress import state_line
-from envhub.cli.session import JsonFlag, Session, current
-from envhub.cli.tables import Fit
+from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.progress import state_line
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.terminal.tables import Fit
 from envhub.protocol.live_sandboxes import LiveSandbox
 from envhub.protocol.runs import RunKind, RunState, RunView
 

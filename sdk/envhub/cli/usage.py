@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from envhub.cli.session import JsonFlag, Session, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.protocol.usage import USAGE_DAYS, UsageView
 
 

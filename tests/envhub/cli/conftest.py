@@ -14,7 +14,7 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from envhub.cli.main import app
-from envhub.cli.session import Session
+from envhub.cli.terminal.session import Session
 from envhub.client import HubClient
 from envhub.client.connection import Retry
 from typer.testing import CliRunner, Result

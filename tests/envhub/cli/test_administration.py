@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from envhub.cli.workers import cluster_of
+from envhub.cli.administration.workers import cluster_of
 from envhub.protocol.accounts import Scope
 from envhub.protocol.clusters import ClusterFacts
 from envhub.protocol.runs import WorkerFacts, WorkerView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from envhub.cli.command_trace import traceparent
+from envhub.cli.terminal.command_trace import traceparent
 
 from tests.envhub.cli.conftest import Cli
 from tests.factories.runs import make_run

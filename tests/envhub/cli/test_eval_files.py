@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envhub.cli.eval_files import read_eval_file
+from envhub.cli.evaluations.files import read_eval_file
 from envhub.errors import UsageError
 
 GUIDE = """

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envhub.cli.eval_local import load_here, plan
-from envhub.cli.local_runner import LocalRunner
+from envhub.cli.evaluations.local import load_here, plan
+from envhub.cli.evaluations.local_runner import LocalRunner
 from envhub.errors import EnvhubError
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.packages import Generation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.cli.eval_summary import pass_at_k
+from envhub.cli.evaluations.summary import pass_at_k
 from envhub.protocol.evals import EvaluationSummary, PassAtK
 
 

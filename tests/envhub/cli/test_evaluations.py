@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.utils import timezone
-from envhub.cli.session import Session
+from envhub.cli.terminal.session import Session
 from envhub.protocol.evals import EvaluationView
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
@@ -300,7 +300,7 @@ def test_an_evaluation_that_scored_nothing_is_a_failed_command(
         Evaluation.objects.filter(pk=evaluation.pk).update(state="succeeded")
         return session.hub.evaluations.get(view.id)
 
-    monkeypatch.setattr("envhub.cli.eval_run.follow", followed)
+    monkeypatch.setattr("envhub.cli.evaluations.run.follow", followed)
     create_ready_version(cli.user)
     create_endpoint(cli.user, "stub")
     cli("eval", "run", "tiny-env", "-m", "stub", "-n", "1", "-r", "1", code=code)

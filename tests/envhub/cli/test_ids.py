@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from envhub.cli.ids import id_of
+from envhub.cli.terminal.ids import id_of
 from envhub.errors import UsageError
 
 from hub.evals.models import Evaluation

@@ -7,7 +7,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from envhub.cli.locked import versions
+from envhub.cli.environments.locked import versions
 from envhub.protocol.builds import EnvironmentLock, LockedWheel
 
 from hub.registry.models import Version
@@ -85,7 +85,7 @@ def test_the_token_is_in_no_output_and_no_command_line(cli: Cli, python: str, mo
         seen.append((list(command), dict(options["env"])))  # type: ignore[call-overload]
         return real(command, **options)  # type: ignore[call-overload,no-any-return]
 
-    monkeypatch.setattr("envhub.cli.install.subprocess.run", record)
+    monkeypatch.setattr("envhub.cli.environments.install.subprocess.run", record)
     result = cli("install", "alice/tiny-env", "--python", python)
     token = cli.environ["HUB_TOKEN"]
     ((command, environ),) = seen

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from envhub.cli.progress import goes_on
-from envhub.cli.session import Session
+from envhub.cli.terminal.progress import goes_on
+from envhub.cli.terminal.session import Session
 from envhub.errors import ConnectionFailed
 
 

@@ -27,7 +27,8 @@ from envhub.cli.main import app
 try:
     app({arguments})
 except SystemExit:
-    heavy = ("envhub.cli.push", "envhub.cli.environments", "envhub.protocol.packages", "envhub.protocol.runs")
+    groups = ("envhub.cli.environments.push", "envhub.cli.environments.commands")
+    heavy = (*groups, "envhub.protocol.packages", "envhub.protocol.runs")
     sys.exit(", ".join(name for name in heavy if name in sys.modules) or 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

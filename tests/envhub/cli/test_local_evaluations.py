@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from envhub.cli.eval_files import Endpoint
-from envhub.cli.local_evaluations import LocalEvaluation, LocalOptions, local_evaluations, policy_of
-from envhub.cli.local_packages import find_local
-from envhub.cli.session import Session
+from envhub.cli.environments.local_packages import find_local
+from envhub.cli.evaluations.files import Endpoint
+from envhub.cli.evaluations.local_evaluations import LocalEvaluation, LocalOptions, local_evaluations, policy_of
+from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from envhub.cli.main import COMMANDS
-from envhub.cli.session import Session, cell, printable
+from envhub.cli.terminal.session import Session, cell, printable
 from envhub.errors import UsageError
 from envhub.protocol.packages import EnvironmentPatch
 

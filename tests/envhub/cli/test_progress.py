@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from envhub.cli.progress import state_line
+from envhub.cli.terminal.progress import state_line
 from envhub.protocol.runs import RunView
 
 

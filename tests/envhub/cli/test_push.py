@@ -58,7 +58,7 @@ def test_an_interrupted_push_puts_it_back_too(cli: Cli, monkeypatch: pytest.Monk
         assert path.read_text() != before
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("envhub.cli.push._upload", interrupt)
+    monkeypatch.setattr("envhub.cli.environments.push._upload", interrupt)
     cli("push", "tiny-env", "--bump", "patch", code=130)
     assert path.read_text() == before
 
@@ -73,7 +73,7 @@ def test_a_failed_push_keeps_what_was_written_meanwhile(
         path.write_text(path.read_text() + "# written while the push went on\n")
         raise EnvhubError("the hub is away")
 
-    monkeypatch.setattr("envhub.cli.push._upload", edit_and_fail)
+    monkeypatch.setattr("envhub.cli.environments.push._upload", edit_and_fail)
     cli("push", "tiny-env", *bump, code=1)
     assert path.read_text().endswith("# written while the push went on\n")
 

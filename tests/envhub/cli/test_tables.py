@@ -8,9 +8,10 @@ from collections.abc import Callable
 from io import StringIO
 
 import pytest
-from envhub.cli import environments, evaluations
-from envhub.cli.session import Session
-from envhub.cli.tables import AS_IT_IS, Fit
+from envhub.cli.environments import commands as environments
+from envhub.cli.evaluations import commands as evaluations
+from envhub.cli.terminal.session import Session
+from envhub.cli.terminal.tables import AS_IT_IS, Fit
 
 RUN = "01a205b1-763f-7210-a718-d326bbf30d95"
 OTHER = "01a205b1-7640-7210-a718-d326bbf30d95"

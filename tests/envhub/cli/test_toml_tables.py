@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from envhub.cli.eval_files import FIELDS
+from envhub.cli.evaluations.files import FIELDS
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.training_config import (
     AdaptersTable,

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 from envhub.cli.main import app
-from envhub.cli.session import Session
-from envhub.cli.train_follow import step_line
-from envhub.cli.train_rollouts import token_rows
-from envhub.cli.train_summary import steps_line
+from envhub.cli.terminal.session import Session
+from envhub.cli.training.follow import step_line
+from envhub.cli.training.rollouts import token_rows
+from envhub.cli.training.summary import steps_line
 from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
 from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
@@ -56,7 +56,7 @@ class Trainer:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("envhub.cli.train_follow.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("envhub.cli.training.follow.POLL_SECONDS", 0.0)
     Path("train.toml").write_text(TOML)
     Path("s.env").write_text("# mine\nexport TOOL_KEY='v 1'\n\nOTHER=2\n")
     return Trainer()

@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from envhub.cli.main import app
-from envhub.cli.session import Session
+from envhub.cli.terminal.session import Session
 from envhub.protocol.accounts import Scope
 from envhub.protocol.data import DataFile, DataRequest
 from envhub.protocol.files import FileRequest

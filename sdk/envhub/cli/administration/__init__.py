@@ -1,0 +1,1 @@
+"""What operators keep: users, workers, tokens, images, bundles."""

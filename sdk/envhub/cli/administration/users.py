@@ -1,0 +1,65 @@
+"""`hub user list|invite|disable|enable`, for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.tables import Fit
+from envhub.protocol.accounts import InvitationRequest, UserView
+
+
+def list_users(ctx: typer.Context, json: JsonFlag = False) -> None:
+    """List users."""
+    session = current(ctx)
+    found = list(session.hub.users.list())
+    rows = [(user.name, state_of(user), user.joined_at, user.last_login) for user in found]
+    session.show(
+        found,
+        lambda: session.table(
+            ("name", "is", "since", "last sign-in"), rows, "no users", Fit(drop=("last sign-in", "since"))
+        ),
+    )
+
+
+def state_of(user: UserView) -> str:
+    """In one word."""
+    if not user.is_active:
+        return "disabled"
+    return "invited" if user.invited else "administrator" if user.is_admin else "user"
+
+
+def invite(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="The user's name, and that of their namespace.")],
+    admin: Annotated[bool, typer.Option("--admin", help="Make an administrator.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="For an existing user who needs a new password.")] = False,
+    days: Annotated[int, typer.Option(min=1, max=30, help="How long the link works.")] = 7,
+    json: JsonFlag = False,
+) -> None:
+    """Add a user: prints a one-time link on which they set their password. Send it to them."""
+    session = current(ctx)
+    request = InvitationRequest(name=name, is_admin=admin, reset=reset, valid_days=days)
+    made = session.hub.users.invite(request)
+    session.show(made, lambda: session.out.print(made.url, markup=False, soft_wrap=True))
+
+
+UserName = Annotated[str, typer.Argument(help="The user's name.")]
+
+
+def disable(ctx: typer.Context, name: UserName, json: JsonFlag = False) -> None:
+    """Shut a user out at once: password, sessions, tokens, devices. What they made stays."""
+    _set_active(ctx, name, active=False)
+
+
+def enable(ctx: typer.Context, name: UserName, json: JsonFlag = False) -> None:
+    """Let a disabled user in again."""
+    _set_active(ctx, name, active=True)
+
+
+def _set_active(ctx: typer.Context, name: str, *, active: bool) -> None:
+    session = current(ctx)
+    user = session.hub.users.set_active(name, active=active)
+    session.show(user, lambda: session.out.print(f"{user.name} is {state_of(user)}", markup=False))

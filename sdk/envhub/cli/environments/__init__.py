@@ -1,0 +1,1 @@
+"""`hub env` and its short forms: init, push, pull, install."""

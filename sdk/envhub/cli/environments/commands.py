@@ -1,0 +1,177 @@
+"""`hub env list|info|versions|files|yank|unyank|delete|rebuild|set`; `hub env check` is in env_check."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.references import parse
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.terminal.tables import Fit
+from envhub.cli.environments.version_card import print_card
+from envhub.errors import UsageError
+from envhub.protocol.packages import (
+    EnvironmentPatch,
+    EnvironmentView,
+    VersionState,
+    VersionView,
+    Visibility,
+    YankRequest,
+)
+
+LISTED = Fit(drop=("description", "visibility", "state", "version"), cut=("description",))
+Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+
+
+def list_environments(
+    ctx: typer.Context,
+    search: Annotated[str | None, typer.Argument(help="Words to search for.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    limit: Limit = 50,
+    json: JsonFlag = False,
+) -> None:
+    """List the environments that you may see."""
+    session = current(ctx)
+    found = list(islice(session.hub.environments.list(search=search, owner=owner), limit))
+    rows = [(f"{item.owner}/{item.name}", item.latest_version, _state(item), item.visibility, item.description)
+            for item in found]  # fmt: skip
+    columns = ("environment", "version", "state", "visibility", "description")
+    session.show(found, lambda: session.table(columns, rows, "no environments found", LISTED))
+
+
+def _state(item: EnvironmentView) -> str:
+    if item.latest_state is VersionState.READY and item.latest_needs:
+        return f"needs {item.latest_needs}"
+    return item.latest_state or ""
+
+
+def info(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Show an environment and one of its versions; exit 1 when it does not exist."""
+    session = current(ctx)
+    reference = parse(session, name)
+    environment = session.hub.environments.get(reference.environment)
+    version = None
+    if reference.version or environment.latest_version:
+        version = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    value = {"environment": environment, "version": version}
+    session.show(value, lambda: _print_info(session, environment, version))
+
+
+def _print_info(session: Session, environment: EnvironmentView, version: VersionView | None) -> None:
+    reference = f"{environment.owner}/{environment.name}"
+    page = f"{session.hub.url}/environments/{reference}"
+    session.fields({"environment": reference, "description": environment.description,
+                    "visibility": environment.visibility, "evaluations": environment.evaluations,
+                    "updated": environment.updated_at, "page": page})  # fmt: skip
+    if version is None:
+        session.fields({"version": f"none to use; `hub env versions {reference}` lists the yanked ones"})
+        return
+    found = version.generation
+    git, origin = version.git, version.origin
+    session.fields({
+        "version": version.version, "state": version.state,
+        "yanked": (version.yank_reason or "yes") if version.yanked else "",
+        "requires python": version.requires_python, "requires": version.dependencies, "license": version.license,
+        "generation": f"{found.generation} ({found.constraint_set})" if found and found.generation else "unknown",
+        "source": f"{git.commit[:12]}{' (dirty)' if git.dirty else ''}" if git else "",
+        "origin": f"{origin.reference} of {origin.hub}, in a bundle signed by {origin.key}" if origin else "",
+        "pushed": f"{version.created_at:%Y-%m-%d %H:%M} by {version.created_by}",
+    })  # fmt: skip
+    print_card(session, version)
+    if version.failure:
+        session.fields({"failure": version.failure.message, "hint": version.failure.hint})
+
+
+def versions(ctx: typer.Context, name: Name, limit: Limit = 50, json: JsonFlag = False) -> None:
+    """List the versions of an environment, newest first."""
+    session = current(ctx)
+    found = list(islice(session.hub.environments.versions(parse(session, name).environment), limit))
+    rows = [(item.version, item.state, "yanked" if item.yanked else "", item.created_at, item.created_by, item.size)
+            for item in found]  # fmt: skip
+    session.show(
+        found,
+        lambda: session.table(("version", "state", "", "pushed", "by", "bytes"), rows, fit=Fit(drop=("bytes", "by"))),
+    )
+
+
+def files(
+    ctx: typer.Context,
+    name: Name,
+    path: Annotated[str | None, typer.Argument(help="Print this file.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List a version's source files, or print one."""
+    session = current(ctx)
+    reference = parse(session, name)
+    if path is None:
+        found = list(session.hub.environments.files(reference.environment, reference.version_or_latest))
+        session.show(found, lambda: session.table(("bytes", "path"), [(item.size, item.path) for item in found]))
+        return
+    content = session.hub.environments.file(reference.environment, reference.version_or_latest, path)
+    text = content.text if content.text is not None else f"(binary, {content.size} bytes)"
+    session.show(content, lambda: session.write(text))
+
+
+def yank(
+    ctx: typer.Context,
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; shown by pip and uv.")] = "",
+    json: JsonFlag = False,
+) -> None:
+    """Hide a version from resolution; exact pins still install it."""
+    _set_yanked(ctx, name, YankRequest(yanked=True, reason=reason))
+
+
+def unyank(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Undo a yank."""
+    _set_yanked(ctx, name, YankRequest(yanked=False))
+
+
+def _set_yanked(ctx: typer.Context, name: str, request: YankRequest) -> None:
+    session = current(ctx)
+    reference = parse(session, name, need_version=True)
+    view = session.hub.environments.yank(reference.environment, reference.version_or_latest, request)
+    done = "yanked" if view.yanked else "no longer yanked"
+    session.show(view, lambda: session.out.print(f"{reference}: {done}"))
+
+
+def delete(ctx: typer.Context, name: Name, yes: Yes = False, json: JsonFlag = False) -> None:
+    """Delete a version (owner/name@version) or a whole environment."""
+    session = current(ctx)
+    reference = parse(session, name)
+    session.hub.environments.get(reference.environment)  # one that is not there is no question
+    ask_to_delete(str(reference), yes=yes)
+    if reference.version:
+        session.hub.environments.delete_version(reference.environment, reference.version)
+    else:
+        session.hub.environments.delete(reference.environment)
+    session.show({"deleted": str(reference)}, lambda: session.out.print(f"deleted {reference}"))
+
+
+def set_properties(
+    ctx: typer.Context,
+    name: Name,
+    visibility: Annotated[Visibility | None, typer.Option(help="Who may see it.")] = None,
+    description: Annotated[str | None, typer.Option(help="One line about it.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Change visibility or description."""
+    session = current(ctx)
+    given = {"visibility": visibility, "description": description}
+    if set(given.values()) == {None}:
+        raise UsageError("nothing to change", hint="Give --visibility or --description.")
+    patch = EnvironmentPatch.model_validate({key: value for key, value in given.items() if value is not None})
+    view = session.hub.environments.update(parse(session, name).environment, patch)
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: {view.visibility}"))
+
+
+def rebuild(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Build a version again (after its data set or the operator's index has changed)."""
+    session = current(ctx)
+    reference = parse(session, name)
+    view = session.hub.environments.rebuild(reference.environment, reference.version_or_latest)
+    session.show(view, lambda: session.out.print(f"building {reference.environment}@{view.version}"))

@@ -1,0 +1,21 @@
+"""Follows a hosted evaluation until its run has ended."""
+
+from __future__ import annotations
+
+from envhub.cli.terminal.progress import goes_on, run_progress
+from envhub.cli.terminal.session import Session
+from envhub.protocol.evals import EvaluationView
+
+
+def follow(session: Session, view: EvaluationView) -> EvaluationView:
+    """Show progress until the evaluation's run has ended; returns the final view."""
+    if view.run_id:
+        advice = f"`hub eval show {view.id}` looks at it, `hub eval cancel {view.id}` ends it"
+        with goes_on(session, advice), run_progress(session, view.environment) as show:
+            for state in session.hub.runs.watch(view.run_id):
+                show(state)
+        if state.failure:
+            session.note(f"{view.environment}: {state.failure.message}")
+            if state.failure.hint:
+                session.note(f"hint: {state.failure.hint}")
+    return session.hub.evaluations.get(view.id)

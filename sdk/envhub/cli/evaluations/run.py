@@ -1,0 +1,164 @@
+"""`hub eval run`: hosted evaluations from flags or a TOML file, and `--local` ones on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envhub.cli.environments.install import active_python
+from envhub.cli.evaluations.files import Endpoint, merge, read_eval_file, validated
+from envhub.cli.evaluations.follow import follow
+from envhub.cli.evaluations.local import run_local
+from envhub.cli.evaluations.local_evaluations import LocalOptions, local_evaluations
+from envhub.cli.evaluations.summary import page, print_summary
+from envhub.cli.terminal.option_values import json_object, judge_pairs
+from envhub.cli.terminal.references import model_reference, parse
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.errors import NotFound, UsageError
+from envhub.protocol.base import JsonObject, Split
+from envhub.protocol.evals import EvaluationConfig, EvaluationView
+from envhub.protocol.packages import Visibility
+from envhub.protocol.runs import RunState
+
+
+def run(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(help="owner/name[@version], or FILE.toml of eval tables.")],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="owner/name, or name for your own; see `hub model list`.")
+    ] = None,
+    num_examples: Annotated[int | None, typer.Option("--num-examples", "-n", help="-1 for all (default 5).")] = None,
+    rollouts: Annotated[int | None, typer.Option("--rollouts-per-example", "-r", help="Default 3.")] = None,
+    env_args: Annotated[str | None, typer.Option("--env-args", "-a", help="JSON object for load_environment.")] = None,
+    taskset: Annotated[str | None, typer.Option(help="JSON object: the taskset's configuration.")] = None,
+    harness: Annotated[str | None, typer.Option(help="JSON object: the harness's configuration.")] = None,
+    sampling: Annotated[str | None, typer.Option("--sampling", "-S", help="JSON object: temperature, ...")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")] = None,
+    concurrency: Annotated[int | None, typer.Option("--concurrency", "-c", help="Rollouts in flight.")] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Of a rollout after infrastructure failures.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds for one rollout.")] = None,
+    state_columns: Annotated[
+        str | None, typer.Option("--state-columns", "-C", help="Kept from the state: a,b.")
+    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Of the examples (default eval).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Passed to the sampler.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the list.")] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="<str>", help="NAME=owner/model for the environment's judge; NAME * is any (repeat)."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Grant this secret to the run (repeat).")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="host:port the box may reach (repeat).")
+    ] = None,
+    visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    local: Annotated[
+        bool, typer.Option("--local", help="Run ./environments/NAME (or what is installed) here.")
+    ] = False,
+    base_url: Annotated[str | None, typer.Option("--base-url", "-b", help="Local: another endpoint.")] = None,
+    api_key_var: Annotated[str | None, typer.Option("--api-key-var", "-k", help="Local: its key's variable.")] = None,
+    skip_upload: Annotated[bool, typer.Option("--skip-upload", help="Local: keep the results here.")] = False,
+    python: Annotated[str | None, typer.Option(help="Local: the interpreter (default: the active one).")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Evaluate a model on an environment, in the hub's sandbox (or --local, on this machine)."""
+    session = current(ctx)
+    given: JsonObject = {
+        "model": model, "num_examples": num_examples, "rollouts_per_example": rollouts,
+        "env_args": json_object("--env-args", env_args), "taskset": json_object("--taskset", taskset),
+        "harness": json_object("--harness", harness),
+        "sampling": _sampling(sampling, temperature=temperature, max_tokens=max_tokens),
+        "concurrency": concurrency, "max_retries": max_retries, "timeout_s": timeout, "split": split, "seed": seed,
+        "name": name, "state_columns": _words(state_columns), "judges": judge_pairs(judge), "secrets": secret or None,
+        "allow_hosts": allow_host or None, "visibility": visibility,
+    }  # fmt: skip
+    fields = {key: value for key, value in given.items() if value is not None}
+    if local:
+        interpreter = python or active_python(session) or sys.executable
+        options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload)
+        _need_model(target, fields)
+        run_local(session, local_evaluations(session, target, fields, options))
+        return
+    if base_url or api_key_var or skip_upload or python:
+        raise UsageError("--base-url, --api-key-var, --skip-upload and --python belong to --local")
+    start_all(session, configurations(session, target, fields), wait=wait)
+
+
+def _need_model(target: str, fields: JsonObject) -> None:
+    if "model" not in fields and not target.endswith(".toml"):
+        raise UsageError("which model?", hint="Give -m owner/model; `hub model list` shows them.")
+
+
+def configurations(session: Session, target: str, fields: JsonObject) -> list[EvaluationConfig]:
+    """The evaluations that the command line means; flags win over a file's values. Raises UsageError."""
+    if target.endswith(".toml"):
+        found = read_eval_file(Path(target), fields)
+        if found.ignored:
+            session.note(f"note: without effect here: {', '.join(found.ignored)}")
+        return [_named(session, validated(merge(config.model_dump(), fields))) for config in found.configs]
+    _need_model(target, fields)
+    reference = parse(session, target)
+    defaults = session.hub.environments.version(reference.environment, reference.version_or_latest).eval_defaults
+    own = {key: defaults[key] for key in ("num_examples", "rollouts_per_example") if isinstance(defaults.get(key), int)}
+    return [_named(session, validated({**own, **fields, "environment": str(reference)}))]
+
+
+def _named(session: Session, config: EvaluationConfig) -> EvaluationConfig:
+    """Environment and models by their full names: a bare one is the caller's own."""
+    judges = {name: model_reference(session, model) for name, model in config.judges.items()}
+    environment, model = str(parse(session, config.environment)), model_reference(session, config.model)
+    return config.model_copy(update={"environment": environment, "model": model, "judges": judges})
+
+
+def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bool) -> None:
+    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed, or scored no rollout."""
+    started = [_start(session, config) for config in configs]
+    for view in started:
+        session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
+        session.note(f"trace {view.trace_id}")
+    ended = [follow(session, view) for view in started] if wait else started
+    session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
+    if wait and any(view.state is not RunState.SUCCEEDED or not view.summary.scored for view in ended):
+        raise typer.Exit(1)
+
+
+def _start(session: Session, config: EvaluationConfig) -> EvaluationView:
+    """Queue one. An unknown model comes with the command that registers it."""
+    try:
+        return session.hub.evaluations.create(config)
+    except NotFound as error:
+        if error.code == "model_not_found" and config.model in error.message:
+            owner, _, name = config.model.rpartition("/")
+            there = "" if owner == session.me else f" -m {config.model}"
+            error.hint += f"; `hub model add {name.lower()} --base-url URL{there}` registers an endpoint"
+        raise
+
+
+def _print_all(session: Session, views: Sequence[EvaluationView], *, done: bool) -> None:
+    for view in views:
+        if done:
+            print_summary(session, view)
+        else:
+            session.out.print(view.id)
+
+
+def _sampling(text: str | None, **named: float | None) -> JsonObject | None:
+    """--sampling with --temperature and --max-tokens in it. Raises UsageError for a key that is given twice."""
+    given = {key: value for key, value in named.items() if value is not None}
+    table = json_object("--sampling", text)
+    if table and (twice := sorted(table.keys() & given)):
+        flags = " and ".join(f"--{key.replace('_', '-')}" for key in twice)
+        raise UsageError(f"--sampling holds {', '.join(twice)} already", hint=f"Leave out {flags}, or that key.")
+    return {**(table or {}), **given} if given else table
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word for word in text.replace(",", " ").split() if word]

@@ -1,0 +1,1 @@
+"""What runs use beside environments: models, deployments, secrets, data."""

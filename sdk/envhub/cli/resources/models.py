@@ -1,0 +1,166 @@
+"""`hub model list|add|show|delete|test|import|import-dir`."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.progress import transfer
+from envhub.cli.terminal.references import model_reference
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.terminal.tables import Fit
+from envhub.client.endpoints import read_endpoints
+from envhub.errors import EnvhubError, UsageError
+from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
+from envhub.protocol.packages import Visibility
+
+Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
+
+LISTED = Fit(drop=("base", "source", "where", "last error", "serves"), wrap=("needs", "last error"))
+SeenBy = Annotated[
+    Visibility | None, typer.Option("--visibility", help="Who may call it (default: as it is; a new one is private).")
+]
+
+
+def list_models(ctx: typer.Context, limit: Annotated[int, typer.Option(min=1)] = 100, json: JsonFlag = False) -> None:
+    """List the models that you may use; what can be trained and served here, and what it needs."""
+    session = current(ctx)
+    found = list(islice(session.hub.models.list(), limit))
+    rows = [(f"{item.owner}/{item.name}", item.source, item.engine or ", ".join(v.base_url for v in item.variants),
+             item.base, item.trainable, item.servable, item.needs, item.last_error) for item in found]  # fmt: skip
+    columns = ("model", "source", "where", "base", "trains", "serves", "needs", "last error")
+    session.show(found, lambda: session.table(columns, rows, "no models", LISTED))
+
+
+def add(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="Its name here.")],
+    base_url: Annotated[str, typer.Option(help="e.g. https://api.example.com/v1")],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Its name there (default: the same).")] = None,
+    kind: Annotated[EndpointKind, typer.Option(help="Which API it speaks.")] = EndpointKind.OPENAI,
+    key_stdin: Annotated[bool, typer.Option("--key-stdin", help="Read the API key from standard input.")] = False,
+    key_var: Annotated[str | None, typer.Option(help="Read the API key from this environment variable.")] = None,
+    header: Annotated[list[str] | None, typer.Option(metavar="<str>", help="Name: value (repeat).")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for one call.")] = 300.0,
+    max_retries: Annotated[int, typer.Option(help="Of one call.")] = 3,
+    owner: Annotated[str | None, typer.Option(help="Whose model (default: yours).")] = None,
+    visibility: SeenBy = None,
+    test: Annotated[bool, typer.Option("--test/--no-test", help="Call it once before saving.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Register an endpoint as a model."""
+    session = current(ctx)
+    variant = EndpointVariant(
+        kind=kind, base_url=base_url, model=model or name, api_key=_key(session, key_stdin, key_var),
+        headers=_headers(header or []), timeout_s=timeout, max_retries=max_retries,
+    )  # fmt: skip
+    request = ModelRequest(name=name, variants=(variant,), test=test, visibility=visibility)
+    view = session.hub.models.put(owner or session.me, request)
+    session.show(view, lambda: session.out.print(f"registered {view.owner}/{view.name}"))
+
+
+def _key(session: Session, from_stdin: bool, variable: str | None) -> str | None:
+    if from_stdin:
+        return sys.stdin.readline().strip() or None
+    if variable is None:
+        return None
+    value = session.environ.get(variable)
+    if not value:
+        raise UsageError(f"the environment variable {variable} is not set")
+    return value
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition(":") for text in given]
+    if bad := [text for text, (_, colon, _) in zip(given, pairs, strict=True) if not colon]:
+        raise UsageError(f"{bad[0]!r} is not a header", hint="Write --header 'Name: value'.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def show(ctx: typer.Context, name: Reference, json: JsonFlag = False) -> None:
+    """Show a model and its endpoints (without keys)."""
+    session = current(ctx)
+    view = session.hub.models.get(model_reference(session, name))
+    session.show(view, lambda: _print_model(session, view))
+
+
+def _print_model(session: Session, view: ModelView) -> None:
+    session.fields({"model": f"{view.owner}/{view.name}", "source": view.source, "engine": view.engine,
+                    "base": view.base, "parameters": view.parameters, "trains here": view.trainable,
+                    "serves here": view.servable, "needs": view.needs,
+                    "visibility": view.visibility, "last error": view.last_error})  # fmt: skip
+    rows = [(item.kind, item.base_url, item.model, "key" if item.has_key else "") for item in view.variants]
+    if rows:
+        session.table(("kind", "address", "model there", ""), rows)
+
+
+def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag = False) -> None:
+    """Delete a model."""
+    session = current(ctx)
+    reference = model_reference(session, name)
+    ask_to_delete(f"model {reference}", yes=yes)
+    session.hub.models.delete(reference)
+    session.show({"deleted": reference}, lambda: session.out.print(f"deleted {reference}"))
+
+
+def call_once(ctx: typer.Context, name: Reference, json: JsonFlag = False) -> None:
+    """Call every endpoint of a model once; exit 1 when one fails."""
+    session = current(ctx)
+    outcome = session.hub.models.test(model_reference(session, name))
+    session.show(outcome, lambda: _print_test(session, outcome))
+    if not outcome.ok:
+        raise typer.Exit(1)
+
+
+def _print_test(session: Session, outcome: ModelTest) -> None:
+    rows = [("ok" if item.ok else "FAILED", item.base_url, item.seconds, item.message) for item in outcome.variants]
+    empty = "ok" if outcome.ok else "FAILED"
+    session.table(("", "address", "seconds", "message"), rows, empty, Fit(wrap=("message",)))
+
+
+def import_endpoints(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="endpoints.toml as verifiers reads it.", exists=True, dir_okay=False)],
+    owner: Annotated[str | None, typer.Option(help="Whose models (default: yours).")] = None,
+    test: Annotated[bool, typer.Option("--test/--no-test", help="Call each once before saving.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Register every endpoint of an endpoints.toml; keys are read from the variables that it names."""
+    session = current(ctx)
+    requests = read_endpoints(file.read_text(encoding="utf-8-sig"), session.environ, test=test)
+    views, failed = [], []
+    for request in requests:
+        try:
+            views.append(session.hub.models.put(owner or session.me, request))
+        except EnvhubError as error:
+            session.fail(error)
+            failed.append(request.name)
+    value = {"imported": views, "failed": failed}
+    session.show(value, lambda: session.out.print(f"imported {len(views)} of {len(requests)} models"))
+    if failed:
+        raise typer.Exit(1)
+
+
+def import_directory(
+    ctx: typer.Context,
+    name: Reference,
+    directory: Annotated[Path, typer.Argument(help="A Hugging Face model directory.", exists=True, file_okay=False)],
+    engine: Annotated[Literal["torch", "vllm"], typer.Option(help="What serves it.")] = "torch",
+    visibility: SeenBy = None,
+    json: JsonFlag = False,
+) -> None:
+    """Upload a model directory; a worker serves it."""
+    session = current(ctx)
+    total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    if not total:
+        raise UsageError(f"{directory} has no files", hint="Give what model.save_pretrained(DIR) wrote.")
+    with transfer(session, "uploading", total) as moved:
+        view = session.hub.models.put_directory(
+            model_reference(session, name), directory, engine=engine, visibility=visibility, progress=moved
+        )
+    session.show(view, lambda: session.out.print(f"imported {view.owner}/{view.name}"))

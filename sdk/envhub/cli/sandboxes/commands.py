@@ -1,0 +1,187 @@
+"""`hub sandbox create|list|show|delete|ports`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.terminal.tables import Fit
+from envhub.client.sandboxes import SandboxFailed
+from envhub.errors import UsageError
+from envhub.protocol.sandboxes import BASE_IMAGE, SandboxRequest, SandboxState, SandboxView
+
+LISTED = Fit(drop=("created", "labels", "ends", "image"), wrap=("state", "labels"))
+
+
+def _whole(session: Session, beginning: str) -> str:
+    return session.hub.sandboxes.get(beginning).id
+
+
+read_id = id_of("a sandbox", "hub sandbox list", _whole)
+SandboxId = Annotated[
+    str, typer.Argument(help="The sandbox's id (its first characters will do) or address.", callback=read_id)
+]
+Image = Annotated[str, typer.Option(help="Its image, by name.")]
+Cpus = Annotated[float | None, typer.Option(help="CPUs (default: the worker's).")]
+Memory = Annotated[int | None, typer.Option(help="Memory in MB (default: the worker's).")]
+Disk = Annotated[int | None, typer.Option(help="Disk in MB (default: the worker's).")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds that it lives (default: the hub's, an hour).")]
+Idle = Annotated[float | None, typer.Option(help="End it when nothing was executed for so many seconds.")]
+Env = Annotated[list[str] | None, typer.Option("--env", "-e", metavar="<K=V>", help="A variable (repeat).")]
+Network = Annotated[
+    list[str] | None, typer.Option(metavar="<str>", help="none (default), or host:port that it may reach (repeat).")
+]
+Name = Annotated[str, typer.Option(help="What to call it.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="To find it again (repeat).")]
+OwnerOption = Annotated[str | None, typer.Option("--owner", help="Whose (default: yours).")]
+
+
+def request_of(
+    *,
+    image: str,
+    cpus: float | None,
+    memory: int | None,
+    disk: int | None,
+    timeout: float | None,
+    idle: float | None,
+    env: list[str] | None,
+    network: list[str] | None,
+    name: str = "",
+    label: list[str] | None = None,
+    owner: str | None = None,
+) -> SandboxRequest:
+    """The options of `create` and `run` as a request. Raises UsageError."""
+    return SandboxRequest(
+        owner=owner,
+        name=name,
+        image=image,
+        cpus=cpus,
+        memory_mb=memory,
+        disk_mb=disk,
+        timeout_s=timeout,
+        idle_s=idle,
+        env=variables(env),
+        allow_hosts=tuple(host for host in network or () if host != "none"),
+        labels=tuple(label or ()),
+    )
+
+
+def variables(given: list[str] | None) -> dict[str, str]:
+    """K=V, each. Raises UsageError."""
+    pairs = [text.partition("=") for text in given or ()]
+    if bad := [key for key, equals, _ in pairs if not equals]:
+        raise UsageError(f"{bad[0]!r} is not a variable", hint="Write --env NAME=VALUE.")
+    return {key: value for key, _, value in pairs}
+
+
+def create(
+    ctx: typer.Context,
+    image: Image = BASE_IMAGE,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    disk: Disk = None,
+    timeout: Timeout = None,
+    idle: Idle = None,
+    env: Env = None,
+    network: Network = None,
+    name: Name = "",
+    label: Labels = None,
+    owner: OwnerOption = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return once it runs.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Make a sandbox: a machine of its own for whatever you run in it."""
+    session = current(ctx)
+    request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
+                         network=network, name=name, label=label, owner=owner)  # fmt: skip
+    view = session.hub.sandboxes.create(request)
+    if wait:
+        view = wait_for(session, view)
+    session.show(view, lambda: session.out.print(view.id))
+
+
+def wait_for(session: Session, view: SandboxView) -> SandboxView:
+    """Until it runs, with a line when why it waits changes; one that is given up is ended. Raises SandboxFailed."""
+    said = ""
+
+    def tell(now: SandboxView) -> None:
+        nonlocal said
+        if now.waiting_for and now.waiting_for != said:
+            said = now.waiting_for
+            session.note(f"sandbox: {said}")
+
+    try:
+        return session.hub.sandboxes.wait(view.id, notice=tell)
+    except KeyboardInterrupt:
+        session.hub.sandboxes.delete(view.id)
+        raise
+    except SandboxFailed as error:
+        error.hint = error.hint or f"`hub sandbox show {view.id}` says more."
+        raise
+
+
+def list_sandboxes(
+    ctx: typer.Context,
+    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    state: Annotated[SandboxState | None, typer.Option(help="Only in this state.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only with this label.")] = None,
+    limit: Annotated[int, typer.Option(min=1)] = 30,
+    json: JsonFlag = False,
+) -> None:
+    """List sandboxes, newest first."""
+    session = current(ctx)
+    found = list(islice(session.hub.sandboxes.list(owner=owner, state=state, label=label), limit))
+    rows = [(view.id, view.name, view.image, _state(view), view.labels, view.created_at, view.ends_at)
+            for view in found]  # fmt: skip
+    columns = ("id", "name", "image", "state", "labels", "created", "ends")
+    session.show(found, lambda: session.table(columns, rows, "no sandboxes", LISTED))
+
+
+def _state(view: SandboxView) -> str:
+    return f"{view.state} ({view.waiting_for})" if view.waiting_for else str(view.state)
+
+
+def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> None:
+    """Show one sandbox, and the command of each process that was started in it."""
+    session = current(ctx)
+    view = session.hub.sandboxes.get(sandbox_id)
+    session.show(view, lambda: session.fields({
+        "sandbox": view.id, "name": view.name, "owner": view.owner, "state": _state(view), "reason": view.reason,
+        "hint": view.failure.hint if view.failure else "", "image": view.image, "cpus": view.cpus,
+        "memory MB": view.memory_mb, "disk MB": view.disk_mb, "variables": view.variables,
+        "network": view.allow_hosts or "none", "labels": view.labels, "worker": view.worker, "run": view.run_id,
+        "created": view.created_at, "started": view.started_at, "ends": view.ends_at, "ended": view.ended_at,
+    }))  # fmt: skip
+
+
+def delete(
+    ctx: typer.Context,
+    sandbox_ids: Annotated[list[str], typer.Argument(help="Ids or addresses.", metavar="SANDBOX_ID...")],
+    yes: Yes = False,
+    json: JsonFlag = False,
+) -> None:
+    """End sandboxes; what is in them is gone."""
+    session = current(ctx)
+    ids = [read_id(ctx, text) for text in sandbox_ids]
+    ask_to_delete("the sandbox" if len(ids) == 1 else f"{len(ids)} sandboxes", yes=yes)
+    for sandbox_id in ids:
+        session.hub.sandboxes.delete(sandbox_id)
+    session.show({"deleted": ids}, lambda: session.out.print(f"ended {', '.join(ids)}"))
+
+
+def ports(
+    ctx: typer.Context,
+    sandbox_id: SandboxId,
+    port: Annotated[int, typer.Argument(help="On which something in it listens.", min=1, max=65535)],
+    seconds: Annotated[float, typer.Option(help="How long the address is good.")] = 3600.0,
+    json: JsonFlag = False,
+) -> None:
+    """Print an address of a port, for whoever knows it; it expires."""
+    session = current(ctx)
+    address = session.hub.sandboxes.open_port(sandbox_id, port, seconds=seconds)
+    session.show(address, lambda: session.out.print(address.url, soft_wrap=True))

@@ -1,0 +1,174 @@
+"""`hub sandbox exec|run|logs`: commands, their output as it comes, their exit status as ours."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from envhub.cli.sandboxes.commands import (
+    Cpus,
+    Disk,
+    Env,
+    Idle,
+    Image,
+    Memory,
+    Network,
+    SandboxId,
+    Timeout,
+    request_of,
+    variables,
+    wait_for,
+)
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
+from envhub.protocol.sandboxes import BASE_IMAGE, OutputEvent, ProcessRequest
+
+CHUNK = 64 * 1024
+Command = Annotated[list[str], typer.Argument(help="The command, after `--`; one word with spaces is for a shell.")]
+Cwd = Annotated[str | None, typer.Option(help="Where it runs (default: the image's).")]
+Stdin = Annotated[bool, typer.Option("--stdin", "-i", help="Pass standard input on.")]
+Limit = Annotated[float | None, typer.Option("--limit", help="Kill the command after so many seconds.")]
+
+
+def execute(
+    ctx: typer.Context,
+    sandbox_id: SandboxId,
+    command: Command,
+    cwd: Cwd = None,
+    env: Env = None,
+    stdin: Stdin = False,
+    limit: Limit = None,
+    json: JsonFlag = False,
+) -> None:
+    """Run a command in a sandbox; its output comes as it is written, its exit status becomes ours."""
+    session = current(ctx)
+    request = process_of(command, cwd, env, stdin=stdin)
+    raise typer.Exit(_run(session, sandbox_id, request, limit))
+
+
+def run(
+    ctx: typer.Context,
+    command: Command,
+    image: Image = BASE_IMAGE,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    disk: Disk = None,
+    timeout: Timeout = None,
+    idle: Idle = None,
+    env: Env = None,
+    network: Network = None,
+    cwd: Cwd = None,
+    stdin: Stdin = False,
+    limit: Limit = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make a sandbox, run one command in it, and end it; the command's exit status becomes ours."""
+    session = current(ctx)
+    process = process_of(command, cwd, None, stdin=stdin)
+    request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
+                         network=network)  # fmt: skip
+    view = session.hub.sandboxes.create(request)
+    try:
+        wait_for(session, view)
+        code = _run(session, view.id, process, limit)
+    finally:
+        session.hub.sandboxes.delete(view.id)
+    raise typer.Exit(code)
+
+
+def process_of(command: list[str], cwd: str | None, env: list[str] | None, *, stdin: bool) -> ProcessRequest:
+    """One word with a blank in it is a line for a shell. Raises UsageError."""
+    if not command:
+        raise UsageError("what is to be run?", hint="hub sandbox exec ID -- ls -l /tmp")
+    line = command[0] if len(command) == 1 and " " in command[0] else None
+    argv = None if line else tuple(command)
+    return ProcessRequest(command=line, argv=argv, cwd=cwd, env=variables(env), stdin=stdin)
+
+
+def _run(session: Session, sandbox_id: str, request: ProcessRequest, limit: float | None) -> int:
+    """The exit status. Raises EnvhubError when the sandbox ended first."""
+    hub, kept = session.hub.sandboxes, bytearray()
+    process = hub.start(sandbox_id, request)
+    with _killed_after(session, sandbox_id, process.pid, limit), _fed(session, sandbox_id, process.pid, request.stdin):
+        try:
+            for event in hub.output(sandbox_id, process.pid):
+                if event.kind == "end":
+                    return _ended(session, event, kept, process.argv)
+                _write(session, event, kept)
+        except KeyboardInterrupt:
+            hub.kill(sandbox_id, process.pid)
+            raise
+    raise AssertionError("unreachable: the stream ends with an end, or raises")
+
+
+def _write(session: Session, event: OutputEvent, kept: bytearray) -> None:
+    if event.kind == "lost":
+        session.note("part of the output is lost: it came faster than it could be read")
+        return
+    data = base64.b64decode(event.data)
+    if session.json:
+        kept += data
+        return
+    stream = sys.stderr if event.stream == "stderr" else sys.stdout
+    stream.flush()
+    stream.buffer.write(data)
+    stream.buffer.flush()
+
+
+def _ended(session: Session, event: OutputEvent, kept: bytearray, argv: tuple[str, ...]) -> int:
+    if event.exit_code is None:
+        raise EnvhubError(f"the sandbox ended before {shlex.join(argv)[:80]}: {event.reason}", code="sandbox_ended")
+    if session.json:
+        session.show({"exit_code": event.exit_code, "output": kept.decode(errors="replace")}, lambda: None)
+    elif event.reason:
+        session.note(f"the command was killed: {event.reason}")
+    return event.exit_code
+
+
+@contextmanager
+def _killed_after(session: Session, sandbox_id: str, pid: int, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, session.hub.sandboxes.kill, (sandbox_id, pid))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def _fed(session: Session, sandbox_id: str, pid: int, wanted: bool) -> Iterator[None]:
+    """Our standard input becomes the process's; the thread dies with us, whatever it still waits for."""
+    if wanted:
+        threading.Thread(target=_feed, args=(session, sandbox_id, pid), daemon=True).start()
+    yield
+
+
+def _feed(session: Session, sandbox_id: str, pid: int) -> None:
+    try:
+        while data := os.read(sys.stdin.fileno(), CHUNK):
+            session.hub.sandboxes.write(sandbox_id, pid, data)
+        session.hub.sandboxes.write(sandbox_id, pid, b"", end=True)
+    except (ApiError, ConnectionFailed):  # it has ended, or the reader of its output says more
+        return
+
+
+def logs(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> None:
+    """Print what the start command of a sandbox's image wrote; of one that has ended, the log of its run."""
+    session = current(ctx)
+    view = session.hub.sandboxes.get(sandbox_id)
+    text = "" if view.state.is_final else session.hub.sandboxes.log(sandbox_id).decode(errors="replace")
+    if not text:
+        text = "".join(session.hub.runs.follow_log(view.run_id, follow=False))
+    session.show({"sandbox_id": sandbox_id, "log": text}, lambda: session.write(text))
