@@ -24,6 +24,7 @@ from hub.web.management.commands.serve import (
     claim_data,
     close_data,
     login_link_command,
+    take_address,
     web_command,
     with_public_data,
 )
@@ -54,6 +55,25 @@ def test_the_workers_files_can_be_read_by_its_boxes(tmp_path: Path) -> None:
     assert child.process is not None
     child.process.wait(20)
     assert made.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "used"),
+    [
+        (None, "127.0.0.1", "http://127.0.0.1:8123/"),
+        (None, "0.0.0.0", "http://127.0.0.1:8123/"),
+        ("https://hub.example.org", "0.0.0.0", "https://hub.example.org/"),
+    ],
+)
+def test_links_lead_to_the_port_that_is_asked_for_unless_the_operator_says_where(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, given: str | None, host: str, used: str
+) -> None:
+    monkeypatch.setenv("HUB_BASE_URL", given or "")
+    if given is None:
+        monkeypatch.delenv("HUB_BASE_URL")
+    settings.HUB = HubEnvironment()
+    take_address(host, 8123)
+    assert str(settings.HUB.base_url) == str(HubEnvironment().base_url) == used
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])

@@ -20,6 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
 from envhub.client.own_processes import MARK
 from envhub.packaging.private_file import write_private
+from pydantic import HttpUrl
 
 from hub.accounts.models import User
 from hub.accounts.services import create_login_link, ensure_user, system_owner
@@ -51,6 +52,7 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, host: str, port: int, no_worker: bool, tiny_model: bool, **options: Any) -> None:
         """Prepare the database, say where to go, supervise."""
+        take_address(host, port)
         check_address(settings.HUB.base_url.host)
         check_free(host, port)
         close_data(settings.HUB.data)
@@ -102,6 +104,15 @@ def login_link_command() -> str:
     own = {"HUB_DATA": settings.HUB.data.absolute(), "HUB_BASE_URL": str(settings.HUB.base_url).rstrip("/")}
     words = [f"{name}={value}" for name, value in own.items()]
     return shlex.join([*words, sys.executable, "manage.py", "login_link", "admin"])
+
+
+def take_address(host: str, port: int) -> None:
+    """Without HUB_BASE_URL, where it listens is what links are made of, here and in the parts that it starts."""
+    if "HUB_BASE_URL" in os.environ:
+        return
+    typed = "127.0.0.1" if host in EVERY_INTERFACE else host
+    url = os.environ["HUB_BASE_URL"] = f"http://{typed}:{port}"
+    settings.HUB = settings.HUB.model_copy(update={"base_url": HttpUrl(url)})
 
 
 def check_address(host: str | None) -> None:
