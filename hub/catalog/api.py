@@ -7,16 +7,16 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelRequest, ModelTest, ModelView
+from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import Caller, get_owner, owner_ids
 from hub.catalog.capacity import capacity_now
-from hub.catalog.queries import get_model, seen_from_inside, visible_models
+from hub.catalog.queries import get_model, get_model_of_member, seen_from_inside, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint, register_local
-from hub.catalog.wire import model_view
+from hub.catalog.wire import model_files_view, model_view
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
@@ -66,10 +66,14 @@ def model_test(request: Request, owner: str, name: str) -> HttpResponse:
     return answer(probe_model(user=user, model=get_model(user, f"{owner}/{name}")))
 
 
-@extend_schema(request=LocalModelRequest, responses=ModelView)
-@api_view(["PUT"])
+@extend_schema(methods=["GET"], responses=ModelFiles)
+@extend_schema(methods=["PUT"], request=LocalModelRequest, responses=ModelView)
+@api_view(["GET", "PUT"])
 def model_files(request: Request, owner: str, name: str) -> HttpResponse:
-    """Register or replace a local model directory whose files are uploaded."""
+    """A model's files, for members of its owner; PUT registers or replaces a directory whose files are uploaded."""
+    if request.method == "GET":
+        user = require_scope(request, Scope.READ)
+        return answer(model_files_view(get_model_of_member(user, f"{owner}/{name}")))
     user = require_scope(request, Scope.WRITE)
     body = parse(request, LocalModelRequest)
     register_local(

@@ -15,7 +15,7 @@ from hub.accounts.models import User
 from hub.accounts.queries import SYSTEM_OWNER, Caller, visible_owner_ids
 from hub.catalog.making import is_being_made
 from hub.catalog.models import Model
-from hub.core.errors import Conflict, NotFound
+from hub.core.errors import Conflict, NotAllowed, NotFound
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")  # of what the hub makes
 
@@ -44,4 +44,15 @@ def get_model(user: User | AnonymousUser, reference: str) -> Model:
                 hint="try again then; `hub model list` shows it once it is there",
             )
         raise NotFound(f"no model {reference}", code="model_not_found", hint="`hub model list` shows what you may call")
+    return found
+
+
+def get_model_of_member(user: User, reference: str) -> Model:
+    """A model whose files the user may have. Raises NotFound, and NotAllowed where others may only call it."""
+    found = get_model(user, reference)
+    if found.owner_id not in seen_from_inside(user, [found]):
+        raise NotAllowed(
+            f"the files of {reference} are for members of {found.owner.slug}",
+            hint="it may be called and evaluated by its name; its owner can give you the files",
+        )
     return found

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import PurePosixPath
 
+from envhub.protocol.base import BlobRef
 from envhub.protocol.models import (
     EndpointKind,
     EndpointTarget,
     LocalTarget,
+    ModelFiles,
     ModelSource,
     ModelView,
     VariantView,
@@ -18,6 +21,7 @@ from envhub.protocol.packages import Visibility
 from hub.catalog.capacity import Capacity
 from hub.catalog.models import Model, Variant
 from hub.catalog.targets import outbound_policy, target_variant
+from hub.core.errors import Conflict
 from hub.storage.queries import presign_get
 
 
@@ -44,6 +48,21 @@ def model_view(row: Model, capacity: Capacity, *, inside: bool) -> ModelView:
         parameters=row.parameters,
         needs="; ".join(part for part in (row.needs, missing) if part),
     )
+
+
+def model_files_view(row: Model) -> ModelFiles:
+    """Where the files of a model lie. Raises Conflict (code `no_files`) for an endpoint."""
+    if row.source != ModelSource.LOCAL.value:
+        raise Conflict(f"{row.owner.slug}/{row.name} is an endpoint: the hub has no files of it", code="no_files")
+    files = {
+        file.path: BlobRef(
+            sha256=file.blob_id,
+            size=file.blob.size,
+            url=presign_get(file.blob_id, filename=PurePosixPath(file.path).name),
+        )
+        for file in row.files.select_related("blob")
+    }
+    return ModelFiles(files=files, base=f"{row.base.owner.slug}/{row.base.name}" if row.base else "")
 
 
 def _variant_view(row: Variant, *, inside: bool) -> VariantView:

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from hub.web import pages
+from hub.web.documentation import pages as documentation
 from hub.web.sdk_wheel import FILENAME
 
 api_urls: list[URLPattern | URLResolver] = []
@@ -10,5 +11,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
     path("data", pages.data_list, name="data"),
     path("cli", pages.cli, name="cli"),
+    path("docs", documentation.index, name="documents"),
+    path("docs/<slug:slug>", documentation.read, name="document"),
     path(f"cli/{FILENAME}", pages.cli_wheel, name="cli-wheel"),
 ]

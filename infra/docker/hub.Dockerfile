@@ -13,6 +13,8 @@ COPY pyproject.toml README.md LICENSE manage.py ./
 COPY sdk ./sdk
 COPY hub ./hub
 COPY frontend ./frontend
+COPY SECURITY.md ./
+COPY infra/*.md ./infra/
 RUN pip install --no-cache-dir --no-deps ./sdk \
     && python -m compileall -q hub \
     && useradd --uid 10001 --create-home hub \

@@ -118,6 +118,7 @@ COMMANDS: Table = {
         "test": "resources.models:call_once",
         "import": "resources.models:import_endpoints",
         "import-dir": "resources.models:import_directory",
+        "pull": "resources.models:pull",
     },
     "secret": {
         "": "Secrets of an owner; granted to a run by name with --secret.",

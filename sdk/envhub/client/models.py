@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.errors import EnvhubError
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelRequest, ModelTest, ModelView
+from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
 from envhub.protocol.packages import Visibility
 
 
@@ -57,3 +58,22 @@ class Models:
         files = {name: blob.sha256 for name, blob in blobs.items()}
         request = LocalModelRequest(engine=engine, files=files, visibility=visibility)
         return self._hub.put(f"/models/{reference}/files", request, ModelView)
+
+    def files(self, reference: str) -> ModelFiles:
+        """Names, sizes and addresses of a model's files; for members of its owner."""
+        return self._hub.get(f"/models/{reference}/files", ModelFiles)
+
+    def get_directory(self, files: ModelFiles, directory: Path, progress: Progress | None = None) -> None:
+        """Fetch all files into `directory`, hashes checked. What is there with the right content stays, so that an
+        interrupted call goes on by being made again. Raises EnvhubError (codes `bad_path`, `bad_hash`).
+        """
+        for name, blob in files.files.items():
+            target = directory.joinpath(*PurePosixPath(name).parts)
+            if not target.resolve().is_relative_to(directory.resolve()):
+                raise EnvhubError(f"the hub names a file outside of the directory: {name}", code="bad_path")
+            if target.is_file() and target.stat().st_size == blob.size and LocalBlob.of(target).sha256 == blob.sha256:
+                if progress:
+                    progress(blob.size)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._blobs.download(blob.url or "", target, blob.sha256, progress)

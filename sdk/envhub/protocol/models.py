@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
-from envhub.protocol.base import Request, Response, Seconds, Sha256, Slug
+from envhub.protocol.base import BlobRef, Request, Response, Seconds, Sha256, Slug
 from envhub.protocol.endpoint_rules import base_url_problem, checked_headers
 from envhub.protocol.packages import Visibility
 
@@ -63,6 +63,13 @@ class LocalModelRequest(Request):
     engine: str = "torch"  # "torch" or "vllm"
     files: dict[str, Sha256] = Field(min_length=1, max_length=2000)  # relative path -> sha256
     visibility: Visibility | None = None  # who may call it; None: keep, private for a new model
+
+
+class ModelFiles(Response):
+    """The files of a local model or an adapter by relative path, each with an address that works for an hour."""
+
+    files: dict[str, BlobRef]
+    base: str = ""  # of an adapter: the model that it is loaded over
 
 
 class VariantTest(Response):

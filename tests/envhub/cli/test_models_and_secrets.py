@@ -85,3 +85,31 @@ def test_of_a_cloned_model_only_what_belongs_to_it_is_uploaded(cli: Cli) -> None
     cli("model", "import-dir", "cloned", "model")
     uploaded = ModelFile.objects.filter(model__name="cloned").values_list("path", flat=True)
     assert sorted(uploaded) == ["config.json", "linked.json", "model.safetensors", "sub/tokenizer.json"]
+
+
+def test_a_model_is_downloaded_as_it_was_uploaded(cli: Cli) -> None:
+    names = ["config.json", "model.safetensors", "sub/tokenizer.json"]
+    for name in names:
+        path = Path("model") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode() * 100_000)
+    Path("model/config.json").write_text('{"model_type": "tiny"}')
+    cli("model", "import-dir", "tiny-copy", "model")
+    (Path("there") / "sub").mkdir(parents=True)
+    Path("there/config.json").write_bytes(b"torn")  # of an earlier try
+    Path("there/.model.safetensors.partial").write_bytes(b"half")
+    assert cli.json("model", "pull", "tiny-copy", "there")["files"] == names
+    assert {name: (Path("there") / name).read_bytes() for name in names} == {
+        name: (Path("model") / name).read_bytes() for name in names
+    }
+    kept = Path("there/model.safetensors").stat().st_mtime_ns
+    cli("model", "pull", "tiny-copy", "there")
+    assert Path("there/model.safetensors").stat().st_mtime_ns == kept  # it was there
+    Path("there/adapter_model.bin").write_bytes(b"another's")
+    assert "adapter_model.bin" in cli("model", "pull", "tiny-copy", "there", code=2).stderr
+
+
+def test_of_an_endpoint_nothing_is_downloaded(cli: Cli) -> None:
+    cli("model", "add", "big", "--base-url", "https://models.example/v1", "--no-test")
+    assert "endpoint" in cli("model", "pull", "big", code=1).stderr
+    assert not Path("big").exists()

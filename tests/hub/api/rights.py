@@ -319,7 +319,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     # catalog
     "api/v1/models": {"get": Access.OPEN},
     _MODEL: {"get": Access.PRIVATE, "put": Access.PRIVATE, "delete": Access.PRIVATE},
-    f"{_MODEL}/files": {"put": Access.PRIVATE},
+    f"{_MODEL}/files": {"get": Access.PRIVATE, "put": Access.PRIVATE},
     f"{_MODEL}/test": {"post": Access.PRIVATE},
     # data
     "api/v1/data": {"get": Access.SIGNED_IN},

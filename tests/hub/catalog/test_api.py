@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelRequest, ModelSource, ModelTest, ModelView
+from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelSource, ModelTest, ModelView
+from envhub.protocol.packages import Visibility
 
 from hub.accounts.models import User
 from tests.factories.accounts import bearer, make_token, make_user
@@ -114,3 +115,14 @@ def test_a_public_model_is_listed_for_everybody_without_its_key(alice: User) -> 
 def test_writing_needs_the_scope(alice: User) -> None:
     assert _call("PUT", "/alice/stub", alice, _json(endpoint_request()), Scope.READ).status_code == 403
     assert _call("PUT", "/alice/stub", None, _json(endpoint_request())).status_code == 401
+
+
+def test_files_of_a_public_model_are_for_members_alone(alice: User) -> None:
+    blob = make_blob(b"weights")
+    request = LocalModelRequest(files={"model.safetensors": blob.pk}, visibility=Visibility.PUBLIC)
+    assert _call("PUT", "/alice/own/files", alice, request.model_dump_json()).status_code == 200
+    files = ModelFiles.model_validate_json(_call("GET", "/alice/own/files", alice).content).files
+    assert (files["model.safetensors"].sha256, files["model.safetensors"].size) == (blob.pk, 7)
+    other = _call("GET", "/alice/own/files", make_user("bob"))
+    assert (other.status_code, b"url" in other.content) == (403, False)
+    assert _call("GET", "/alice/own/files", None).status_code == 401

@@ -36,6 +36,8 @@ NAMES = (
     "storage",
     "password",
     "device",
+    "document",
+    "document-search",
 )
 
 
@@ -45,6 +47,8 @@ def address(showcase: Showcase, name: str) -> str:
     evaluation = f"/evaluations/{showcase.ended.pk}"
     return {
         "home": "/",
+        "document": "/docs/numbers",
+        "document-search": "/docs?q=error",
         "environments": "/environments",
         "environment": environment,
         "versions": f"{environment}/versions",

@@ -1,4 +1,4 @@
-"""`hub model list|add|show|delete|test|import|import-dir`."""
+"""`hub model list|add|show|delete|test|import|import-dir|pull`."""
 
 from __future__ import annotations
 
@@ -164,3 +164,32 @@ def import_directory(
             model_reference(session, name), directory, engine=engine, visibility=visibility, progress=moved
         )
     session.show(view, lambda: session.out.print(f"imported {view.owner}/{view.name}"))
+
+
+def pull(
+    ctx: typer.Context,
+    name: Reference,
+    directory: Annotated[Path | None, typer.Argument(help="Default: ./NAME.", file_okay=False)] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Download the files of a model or an adapter, e.g. for an engine of your own. Again goes on where it stopped."""
+    session = current(ctx)
+    reference = model_reference(session, name)
+    target = directory or Path(reference.rpartition("/")[2])
+    found = session.hub.models.files(reference)
+    total = sum(blob.size for blob in found.files.values())
+    others = set(_files_below(target)) - set(found.files)
+    if others:
+        hint = "Name another directory: an engine would load both."
+        raise UsageError(f"{target} has files of something else: {', '.join(sorted(others)[:3])}", hint=hint)
+    with transfer(session, "downloading", total) as moved:
+        session.hub.models.get_directory(found, target, moved)
+    value = {"model": reference, "directory": str(target), "files": sorted(found.files), "base": found.base}
+    over = f", an adapter of {found.base}" if found.base else ""
+    session.show(value, lambda: session.out.print(f"{reference}{over} -> {target}"))
+
+
+def _files_below(directory: Path) -> list[str]:
+    """Relative names; those of an interrupted download are hidden and do not count."""
+    paths = (path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return [path.relative_to(directory).as_posix() for path in paths]

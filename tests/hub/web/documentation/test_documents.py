@@ -1,0 +1,70 @@
+"""Documents as pages: addresses of headings, links between files, the search, nothing active."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from hub.web.documentation.contents import ENTRIES, Entry, linked
+from hub.web.documentation.documents import document, rendered, search
+
+GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
+
+
+def test_headings_have_addresses_of_their_own_and_html_is_text() -> None:
+    shown = rendered(GUIDE, "# Title\nFirst <script>x</script>\n## What `it` is\na\n## What it is\nb\n### Deeper\nc\n")
+    assert (shown.title, [one.title for one in shown.headings]) == ("Title", ["What it is", "What it is"])
+    assert [one.anchor for one in shown.sections] == ["", "what-it-is", "what-it-is-2", "deeper"]
+    assert 'id="what-it-is-2"' in shown.html
+    assert "<script" not in shown.html
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [
+        ("../../infra/settings.md#boxes", "/docs/settings#boxes"),
+        ("numbers.md", "/docs/numbers"),
+        ("#people", "/docs/self-hosting#people"),
+        ("../../ARCHITECTURE.md", None),
+    ],
+)
+def test_links_between_files_lead_to_documents(target: str, address: str | None) -> None:
+    assert linked(GUIDE, target) == address
+
+
+def test_a_file_that_is_no_document_loses_its_link() -> None:
+    html = rendered(
+        GUIDE, "# T\n[code](../../hub/README.md) and [here](numbers.md#coverage) and [there](https://a.b)"
+    ).html
+    assert "<span>code</span>" in html
+    assert re.findall('href="([^"]*)"', html) == ["/docs/numbers#coverage", "https://a.b"]
+
+
+@pytest.mark.parametrize("slug", ENTRIES)
+def test_every_link_of_every_document_leads_to_a_place_that_is_there(slug: str) -> None:
+    for address in re.findall(r'href="/docs/([^"]*)"', document(slug).html):
+        other, _, anchor = address.partition("#")
+        assert anchor in {section.anchor for section in document(other).sections}, address
+
+
+def test_the_search_puts_headings_first_and_shows_the_place() -> None:
+    found = search("coverage")
+    assert (found[0].section.slug, found[0].section.anchor) == ("numbers", "coverage")
+    assert found[0].document == "How to read the numbers"
+    named = search("hub_trusted_bundle_keys")
+    assert "settings" in {one.section.slug for one in named}
+    assert {one.match for one in named} == {"HUB_TRUSTED_BUNDLE_KEYS"}
+    assert search("bad_hash promised")[0].section.title == "bad_hash"
+    assert search("coverage zebra") == search("  ") == []
+
+
+def test_pages_answer_everybody_and_say_what_is_missing() -> None:
+    client = Client()
+    assert client.get("/docs").headers["Location"] == "/docs/first-environment"
+    for slug in ENTRIES:
+        assert document(slug).title in client.get(f"/docs/{slug}").content.decode()
+    assert "<mark>" in client.get("/docs", {"q": "entropy"}).content.decode()
+    assert "Nothing matches" in client.get("/docs", {"q": "xyzzy"}).content.decode()
+    assert client.get("/docs/nothing").status_code == 404
