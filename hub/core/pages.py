@@ -21,7 +21,7 @@ from django_htmx.middleware import HtmxDetails
 from hub.core.errors import HubError, NotAuthenticated
 from hub.core.ids import AmbiguousId
 
-FRAGMENTS = frozenset({"live", "results"})  # element ids; each has templates/layouts/<id>.html
+FRAGMENTS = frozenset({"live", "palette", "results"})  # element ids; each has templates/layouts/<id>.html
 HEADLINES = {
     400: "This request cannot be understood",
     403: "You may not do this",

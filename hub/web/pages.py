@@ -17,10 +17,12 @@ from hub.evals.wire import evaluation_view
 from hub.registry.queries import environments_of, search_environments
 from hub.runs.queries import unfinished_runs
 from hub.runs.wire import run_views
+from hub.web.finding import find
 from hub.web.sdk_wheel import sdk_wheel
 
 SHOWN = 6
 MOST_DATA = 500
+LONGEST_SEARCH = 200
 
 
 @page
@@ -41,6 +43,15 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "hub_url": hub_url,
     }
     return show(request, "web/home.html", context)
+
+
+@page
+@require_safe
+def search(request: HttpRequest) -> HttpResponseBase:
+    """Everything that matches, by kind. The box that Ctrl-K opens shows the same."""
+    words = request.GET.get("q", "")[:LONGEST_SEARCH].strip()
+    context = {"query": words, "groups": find(request.user, words)}
+    return show(request, "web/search.html", context)
 
 
 @require_safe

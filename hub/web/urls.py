@@ -9,6 +9,7 @@ from hub.web.sdk_wheel import FILENAME
 api_urls: list[URLPattern | URLResolver] = []
 page_urls: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
+    path("search", pages.search, name="search"),
     path("data", pages.data_list, name="data"),
     path("cli", pages.cli, name="cli"),
     path("docs", documentation.index, name="documents"),

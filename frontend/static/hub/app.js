@@ -99,4 +99,49 @@
   watch(document);
   document.addEventListener("htmx:load", (event) => watch(event.target));
   document.addEventListener("toggle", (event) => event.target.querySelectorAll(SCROLLING).forEach(reach), true);
+
+  // The box that Ctrl-K opens: the page /search shows the same without scripts.
+  const palette = document.getElementById("palette-box");
+  const asked = palette?.querySelector("input");
+  const openPalette = () => {
+    if (!palette || palette.open) return;
+    palette.showModal();
+    asked.select();
+    asked.dispatchEvent(new Event("palette-open"));
+  };
+  const choose = (step) => {
+    const links = [...palette.querySelectorAll("#palette a")];
+    if (!links.length) return;
+    const now = links.findIndex((link) => "chosen" in link.dataset);
+    const next = (now + step + links.length) % links.length;
+    links.forEach((link, index) => index === next ? link.dataset.chosen = "" : delete link.dataset.chosen);
+    links[next].scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "palette") choose(1); });
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      openPalette();
+      return;
+    }
+    if (!palette?.open || event.isComposing) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      choose(event.key === "ArrowDown" ? 1 : -1);
+    } else if (event.key === "Enter" && document.activeElement === asked) {
+      const chosen = palette.querySelector("#palette a[data-chosen]");
+      if (!chosen) return; // the form's own page
+      event.preventDefault();
+      location.assign(chosen.href);
+    }
+  });
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-palette]");
+    if (opener && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+      event.preventDefault();
+      openPalette();
+    } else if (event.target === palette) {
+      palette.close();
+    }
+  });
 })();

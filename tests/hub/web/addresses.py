@@ -38,6 +38,7 @@ NAMES = (
     "device",
     "document",
     "document-search",
+    "search",
 )
 
 
@@ -47,6 +48,7 @@ def address(showcase: Showcase, name: str) -> str:
     evaluation = f"/evaluations/{showcase.ended.pk}"
     return {
         "home": "/",
+        "search": "/search?q=calc",
         "document": "/docs/numbers",
         "document-search": "/docs?q=error",
         "environments": "/environments",

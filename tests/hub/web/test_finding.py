@@ -1,0 +1,74 @@
+"""The search over everything: what it finds, for whom, at what cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.test import Client
+from envhub.protocol.packages import Visibility
+
+from hub.evals.models import Evaluation
+from hub.web.finding import find
+from tests.factories.accounts import make_user
+from tests.factories.registry import create_environments
+from tests.hub.web.showcase import Showcase, make_showcase
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def showcase() -> Showcase:
+    return make_showcase(examples=6)
+
+
+def titles(user: Any, words: str) -> dict[str, list[str]]:
+    return {group.title: [hit.title for hit in group.hits] for group in find(user, words)}
+
+
+def test_each_kind_is_found_by_its_words(showcase: Showcase) -> None:
+    owner = showcase.user.username
+    assert titles(showcase.user, "calculator-tool")["Environments"] == [f"{owner}/calculator-tool"]
+    found = titles(showcase.user, f"{showcase.ended.model_name} CALCULATOR")
+    assert found["Evaluations"]
+    assert titles(showcase.user, "entropy")["Documentation"]
+    assert titles(showcase.user, "new training")["Go to"] == ["New training run"]
+    assert titles(showcase.user, "xyzzy") == {}
+
+
+def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -> None:
+    (group, *_) = find(showcase.user, str(showcase.ended.pk)[:13])
+    assert group.title == "By its id"
+    assert f"/evaluations/{showcase.ended.pk}" in {hit.url for hit in group.hits}
+    assert find(showcase.user, str(showcase.ended.pk))[0].hits[0].url == f"/evaluations/{showcase.ended.pk}"
+
+
+def test_others_find_nothing_private(showcase: Showcase) -> None:
+    (hidden,) = create_environments(showcase.user.owner, 1, private=True)
+    Evaluation.objects.filter(pk=showcase.ended.pk).update(visibility=Visibility.PRIVATE.value)
+    words = (hidden.name, str(showcase.ended.pk), str(showcase.ended.run_id))
+    assert all(titles(showcase.user, one) for one in words)
+    for stranger in (make_user("stranger"), AnonymousUser()):
+        assert [set(titles(stranger, one)) - {"Documentation"} for one in words] == [set(), set(), set()]
+
+
+def test_without_words_it_says_where_to_go_and_strangers_have_no_settings(showcase: Showcase) -> None:
+    assert "Settings: secrets" in titles(showcase.user, " ")["Go to"]
+    assert "Settings: secrets" not in titles(AnonymousUser(), "")["Go to"]
+
+
+def test_queries_do_not_grow_with_what_is_found(showcase: Showcase, django_assert_max_num_queries: Any) -> None:
+    with django_assert_max_num_queries(14):
+        assert find(showcase.user, "a")
+
+
+def test_the_page_and_the_box_show_the_same(showcase: Showcase) -> None:
+    client = Client()
+    client.force_login(showcase.user)
+    page = client.get("/search", {"q": "calc"}).content.decode()
+    box = client.get("/search", {"q": "calc"}, headers={"hx-request": "true", "hx-target": "palette"}).content.decode()
+    assert "<html" in page
+    assert box.strip().startswith('<div id="palette"')
+    assert box.strip() in page
+    assert "Nothing matches" in client.get("/search", {"q": "<b>xyzzy"}).content.decode()
