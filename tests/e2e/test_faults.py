@@ -33,6 +33,7 @@ def kill_role(stack: Stack, role: Role) -> None:
     wait_until(lambda: bool(kill(stack.pids(role))), 60, lambda: f"there is no {role}", 0.1)
 
 
+@pytest.mark.matrix  # the demo's short form kills most of them, test_production.py the others
 def test_killing_each_kind_of_process_once_costs_nothing(stack: Stack, environment: str, tmp_path: Path) -> None:
     model = stack.register(reversing.slow_endpoint(0.8))
     evaluation = reversing.start(stack, environment, model, max_retries=5)
