@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from envhub.protocol.evals import EvaluationSummary, IndexRow, MetricSummary, PassAtK
 from envhub.protocol.rollouts import Outcome, Usage
@@ -38,14 +39,16 @@ _MAX_SPAN = 1024  # bins kept at most; wider ranges double the width
 _CLAMP = 1e12
 
 
-class Cell(BaseModel):
+@dataclass(slots=True)
+class Cell:
     """Scored rollouts of one example: their number and the sum of value - shift."""
 
     n: int = 0
     total: float = 0.0
 
 
-class Moments(BaseModel):
+@dataclass(slots=True)
+class Moments:
     """What mean and clustered standard error need: sums over the clusters of S, S^2, S n and n^2."""
 
     shift: float
@@ -58,20 +61,15 @@ class Moments(BaseModel):
 
     def add(self, cell: Cell, value: float) -> None:
         """Add one value to the cluster `cell`."""
-        self._count(cell, -1)
-        cell.n += 1
-        cell.total += value - self.shift
-        self._count(cell, 1)
-
-    def _count(self, cell: Cell, sign: int) -> None:
-        if cell.n == 0:
-            return
-        self.n += sign * cell.n
-        self.clusters += sign
-        self.total += sign * cell.total
-        self.squares += sign * cell.total**2
-        self.cross += sign * cell.total * cell.n
-        self.sizes += sign * cell.n**2
+        n, before = cell.n, cell.total
+        after = before + value - self.shift
+        self.n += 1
+        self.clusters += n == 0
+        self.total += after - before
+        self.squares += after**2 - before**2
+        self.cross += after * (n + 1) - before * n
+        self.sizes += 2 * n + 1
+        cell.n, cell.total = n + 1, after
 
     def summary(self, name: str) -> MetricSummary:
         """Mean and standard error."""

@@ -151,8 +151,8 @@ def _as_counted(old: RolloutIndex) -> tuple[FailureKind, Usage, Usage]:
 
 def _index(evaluation: Evaluation, segment: Segment, row: IndexRow) -> RolloutIndex:
     return RolloutIndex(
-        evaluation=evaluation,
-        segment=segment,
+        evaluation_id=evaluation.pk,
+        segment_id=segment.pk,
         example=row.example,
         rollout=row.rollout,
         outcome=row.outcome.value,
