@@ -32,6 +32,12 @@ def visible_runs(user: Caller) -> QuerySet[Run]:
     return runs.filter(owner_id__in=list(visible_owner_ids(user)))
 
 
+def failed_runs(user: Caller, since: datetime) -> QuerySet[Run]:
+    """What failed of that which was asked for since a moment, newest first."""
+    rows = visible_runs(user).filter(state=RunState.FAILED.value, parent__isnull=True, created_at__gte=since)
+    return rows.order_by("-pk")
+
+
 def unfinished_runs(user: Caller) -> QuerySet[Run]:
     """What waits or runs, newest first."""
     return visible_runs(user).filter(state__in=OPEN, parent__isnull=True).order_by("-pk")

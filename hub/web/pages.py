@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -15,12 +17,13 @@ from hub.data.queries import listed, listed_files, listed_images
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
 from hub.registry.queries import environments_of, search_environments
-from hub.runs.queries import unfinished_runs
+from hub.runs.queries import failed_runs, unfinished_runs
 from hub.runs.wire import run_views
 from hub.web.finding import find
 from hub.web.sdk_wheel import sdk_wheel
 
 SHOWN = 6
+FAILED_LATELY = timedelta(days=7)
 MOST_DATA = 500
 LONGEST_SEARCH = 200
 
@@ -34,12 +37,15 @@ def home(request: HttpRequest) -> HttpResponseBase:
     if not isinstance(user, User):
         public = search_environments(user).order_by("-pk")[:SHOWN]
         return show(request, "web/welcome.html", {"environments": public, "hub_url": hub_url})
+    now = timezone.now()
     runs = list(unfinished_runs(user)[:SHOWN])
-    views = run_views(runs, now=timezone.now())
+    failed = list(failed_runs(user, now - FAILED_LATELY)[:SHOWN])
+    views = run_views([*runs, *failed], now=now)
     context = {
         "environments": environments_of(user).order_by("-updated_at", "-pk")[:SHOWN],
         "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
         "runs": [(run, views[run.pk]) for run in runs],
+        "failed": [(run, views[run.pk]) for run in failed],
         "hub_url": hub_url,
     }
     return show(request, "web/home.html", context)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import escape
 from envhub.protocol.files import FileRequest
+from envhub.protocol.runs import RunState
 from pytest_django import DjangoAssertNumQueries
 
 from hub.data.files import add_file
-from hub.runs.models import Worker
+from hub.runs.models import Run, Worker
 from tests.factories.accounts import make_user
 from tests.factories.registry import create_ready_version
 from tests.factories.storage import make_blob
@@ -169,6 +172,18 @@ def test_visitors_see_how_to_begin(showcase: Showcase) -> None:
     html = Client().get("/").content.decode()
     assert "hub push" in html
     assert "calculator-tool" in html
+
+
+def test_the_start_says_what_failed_lately_and_why(showcase: Showcase, ada: Client, mallory: Client) -> None:
+    failure = {"kind": "environment", "code": "load_failed", "message": "no module named <b>numpy</b>", "hint": ""}
+    ended = {"state": RunState.FAILED.value, "failure": failure, "finished_at": timezone.now()}
+    Run.objects.filter(pk=showcase.ended.run_id).update(**ended)
+    html = ada.get("/").content.decode()
+    assert "Failed in the last week" in html
+    assert "no module named &lt;b&gt;numpy" in html
+    assert "Failed in the last week" not in mallory.get("/").content.decode()
+    Run.objects.filter(pk=showcase.ended.run_id).update(created_at=timezone.now() - timedelta(days=8))
+    assert "no module named" not in ada.get("/").content.decode()
 
 
 @pytest.mark.parametrize("path", ["/runs", "/data", "/settings/secrets", "/settings/tokens"])
