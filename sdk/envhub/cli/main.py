@@ -23,6 +23,7 @@ COMMANDS: Table = {
     "login": "login:login",
     "logout": "login:logout",
     "whoami": "login:whoami",
+    "open": "opening:open_page",
     "usage": "usage:usage",
     "config": "login:config",
     "completion": "completion:completion",
