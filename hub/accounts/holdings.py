@@ -22,6 +22,7 @@ class Holding(NamedTuple):
     label: str
     rows: Rows
     page: str = ""
+    for_members: bool = False  # readers may not look at the page
 
 
 class Held(NamedTuple):
@@ -29,14 +30,15 @@ class Held(NamedTuple):
 
     label: str
     url: str
+    for_members: bool = False
 
 
 _holdings: list[Holding] = []
 
 
-def register_holding(label: str, rows: Rows, page: str = "") -> None:
+def register_holding(label: str, rows: Rows, page: str = "", *, for_members: bool = False) -> None:
     """`label`: in the plural, as it stands in a sentence."""
-    _holdings.append(Holding(label, rows, page))
+    _holdings.append(Holding(label, rows, page, for_members))
 
 
 def all_holdings() -> tuple[Holding, ...]:
@@ -47,4 +49,4 @@ def all_holdings() -> tuple[Holding, ...]:
 def held_by(owner: Owner) -> list[Held]:
     """What the owner has any of: one short query each, whatever the number of rows."""
     found = [holding for holding in _holdings if holding.rows(owner).exists()]
-    return [Held(one.label, f"{one.page}?owner={owner.slug}" if one.page else "") for one in found]
+    return [Held(one.label, f"{one.page}?owner={owner.slug}" if one.page else "", one.for_members) for one in found]

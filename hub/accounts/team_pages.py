@@ -79,7 +79,7 @@ def team_detail(request: HttpRequest, team: str) -> HttpResponseBase:
 
 
 def _show(request: HttpRequest, team: Owner, *, status: int = 200, **more: Any) -> HttpResponseBase:
-    is_admin = has_role(request.user, team, Role.ADMIN)
+    is_admin, is_member = (has_role(request.user, team, role) for role in (Role.ADMIN, Role.MEMBER))
     members, following = newest_first(members_of(team), request)
     context = {
         "section": "settings",
@@ -89,7 +89,7 @@ def _show(request: HttpRequest, team: Owner, *, status: int = 200, **more: Any) 
         "next": following,
         "roles": list(TeamRole),
         "invitations": list(waiting_invitations(team)) if is_admin else [],
-        "held": held_by(team),
+        "held": [one for one in held_by(team) if is_member or not one.for_members],
     }
     return show(request, "accounts/team_detail.html", context | more, status=status)
 

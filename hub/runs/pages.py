@@ -14,7 +14,7 @@ from envhub.protocol.runs import RunKind, RunState
 from pydantic import BaseModel, ConfigDict, Field
 
 from hub.accounts.models import Role, User
-from hub.accounts.queries import has_role, require_role
+from hub.accounts.queries import has_role, member_owners, require_role
 from hub.core import clock
 from hub.core.http import validate
 from hub.core.ids import GivenId
@@ -47,11 +47,12 @@ class LogPosition(BaseModel):
 @require_safe
 def run_list(request: HttpRequest) -> HttpResponseBase:
     """The user's runs, newest first; filters that are no kind or state count as none."""
-    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
+    kind, state, owner = (request.GET.get(name, "").strip() for name in ("kind", "state", "owner"))
     rows = filter_runs(
         visible_runs(request.user),
         kind=RunKind(kind) if kind in set(RunKind) else None,
         state=RunState(state) if state in set(RunState) else None,
+        owner=owner,
     )
     found, following = newest_first(rows, request)
     now = clock.now()
@@ -62,6 +63,8 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
         "states": [item.value for item in RunState],
         "kind": kind,
         "state": state,
+        "owner": owner,
+        "owners": member_owners(request.user, Role.READER)[:200],
         "rows": [(row, views[row.pk]) for row in found],
         "next": following,
         "moving": any(not view.state.is_final for view in views.values()) and "before" not in request.GET,

@@ -18,4 +18,4 @@ class SecretsConfig(AppConfig):
         keyring()
         register_encrypted_field(self.get_model("Secret"), "ciphertext")
         rows = self.get_model("Secret")._default_manager
-        register_holding("secrets", lambda owner: rows.filter(owner=owner), "/settings/secrets")
+        register_holding("secrets", lambda owner: rows.filter(owner=owner), "/settings/secrets", for_members=True)
