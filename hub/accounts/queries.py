@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
+from hub.accounts.acting import note_owner
 from hub.accounts.models import (
     ApiToken,
     DeviceDecision,
@@ -88,6 +89,7 @@ def has_role(user: Caller, owner: Owner, role: Role) -> bool:
 
 def require_role(user: Caller, owner: Owner, role: Role = Role.MEMBER) -> None:
     """Raises NotAuthenticated without a user, NotAllowed below `role`. Look the thing up first: invisible is 404."""
+    note_owner(owner)
     if has_role(user, owner, role):
         return
     if not user.is_authenticated:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.utils import timezone
 
+from hub.accounts.acting import note_owner
 from hub.accounts.models import Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.queries import find_invitation, get_invitation, require_role, waiting_invitations
 from hub.accounts.services.teams import changing, join
@@ -63,4 +64,5 @@ def join_team(*, user: User, secret: str) -> Membership:
         membership = join(team, user, Role(invitation.role))
         invitation.ended_at = timezone.now()
         invitation.save(update_fields=["ended_at"])
+    note_owner(team)
     return membership

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from hub.accounts.acting import note_owner
 from hub.accounts.holdings import held_by
 from hub.accounts.models import Membership, Owner, OwnerKind, Role, TeamInvitation, User
 from hub.accounts.queries import require_role
@@ -37,6 +38,7 @@ def create_team(*, user: User, slug: str, display_name: str = "") -> Owner:
         raise Conflict(
             f"the name {slug} is taken", code="name_taken", hint="users and teams share one set of names"
         ) from error
+    note_owner(team)
     return team
 
 

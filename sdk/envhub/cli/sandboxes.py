@@ -98,7 +98,8 @@ def create(
     """Make a sandbox: a machine of its own for whatever you run in it."""
     session = current(ctx)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, name=name, label=label, owner=owner or session.configuration.owner)  # fmt: skip
+                         network=network, name=name, label=label,
+                         owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     if wait:
         view = wait_for(session, view)
