@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Exists, QuerySet
 
 if TYPE_CHECKING:  # apps register before there are models
     from hub.accounts.models import Owner
@@ -47,6 +47,8 @@ def all_holdings() -> tuple[Holding, ...]:
 
 
 def held_by(owner: Owner) -> list[Held]:
-    """What the owner has any of: one short query each, whatever the number of rows."""
-    found = [holding for holding in _holdings if holding.rows(owner).exists()]
+    """What the owner has any of: one query that stops at each first row, whatever their number."""
+    asked = [Exists(holding.rows(owner)) for holding in _holdings]
+    known = type(owner)._default_manager.filter(pk=owner.pk).values_list(*asked).first() or ()
+    found = [holding for holding, is_held in zip(_holdings, known, strict=False) if is_held]
     return [Held(one.label, f"{one.page}?owner={owner.slug}" if one.page else "", one.for_members) for one in found]

@@ -14,7 +14,7 @@ from envhub.protocol.runs import RunKind, RunState
 from pydantic import BaseModel, ConfigDict, Field
 
 from hub.accounts.models import Role, User
-from hub.accounts.queries import has_role, member_owners, require_role
+from hub.accounts.queries import has_role, require_role
 from hub.core import clock
 from hub.core.http import validate
 from hub.core.ids import GivenId
@@ -64,7 +64,6 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
         "kind": kind,
         "state": state,
         "owner": owner,
-        "owners": member_owners(request.user, Role.READER)[:200],
         "rows": [(row, views[row.pk]) for row in found],
         "next": following,
         "moving": any(not view.state.is_final for view in views.values()) and "before" not in request.GET,

@@ -18,6 +18,8 @@ from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.services import add_member, create_team, invite_to_team
+from hub.audit.models import AuditEntry
+from hub.core.ids import new_id
 from hub.evals.models import Evaluation, RolloutIndex, Shard
 from hub.registry.models import Environment, Version
 from hub.runs.live_sandboxes import note_sandboxes
@@ -130,6 +132,21 @@ def _team(user: User) -> Owner:
         add_member(user=user, team=team, name=make_user(name).username, role=role)
     invite_to_team(user=user, team=team, role=Role.MEMBER)
     set_secret(owner=team, name="HF_TOKEN", value="hf_x", user=user)
+    for action, subject, token in (
+        ("signed in", "", ""),
+        ("pushed a version", f"{user.username}/calculator-tool@0.3.1", "hub_x4kP2q"),
+        ("shared or hid an evaluation", str(new_id()), ""),
+    ):
+        AuditEntry.objects.create(
+            actor=user.username,
+            owner_id=user.owner.pk,
+            owner_slug=user.username,
+            action=action,
+            subject=subject,
+            address="2001:db8::17",
+            token_prefix=token,
+            request_id=new_id().hex,
+        )
     return team
 
 
