@@ -1,4 +1,4 @@
-"""Users and the one namespace of owners (a user now, a team soon), with their API tokens and ways of signing in."""
+"""Users, teams and the one namespace of owners, with API tokens and ways of signing in."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class Owner(models.Model):
     slug = models.CharField(max_length=64, unique=True, validators=[slug_validator])
     kind = models.CharField(max_length=8, choices=OwnerKind, default=OwnerKind.USER)
     user = models.OneToOneField(User, null=True, blank=True, on_delete=models.CASCADE, related_name="owner")
+    display_name = models.CharField(max_length=100, blank=True, default="", db_default="")  # of a team
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -77,6 +78,22 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id}@{self.owner_id}"
+
+
+class TeamInvitation(models.Model):
+    """A single-use link that makes whoever accepts it a member of a team; kept hashed."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=8, choices=Role, default=Role.MEMBER)
+    digest = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)  # accepted or revoked
+
+    def __str__(self) -> str:
+        return f"invitation to {self.owner_id}"
 
 
 class ApiToken(models.Model):

@@ -8,9 +8,21 @@ from typing import TypeAlias
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
 
-from hub.accounts.models import ApiToken, DeviceDecision, DeviceLogin, Membership, Owner, Role, User
+from hub.accounts.acting import note_owner
+from hub.accounts.models import (
+    ApiToken,
+    DeviceDecision,
+    DeviceLogin,
+    Membership,
+    Owner,
+    OwnerKind,
+    Role,
+    TeamInvitation,
+    User,
+)
 from hub.core.digests import sha256_hex
 from hub.core.errors import NotAllowed, NotAuthenticated, NotFound
 from hub.core.ids import GivenId, find_by_id
@@ -77,11 +89,59 @@ def has_role(user: Caller, owner: Owner, role: Role) -> bool:
 
 def require_role(user: Caller, owner: Owner, role: Role = Role.MEMBER) -> None:
     """Raises NotAuthenticated without a user, NotAllowed below `role`. Look the thing up first: invisible is 404."""
+    note_owner(owner)
     if has_role(user, owner, role):
         return
     if not user.is_authenticated:
         raise NotAuthenticated("sign in first", hint="`hub login`, or send an API token")
     raise NotAllowed(f"you need the role {role.value} for {owner.slug}")
+
+
+def visible_teams(user: Caller) -> QuerySet[Owner]:
+    """The teams of `user` (an administrator: all), newest first, with `members` and the user's own `role`."""
+    teams = visible_owners(user).filter(kind=OwnerKind.TEAM).exclude(slug=SYSTEM_OWNER)
+    own = Membership.objects.filter(owner=OuterRef("pk"), user=user.pk).values("role")
+    return teams.annotate(members=Count("memberships"), role=Subquery(own)).order_by("-pk")
+
+
+def get_team(user: Caller, slug: str) -> Owner:
+    """A team as `visible_teams` has it. Raises NotFound, also for a team of others."""
+    team = visible_teams(user).filter(slug=slug).first()
+    if team is None:
+        raise NotFound(f"there is no team {slug[:64]}, or you are no member of it", hint="`hub team list` shows yours")
+    return team
+
+
+def members_of(team: Owner) -> QuerySet[User]:
+    """The team's people, newest account first, each with the `role` there."""
+    own = Membership.objects.filter(owner=team, user=OuterRef("pk")).values("role")
+    return User.objects.filter(memberships__owner=team).annotate(role=Subquery(own)).order_by("-pk")
+
+
+def waiting_invitations(team: Owner) -> QuerySet[TeamInvitation]:
+    """Links that can still be accepted, newest first."""
+    return _waiting().filter(owner=team).order_by("-pk")
+
+
+def _waiting() -> QuerySet[TeamInvitation]:
+    rows = TeamInvitation.objects.select_related("owner", "created_by")
+    return rows.filter(ended_at__isnull=True, expires_at__gt=timezone.now(), created_by__is_active=True)
+
+
+def get_invitation(team: Owner, invitation_id: GivenId) -> TeamInvitation:
+    """One that waits. Raises NotFound, AmbiguousId."""
+    found = find_by_id(waiting_invitations(team), invitation_id, str)
+    if found is None:
+        raise NotFound("there is no such invitation, or it has ended")
+    return found
+
+
+def find_invitation(secret: str) -> TeamInvitation:
+    """What a link is good for; looking does not spend it. Raises NotFound: unknown, accepted, revoked or too old."""
+    found = _waiting().filter(digest=sha256_hex(secret)).first()
+    if found is None:
+        raise NotFound("this invitation is not valid any more", hint="ask an admin of the team for a new one")
+    return found
 
 
 def all_users() -> QuerySet[User]:

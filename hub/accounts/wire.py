@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envhub.protocol.accounts import Scope, TokenView, UserView, WhoAmI
+from envhub.protocol.teams import MemberView, TeamInvitationView, TeamRole, TeamView
 
-from hub.accounts.models import ApiToken, User
+from hub.accounts.models import ApiToken, Owner, TeamInvitation, User
 from hub.accounts.queries import visible_owners
 
 
@@ -44,4 +45,31 @@ def who_am_i(user: User, scopes: Iterable[Scope]) -> WhoAmI:
         owners=tuple(memberships.values_list("slug", flat=True)),
         scopes=tuple(scopes),
         is_admin=user.is_administrator,
+    )
+
+
+def team_view(team: Owner) -> TeamView:
+    """A team as `visible_teams` annotates it."""
+    return TeamView(
+        name=team.slug,
+        display_name=team.display_name,
+        role=TeamRole(team.role) if team.role else None,  # type: ignore[attr-defined]  # annotated
+        members=team.members,  # type: ignore[attr-defined]  # annotated
+        created_at=team.created_at,
+    )
+
+
+def member_view(user: User) -> MemberView:
+    """A member as `members_of` annotates it."""
+    return MemberView(user=user.username, role=TeamRole(user.role), is_active=user.is_active)  # type: ignore[attr-defined]
+
+
+def invitation_view(row: TeamInvitation) -> TeamInvitationView:
+    """An invitation without its secret."""
+    return TeamInvitationView(
+        id=str(row.pk),
+        role=TeamRole(row.role),
+        created_by=row.created_by.username,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
     )

@@ -4,6 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from hub.accounts.holdings import register_holding
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
@@ -19,3 +20,5 @@ class CatalogConfig(AppConfig):
         register_encrypted_field(variant, "encrypted_key")
         register_encrypted_field(variant, "encrypted_headers")
         import_module("hub.catalog.judges")
+        rows = self.get_model("Model")._default_manager
+        register_holding("models", lambda owner: rows.filter(owner=owner), "/models")

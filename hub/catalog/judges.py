@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from envhub.protocol.models import EndpointTarget
 
@@ -12,9 +13,9 @@ from hub.catalog.wire import target_for
 from hub.runs.judges import register_judges
 
 
-def judge_targets(user: User, judges: Mapping[str, str]) -> dict[str, EndpointTarget]:
-    """Each judge's target. Raises NotFound for a model that is absent or that the user may not see."""
-    return {asked: target_for(get_model(user, given)) for asked, given in judges.items()}
+def judge_targets(user: User, judges: Mapping[str, str], owner_id: UUID) -> dict[str, EndpointTarget]:
+    """Each judge's target. Raises NotFound for a model that is neither the owner's nor visible to the user."""
+    return {asked: target_for(get_model(user, given, owner_id=owner_id)) for asked, given in judges.items()}
 
 
 register_judges(judge_targets)

@@ -14,7 +14,7 @@ from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest
 from envhub.protocol.packages import Visibility
 
 from hub.accounts.models import Role, User
-from hub.accounts.queries import Caller, get_owner, member_owners, require_role
+from hub.accounts.queries import Caller, get_owner, member_owners, owner_ids, require_role
 from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint
@@ -48,7 +48,11 @@ def model_list(request: HttpRequest) -> HttpResponseBase:
 
 
 def _listing(request: HttpRequest) -> dict[str, Any]:
-    rows, following = newest_first(visible_models(request.user), request)
+    narrowed = request.GET.get("owner", "").strip()
+    visible = visible_models(request.user)
+    if narrowed:
+        visible = visible.filter(owner_id__in=owner_ids(narrowed))
+    rows, following = newest_first(visible, request)
     owners = member_owners(request.user, Role.MEMBER)[:100]
     mine = {owner.pk for owner in owners}
     capacity = capacity_now(timezone.now())
@@ -56,6 +60,7 @@ def _listing(request: HttpRequest) -> dict[str, Any]:
         "section": "models",
         "models": [(row, model_view(row, capacity, inside=row.owner_id in mine), row.owner_id in mine) for row in rows],
         "next": following,
+        "owner": narrowed,
         "owners": owners,
         "kinds": [kind.value for kind in EndpointKind],
         "form": {"kind": EndpointKind.OPENAI.value, "test": "on"},

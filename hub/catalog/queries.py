@@ -20,9 +20,14 @@ from hub.core.errors import Conflict, NotAllowed, NotFound
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")  # of what the hub makes
 
 
-def visible_models(user: User | AnonymousUser) -> QuerySet[Model]:
-    """What the user may see and call: public ones, and the private ones of the owners that the user is a member of."""
-    rows = Model.objects.filter(Q(visibility=Visibility.PUBLIC.value) | Q(owner_id__in=visible_owner_ids(user)))
+def visible_models(user: User | AnonymousUser, *, owner_id: UUID | None = None) -> QuerySet[Model]:
+    """What the user may see and call: public ones, and the private ones of the owners that the user is a member of.
+
+    owner_id: the owner of a run that the user has started; its models, too, since the run outlives the membership.
+    """
+    own = Q() if owner_id is None else Q(owner_id=owner_id)
+    public = Q(visibility=Visibility.PUBLIC.value)
+    rows = Model.objects.filter(public | Q(owner_id__in=visible_owner_ids(user)) | own)
     return rows.select_related("owner", "base__owner").prefetch_related("variants").order_by("-pk")
 
 
@@ -32,10 +37,10 @@ def seen_from_inside(user: Caller, models: Iterable[Model]) -> set[UUID]:
     return set(visible_owner_ids(user).filter(pk__in=owners))
 
 
-def get_model(user: User | AnonymousUser, reference: str) -> Model:
-    """The model that "owner/name" names. Raises NotFound when absent or invisible, Conflict while the hub makes it."""
+def get_model(user: User | AnonymousUser, reference: str, *, owner_id: UUID | None = None) -> Model:
+    """The model that "owner/name" names, of `visible_models`. Raises NotFound, Conflict while the hub makes it."""
     owner, _, name = reference.partition("/")
-    found = visible_models(user).filter(owner__slug=owner, name=name).first()
+    found = visible_models(user, owner_id=owner_id).filter(owner__slug=owner, name=name).first()
     if found is None:
         if owner == SYSTEM_OWNER and NAME.fullmatch(name) and is_being_made(settings.HUB.data, name):
             raise Conflict(

@@ -75,6 +75,8 @@ class HubEnvironment(BaseSettings):
     owner_tokens: NonNegativeInt = 0  # of 30 days, for one owner's evaluations and training; 0: no limit
     retention_days: dict[RunKind, PositiveFloat] = Field(default_factory=dict)  # by kind; absent: for ever
     owner_retention_days: dict[str, dict[RunKind, NonNegativeFloat]] = Field(default_factory=dict)  # 0: for ever
+    audit_days: NonNegativeFloat = 365.0  # that the audit log keeps; 0: for ever
+    team_creation: Literal["everyone", "administrators"] = "everyone"  # who may make teams; each has quotas of its own
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0

@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "hub.sandboxes",
     "hub.training",
     "hub.inference",
+    "hub.audit",
     "hub.bundles",
     "hub.api",
     "hub.web",
@@ -69,6 +70,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "hub.audit.middleware.audit_log",
 ]
 
 CONTENT_SECURITY_POLICY = policy()

@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from hub.accounts import urls as accounts
 from hub.accounts.pages import admin_login
 from hub.api import urls as api
+from hub.audit import urls as audit
 from hub.bundles import urls as bundles
 from hub.catalog import urls as catalog
 from hub.data import urls as data
@@ -26,7 +27,7 @@ handler500 = "hub.api.errors.handle_500"
 
 APPS = (
     *(api, accounts, storage, runs, secrets, registry, catalog, data),
-    *(evals, sandboxes, training, inference, bundles, web),
+    *(evals, sandboxes, training, inference, bundles, audit, web),
 )
 _api_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.api_urls]
 _page_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.page_urls]

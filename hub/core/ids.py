@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, TypeAlias, TypeVar
 
 import uuid_utils
@@ -81,3 +82,8 @@ def whole_id(given: GivenId) -> uuid.UUID:
     if isinstance(given, str):
         raise NotFound("there is nothing here")
     return given
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """What no id that is made from `moment` on is less than: a UUIDv7 begins with its milliseconds."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)

@@ -17,6 +17,7 @@ from hub.core.metrics import IN_PROGRESS, METHODS, REQUEST_SECONDS, REQUESTS
 from hub.core.traces import begin_request
 
 _ROUTE = "hub.route"
+NAME = "hub.request_id"  # in the scope: the request's name in the logs
 REQUEST_ID = b"x-request-id"
 TRACEPARENT = b"traceparent"
 _GOOD_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -43,7 +44,8 @@ class Observed:
             return
         began = time.perf_counter()
         request_id = _request_id(scope)
-        note(request_id=request_id.decode())
+        scope[NAME] = request_id.decode()
+        note(request_id=scope[NAME])
         trace = begin_request(dict(scope["headers"]).get(TRACEPARENT, b"").decode("latin-1"))
         status = NO_ANSWER
 

@@ -4,6 +4,8 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from hub.accounts.holdings import register_holding
+
 
 class EvalsConfig(AppConfig):
     """Registers the app under its short label, and its kind of run."""
@@ -14,3 +16,5 @@ class EvalsConfig(AppConfig):
     def ready(self) -> None:
         """Called once every app's models are loaded."""
         import_module("hub.evals.run_kind")
+        rows = self.get_model("Evaluation")._default_manager
+        register_holding("evaluations", lambda owner: rows.filter(owner=owner), "/evaluations")

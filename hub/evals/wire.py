@@ -26,6 +26,7 @@ from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
+from hub.runs.judges import judge_targets
 from hub.runs.models import Run
 from hub.secrets.services import reveal_for_run
 from hub.storage.queries import presign_get
@@ -120,8 +121,8 @@ def eval_payload(run: Run) -> EvalPayload:
         evidence=GenerationEvidence.model_validate(version.evidence),
         lock=lock_for_payload(version),
         config=config,
-        target=target_for(get_model(run.created_by, config.model)),
-        judges={asked: target_for(get_model(run.created_by, given)) for asked, given in config.judges.items()},
+        target=target_for(get_model(run.created_by, config.model, owner_id=run.owner_id)),
+        judges=judge_targets(run.created_by, config.judges, run.owner_id),
         secrets=reveal_for_run(evaluation.owner, config.secrets),
         first=run.parent_id is None,
         data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",

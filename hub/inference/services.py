@@ -15,6 +15,7 @@ from envhub.protocol.inference import ServeAddress, ServePayload
 from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
 
+from hub.accounts.acting import note_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role
 from hub.catalog.models import Model
@@ -36,6 +37,7 @@ def create_deployment(*, user: User, request: DeploymentRequest) -> Deployment:
     Only members of its owner choose how. Raises NotFound, Invalid.
     """
     model = get_model(user, request.model)
+    note_owner(model.owner)
     if model.source != ModelSource.LOCAL.value:
         raise Invalid(
             f"{request.model} is an outside endpoint: it is served already",

@@ -139,7 +139,7 @@ def _judges(run: Run, given: CheckSettings) -> dict[str, EndpointTarget]:
     found: dict[str, EndpointTarget] = {}
     for asked, model in given.judges.items():
         with suppress(NotFound):
-            found |= judge_targets(run.created_by, {asked: model})
+            found |= judge_targets(run.created_by, {asked: model}, run.owner_id)
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from envhub.protocol.models import EndpointTarget
 
 from hub.accounts.models import User
 
-Lookup = Callable[[User, Mapping[str, str]], dict[str, EndpointTarget]]
+Lookup = Callable[[User, Mapping[str, str], UUID], dict[str, EndpointTarget]]
 _lookups: list[Lookup] = []
 
 
@@ -19,6 +20,7 @@ def register_judges(lookup: Lookup) -> None:
     _lookups.append(lookup)
 
 
-def judge_targets(user: User, judges: Mapping[str, str]) -> dict[str, EndpointTarget]:
-    """Name that the environment asks for -> how to call the registered model. Raises NotFound."""
-    return _lookups[0](user, judges) if judges else {}
+def judge_targets(user: User, judges: Mapping[str, str], owner_id: UUID) -> dict[str, EndpointTarget]:
+    """Name that the environment asks for -> how to call the registered model, which `user` may see, or which belongs to
+    the run's owner. Raises NotFound."""
+    return _lookups[0](user, judges, owner_id) if judges else {}

@@ -47,11 +47,12 @@ class LogPosition(BaseModel):
 @require_safe
 def run_list(request: HttpRequest) -> HttpResponseBase:
     """The user's runs, newest first; filters that are no kind or state count as none."""
-    kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
+    kind, state, owner = (request.GET.get(name, "").strip() for name in ("kind", "state", "owner"))
     rows = filter_runs(
         visible_runs(request.user),
         kind=RunKind(kind) if kind in set(RunKind) else None,
         state=RunState(state) if state in set(RunState) else None,
+        owner=owner,
     )
     found, following = newest_first(rows, request)
     now = clock.now()
@@ -62,6 +63,7 @@ def run_list(request: HttpRequest) -> HttpResponseBase:
         "states": [item.value for item in RunState],
         "kind": kind,
         "state": state,
+        "owner": owner,
         "rows": [(row, views[row.pk]) for row in found],
         "next": following,
         "moving": any(not view.state.is_final for view in views.values()) and "before" not in request.GET,

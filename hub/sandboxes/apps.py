@@ -3,7 +3,9 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from envhub.protocol.sandboxes import SandboxState
 
+from hub.accounts.holdings import register_holding
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
@@ -18,3 +20,7 @@ class SandboxesConfig(AppConfig):
         for field in ("encrypted_secret", "encrypted_env"):
             register_encrypted_field(self.get_model("Sandbox"), field)
         import_module("hub.sandboxes.run_kind")
+        rows = self.get_model("Sandbox")._default_manager.exclude(
+            state__in=[state for state in SandboxState if state.is_final]
+        )
+        register_holding("sandboxes", lambda owner: rows.filter(owner=owner), "/sandboxes")

@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 
+from hub.accounts.holdings import register_holding
 from hub.secrets.encrypted_fields import register_encrypted_field
 from hub.secrets.keyring import keyring
 
@@ -16,3 +17,5 @@ class SecretsConfig(AppConfig):
         """Read the keys once."""
         keyring()
         register_encrypted_field(self.get_model("Secret"), "ciphertext")
+        rows = self.get_model("Secret")._default_manager
+        register_holding("secrets", lambda owner: rows.filter(owner=owner), "/settings/secrets", for_members=True)

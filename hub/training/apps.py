@@ -4,6 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from hub.accounts.holdings import register_holding
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
@@ -17,3 +18,5 @@ class TrainingAppConfig(AppConfig):
         """Called once every app's models are loaded."""
         register_encrypted_field(self.get_model("TrainingRun"), "encrypted_env")
         import_module("hub.training.run_kind")
+        rows = self.get_model("TrainingRun")._default_manager
+        register_holding("training runs", lambda owner: rows.filter(owner=owner), "/training")

@@ -20,13 +20,13 @@ from envhub.protocol.training import (
 from envhub.protocol.training_config import TRAINER_SECRETS, TrainingConfig
 from envhub.protocol.training_environment import EnvironmentTable
 
-from hub.catalog.queries import get_model
 from hub.catalog.targets import outbound_policy
-from hub.catalog.wire import files_target, target_for
+from hub.catalog.wire import files_target
 from hub.core.errors import NotFound
 from hub.registry.models import Version
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
+from hub.runs.judges import judge_targets
 from hub.runs.models import Run
 from hub.secrets.services import decrypt, reveal_for_run
 from hub.storage.queries import presign_get
@@ -134,6 +134,6 @@ def _target(
         "evidence": GenerationEvidence.model_validate(version.evidence),
         "lock": lock_for_payload(version),
         "secrets": {name: granted[name] for name in sorted(inside)},
-        "judges": {asked: target_for(get_model(run.created_by, given)) for asked, given in table.judges.items()},
+        "judges": judge_targets(run.created_by, table.judges, run.owner_id),
         "config": table,
     }

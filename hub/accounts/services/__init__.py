@@ -1,10 +1,19 @@
-"""Writes of the accounts app: users, tokens, device logins, login links, sessions, rate limits."""
+"""Writes of the accounts app: users, teams, tokens, device logins, login links, sessions, rate limits."""
 
 from hub.accounts.services.devices import decide_device, exchange_device_code, start_device_login
 from hub.accounts.services.invitations import accept_invitation, invite_user
 from hub.accounts.services.limits import forget_old_counts, limit_login, limit_rate
 from hub.accounts.services.links import create_login_link, find_linked, first_login_link, use_link
 from hub.accounts.services.sessions import forget_old_sessions
+from hub.accounts.services.team_invitations import invite_to_team, join_team, revoke_invitation
+from hub.accounts.services.teams import (
+    add_member,
+    change_role,
+    create_team,
+    delete_team,
+    remove_member,
+    rename_team,
+)
 from hub.accounts.services.tokens import create_token, note_token_use, revoke_token
 from hub.accounts.services.users import (
     create_user,
@@ -17,10 +26,14 @@ from hub.accounts.services.users import (
 
 __all__ = [
     "accept_invitation",
+    "add_member",
+    "change_role",
     "create_login_link",
+    "create_team",
     "create_token",
     "create_user",
     "decide_device",
+    "delete_team",
     "disable_user",
     "enable_user",
     "ensure_user",
@@ -29,10 +42,15 @@ __all__ = [
     "first_login_link",
     "forget_old_counts",
     "forget_old_sessions",
+    "invite_to_team",
     "invite_user",
+    "join_team",
     "limit_login",
     "limit_rate",
     "note_token_use",
+    "remove_member",
+    "rename_team",
+    "revoke_invitation",
     "revoke_token",
     "set_password",
     "start_device_login",

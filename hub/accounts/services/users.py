@@ -40,6 +40,7 @@ RESERVED_SLUGS = frozenset(
         "index",
         "inference",
         "invitation",
+        "join",
         "login",
         "logout",
         "me",
@@ -58,7 +59,7 @@ RESERVED_SLUGS = frozenset(
 
 def create_user(*, username: str, password: str | None = None, is_superuser: bool = False) -> User:
     """Make a user, the owner of the same name and the admin membership. Raises Invalid, Conflict (name taken)."""
-    _check_username(username, allow_admin=is_superuser)
+    check_slug(username, field="username", what="user name", allow_admin=is_superuser)
     user = User(username=username, is_superuser=is_superuser, is_staff=is_superuser)
     if password is not None:
         _check_password(user, password)
@@ -74,13 +75,14 @@ def create_user(*, username: str, password: str | None = None, is_superuser: boo
     return user
 
 
-def _check_username(username: str, *, allow_admin: bool) -> None:
+def check_slug(slug: str, *, field: str, what: str, allow_admin: bool = False) -> None:
+    """Raises Invalid, under `field`, for what can be no `what`, a name of an owner."""
     try:
-        slug_validator(username)
+        slug_validator(slug)
     except ValidationError as error:
-        raise Invalid(f"{username!r} is no user name: {error.messages[0]}", fields={"username": username}) from error
-    if username in RESERVED_SLUGS and not (allow_admin and username == "admin"):
-        raise Invalid(f"the name {username} is reserved", fields={"username": "reserved"})
+        raise Invalid(f"{slug!r} is no {what}: {error.messages[0]}", fields={field: slug}) from error
+    if slug in RESERVED_SLUGS and not (allow_admin and slug == "admin"):
+        raise Invalid(f"the name {slug} is reserved", fields={field: "reserved"})
 
 
 def ensure_user(*, username: str, is_superuser: bool = False) -> User:

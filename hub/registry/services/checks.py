@@ -47,7 +47,7 @@ def check_version(*, version: Version, user: User, given: CheckSettings, reset: 
     owner = version.environment.owner
     reveal_for_run(owner, given.secrets)
     check_hosts(given.allow_hosts)
-    judge_targets(user, given.judges)
+    judge_targets(user, given.judges, version.environment.owner_id)
     with transaction.atomic():
         lock_environment(version)
         row = _fresh(version)

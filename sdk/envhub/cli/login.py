@@ -58,7 +58,8 @@ def whoami(ctx: typer.Context, json: JsonFlag = False) -> None:
     """Who am I here, and what may I do?"""
     session = current(ctx)
     me = session.hub.accounts.me()
-    pairs = {"user": me.user, "owners": me.owners, "scopes": me.scopes, "hub": session.configuration.url}
+    pairs = {"user": me.user, "owners": me.owners, "acts_for": session.configuration.owner, "scopes": me.scopes,
+             "hub": session.configuration.url}  # fmt: skip
     session.show(me, lambda: session.fields(pairs))
 
 
@@ -66,5 +67,5 @@ def config(ctx: typer.Context, json: JsonFlag = False) -> None:
     """Which hub and which login are in use."""
     session = current(ctx)
     found = session.configuration
-    pairs = {"url": found.url, "token_from": found.source, "file": str(session.config_file)}
+    pairs = {"url": found.url, "token_from": found.source, "acts_for": found.owner, "file": str(session.config_file)}
     session.show(pairs, lambda: session.fields(pairs))

@@ -97,9 +97,9 @@ class Evaluations:
         """One whole rollout."""
         return self._hub.get(f"/evaluations/{evaluation_id}/rollouts/{example}/{rollout}", RolloutRecord)
 
-    def push(self, request: EvaluationPush) -> EvaluationView:
+    def push(self, request: EvaluationPush, owner: str | None = None) -> EvaluationView:
         """Begin an upload; the same fingerprint again answers the evaluation that is there."""
-        return self._hub.post("/evaluations/push", request, EvaluationView, repeatable=True)
+        return self._hub.post("/evaluations/push", request, EvaluationView, repeatable=True, owner=owner)
 
     def add_segment(self, evaluation_id: str, request: SegmentRequest) -> SegmentReply:
         """Register an uploaded segment; idempotent."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
+    from envhub.client.teams import Teams
     from envhub.client.training import Training
     from envhub.client.usage import Usage
     from envhub.client.users import Users
@@ -49,6 +50,7 @@ class HubClient:
     secrets: Secrets
     data: Data
     images: Images
+    teams: Teams
     training: Training
     deployments: Deployments
     sandboxes: Sandboxes

@@ -16,8 +16,8 @@ from envhub.protocol.accounts import Scope
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
 from envhub.protocol.runs import RunKind, RunState
 
-from hub.accounts.models import ApiToken, User
-from hub.accounts.services import create_token
+from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
+from hub.accounts.services import create_token, invite_to_team
 from hub.evals.models import Evaluation
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
@@ -30,7 +30,7 @@ from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.services import report_step
 from hub.web.sdk_wheel import FILENAME
-from tests.factories.accounts import make_user
+from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_record, start, store
 from tests.factories.registry import build_pair, create_ready_version
@@ -78,6 +78,9 @@ class World:
     sandbox: Sandbox
     push_id: str
     token: ApiToken
+    team: Owner
+    invitation: TeamInvitation
+    join_secret: str  # of a team whose name is no secret
     run: Run
     run_token: str
     foreign_run_token: str
@@ -108,6 +111,9 @@ def make_world() -> World:
     run_token = hold_run(run, worker=worker, state=RunState.RUNNING)
     sandbox = create_running(alice, name=f"{MARK}-sandbox")
     inside = LiveSandbox(id=str(sandbox.pk), image=f"{MARK}-image", state="running", created_at=timezone.now())
+    team = make_owner(f"{MARK}-team", members=[alice], role=Role.ADMIN)
+    Membership.objects.create(owner=team, user=make_user("carol"), role=Role.MEMBER)
+    open_team = make_owner("open-team", members=[alice], role=Role.ADMIN)
     later = timezone.now() + timedelta(hours=1)  # to walk all routes takes longer than a report is believed
     note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=later)
     return World(
@@ -123,6 +129,9 @@ def make_world() -> World:
         sandbox=sandbox,
         push_id=str(push.pk),
         token=create_token(user=alice, name=MARK, scopes=[Scope.READ])[1],
+        team=team,
+        invitation=invite_to_team(user=alice, team=team, role=Role.READER).invitation,
+        join_secret=invite_to_team(user=alice, team=open_team, role=Role.READER).url.rpartition("/")[2],
         run=run,
         run_token=run_token,
         foreign_run_token=hold_run(make_run(owner=bob.owner), worker=worker),
@@ -156,6 +165,9 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "run_id": world.run.pk,
         "worker_id": world.worker.pk,
         "token_id": world.token.pk,
+        "team": world.team.slug,
+        "user": "carol",
+        "invitation_id": world.invitation.pk,
         "secret": "no-such-link",
         "plural": "datasets",
         "repository": "some/data",
@@ -165,6 +177,8 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
     }
     if route.startswith(("api/v1/users", "settings/users")):
         known["name"] = "bob"
+    if route.startswith("join/"):
+        known["secret"] = world.join_secret
     if route.startswith("api/v1/data"):
         known["kind"] = "dataset"
     if route.startswith(("api/v1/models", "models/", "inference/v1/models")):
@@ -189,6 +203,8 @@ _VERSION_PAGE = f"{_ENVIRONMENT_PAGE}/versions/<str:version>"
 _EVALUATION_PAGE = "evaluations/<id:evaluation_id>"
 _TRAINING_PAGE = "training/<id:training_id>"
 _RUN_PAGE = "runs/<id:run_id>"
+_TEAM = "api/v1/teams/<slug:team>"
+_TEAM_PAGE = "teams/<slug:team>"
 _MODEL_PAGE = "models/<slug:owner>/<str:name>"
 
 RIGHTS: dict[str, dict[str, Access]] = {
@@ -200,6 +216,27 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/device/token": {"post": Access.OPEN},
     "api/v1/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
     "api/v1/users/<str:name>": {"patch": Access.ADMINISTRATOR},
+    "api/v1/audit": {"get": Access.SIGNED_IN},
+    "api/v1/audit/export": {"get": Access.SIGNED_IN},
+    "settings/audit": {"get": Access.SIGNED_IN},
+    "settings/audit/export": {"get": Access.SIGNED_IN},
+    "api/v1/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _TEAM: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_TEAM}/members": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_TEAM}/members/<slug:user>": {"patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_TEAM}/invitations": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_TEAM}/invitations/<id:invitation_id>": {"delete": Access.PRIVATE},
+    "api/v1/join": {"post": Access.SIGNED_IN},
+    "settings/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _TEAM_PAGE: {"get": Access.PRIVATE},
+    f"{_TEAM_PAGE}/rename": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/delete": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/members": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/members/<slug:user>/role": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/members/<slug:user>/remove": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/invitations": {"post": Access.PRIVATE},
+    f"{_TEAM_PAGE}/invitations/<id:invitation_id>/revoke": {"post": Access.PRIVATE},
+    "join/<str:secret>": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/users/<str:name>/disable": {"post": Access.ADMINISTRATOR},
     "settings/users/<str:name>/enable": {"post": Access.ADMINISTRATOR},
     "settings/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
@@ -416,6 +453,9 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         ("api/v1/device/token", "post"): {"device_code": "x"},
         ("api/v1/workers/join", "post"): {"name": "w", "hostname": "h", "queues": [], "slots": {}, "sandbox": "bwrap"},
         ("api/v1/users/<str:name>", "patch"): {"is_active": False},
+        (_TEAM, "patch"): {"display_name": "x"},
+        (f"{_TEAM}/members", "post"): {"user": "bob"},
+        (f"{_TEAM}/members/<slug:user>", "patch"): {"role": "reader"},
         (f"{_RUN}/claim", "post"): {"worker_id": str(world.worker.pk)},
         (f"{_RUN}/log", "post"): {"offset": 0, "text": "x"},
         (f"{_RUN}/sandboxes", "post"): {"living": 0},

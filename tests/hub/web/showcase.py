@@ -16,7 +16,10 @@ from envhub.protocol.packages import Check, GenerationEvidence, GitState, TriedR
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
-from hub.accounts.models import User
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.services import add_member, create_team, invite_to_team
+from hub.audit.models import AuditEntry
+from hub.core.ids import new_id
 from hub.evals.models import Evaluation, RolloutIndex, Shard
 from hub.registry.models import Environment, Version
 from hub.runs.live_sandboxes import note_sandboxes
@@ -90,6 +93,7 @@ class Showcase:
     failed: RolloutIndex
     sandbox: Sandbox  # whose worker does not answer
     ended_sandbox: Sandbox
+    team: Owner
 
 
 def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
@@ -119,7 +123,31 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     )
     over = create_ended(user)
     append_log(run=over.run, offset=0, text="12:00:01 exit 0 in 0.02 s: ls -l /" + " --very-long-option" * 20)
-    return Showcase(user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over)
+    return Showcase(user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over, _team(user))
+
+
+def _team(user: User) -> Owner:
+    team = create_team(user=user, slug="reasoning-lab", display_name="Reasoning Lab")
+    for name, role in (("grace-with-a-rather-long-user-name", Role.ADMIN), ("linus", Role.READER)):
+        add_member(user=user, team=team, name=make_user(name).username, role=role)
+    invite_to_team(user=user, team=team, role=Role.MEMBER)
+    set_secret(owner=team, name="HF_TOKEN", value="hf_x", user=user)
+    for action, subject, token in (
+        ("signed in", "", ""),
+        ("pushed a version", f"{user.username}/calculator-tool@0.3.1", "hub_x4kP2q"),
+        ("shared or hid an evaluation", str(new_id()), ""),
+    ):
+        AuditEntry.objects.create(
+            actor=user.username,
+            owner_id=user.owner.pk,
+            owner_slug=user.username,
+            action=action,
+            subject=subject,
+            address="2001:db8::17",
+            token_prefix=token,
+            request_id=new_id().hex,
+        )
+    return team
 
 
 def _ready(user: User) -> Version:

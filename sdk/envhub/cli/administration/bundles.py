@@ -85,7 +85,9 @@ def import_bundle(
         blob.sha256: LocalBlob(blob.sha256, blob.size, file, bundle.offsets[blob.sha256])
         for blob in bundle.manifest.blobs
     }
-    request = BundleImport(owner=owner, manifest=bundle.manifest_text, signature=bundle.signature)
+    request = BundleImport(
+        owner=owner or session.configuration.owner, manifest=bundle.manifest_text, signature=bundle.signature
+    )
     with transfer(session, "uploading", bundle.manifest.size) as moved:
         done = session.hub.bundles.bring(request, blobs, moved)
     if done.version is None:

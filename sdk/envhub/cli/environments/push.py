@@ -54,8 +54,8 @@ def push(
     try:
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
             built = build_package(project, Path(folder))
-            seen_by = _seen_by(session, f"{owner or session.me}/{built.metadata.name}", project, visibility)
-            done = _upload(session, owner or session.me, built, directory, seen_by)
+            seen_by = _seen_by(session, f"{owner or session.owner}/{built.metadata.name}", project, visibility)
+            done = _upload(session, owner or session.owner, built, directory, seen_by)
     except (EnvhubError, KeyboardInterrupt):
         if pyproject.read_bytes() == pushed:  # nobody has written there meanwhile
             pyproject.write_bytes(before)  # a bump without a version would skip a number

@@ -153,7 +153,9 @@ def _upload(
     wanted = evaluation.config
     try:
         config = configuration(session, saved, evaluation.package.reference, None, wanted.name)
-        return upload(session, saved, config.model_copy(update={"visibility": wanted.visibility}))
+        return upload(
+            session, saved, config.model_copy(update={"visibility": wanted.visibility}), evaluation.options.owner
+        )
     except (ApiError, UsageError) as error:
         session.note(f"not uploaded: {error.message}")
         session.note(f"hint: `hub push {saved.env_id}`, then `hub eval push {target}`; or give --skip-upload")

@@ -31,6 +31,7 @@ class LocalOptions:
     python: str
     endpoint: Endpoint
     skip_upload: bool = False
+    owner: str | None = None  # of the uploaded evaluation
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def push(
     environment: Annotated[str | None, typer.Option(help="owner/name[@version] (default: yours of its name).")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Default: as saved.")] = None,
     name: Annotated[str, typer.Option(help="A name for the list.")] = "",
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Upload results made elsewhere (marked self-reported). Again changes nothing."""
@@ -43,7 +44,7 @@ def push(
         session.note("warning: the last line is torn (its writer was stopped); it is left out")
     if not saved.records:
         raise UsageError(f"{directory} holds no rollouts")
-    view = upload(session, saved, configuration(session, saved, environment, model, name))
+    view = upload(session, saved, configuration(session, saved, environment, model, name), owner)
     value = {"evaluation": view, "rollouts": len(saved.records), "torn_lines": saved.torn}
     session.show(value, lambda: print_summary(session, view))
     session.note(page(session, view))
@@ -67,7 +68,7 @@ def configuration(
     return validated(fields, "the saved configuration is not usable")
 
 
-def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> EvaluationView:
+def upload(session: Session, saved: SavedResults, config: EvaluationConfig, owner: str | None = None) -> EvaluationView:
     """Begin, send the segments that the hub lacks, finalize. Idempotent by fingerprint and by rollout.
 
     Raises UsageError when the same files are there as another environment's or model's.
@@ -76,7 +77,7 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig) -> E
     view = hub.push(EvaluationPush(
         environment=config.environment, model=config.model, fingerprint=saved.fingerprint, config=config,
         format=saved.format, metadata=saved.metadata,
-    ))  # fmt: skip
+    ), owner or session.configuration.owner)  # fmt: skip
     if (view.environment, view.config["model"]) != (config.environment.partition("@")[0], config.model):
         raise UsageError(
             f"these results are already there, as {view.model} on {view.environment}",

@@ -59,6 +59,7 @@ def run(
         list[str] | None, typer.Option(metavar="<str>", help="host:port the box may reach (repeat).")
     ] = None,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[
         bool, typer.Option("--local", help="Run ./environments/NAME (or what is installed) here.")
@@ -83,13 +84,13 @@ def run(
     fields = {key: value for key, value in given.items() if value is not None}
     if local:
         interpreter = python or active_python(session) or sys.executable
-        options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload)
+        options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload, owner)
         _need_model(target, fields)
         run_local(session, local_evaluations(session, target, fields, options))
         return
     if base_url or api_key_var or skip_upload or python:
         raise UsageError("--base-url, --api-key-var, --skip-upload and --python belong to --local")
-    start_all(session, configurations(session, target, fields), wait=wait)
+    start_all(session, configurations(session, target, fields), owner=owner, wait=wait)
 
 
 def _need_model(target: str, fields: JsonObject) -> None:
@@ -118,9 +119,9 @@ def _named(session: Session, config: EvaluationConfig) -> EvaluationConfig:
     return config.model_copy(update={"environment": environment, "model": model, "judges": judges})
 
 
-def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bool) -> None:
+def start_all(session: Session, configs: Sequence[EvaluationConfig], *, owner: str | None = None, wait: bool) -> None:
     """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed, or scored no rollout."""
-    started = [_start(session, config) for config in configs]
+    started = [_start(session, config, owner or session.configuration.owner) for config in configs]
     for view in started:
         session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
         session.note(f"trace {view.trace_id}")
@@ -130,14 +131,14 @@ def start_all(session: Session, configs: Sequence[EvaluationConfig], *, wait: bo
         raise typer.Exit(1)
 
 
-def _start(session: Session, config: EvaluationConfig) -> EvaluationView:
+def _start(session: Session, config: EvaluationConfig, owner: str | None) -> EvaluationView:
     """Queue one. An unknown model comes with the command that registers it."""
     try:
-        return session.hub.evaluations.create(config)
+        return session.hub.evaluations.create(config, owner)
     except NotFound as error:
         if error.code == "model_not_found" and config.model in error.message:
             owner, _, name = config.model.rpartition("/")
-            there = "" if owner == session.me else f" -m {config.model}"
+            there = "" if owner == session.owner else f" -m {config.model}"
             error.hint += f"; `hub model add {name.lower()} --base-url URL{there}` registers an endpoint"
         raise
 

@@ -48,7 +48,7 @@ def add(
     header: Annotated[list[str] | None, typer.Option(metavar="<str>", help="Name: value (repeat).")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for one call.")] = 300.0,
     max_retries: Annotated[int, typer.Option(help="Of one call.")] = 3,
-    owner: Annotated[str | None, typer.Option(help="Whose model (default: yours).")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose model (default: yours).")] = None,
     visibility: SeenBy = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call it once before saving.")] = True,
     json: JsonFlag = False,
@@ -60,7 +60,7 @@ def add(
         headers=_headers(header or []), timeout_s=timeout, max_retries=max_retries,
     )  # fmt: skip
     request = ModelRequest(name=name, variants=(variant,), test=test, visibility=visibility)
-    view = session.hub.models.put(owner or session.me, request)
+    view = session.hub.models.put(owner or session.owner, request)
     session.show(view, lambda: session.out.print(f"registered {view.owner}/{view.name}"))
 
 
@@ -126,7 +126,7 @@ def _print_test(session: Session, outcome: ModelTest) -> None:
 def import_endpoints(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="endpoints.toml as verifiers reads it.", exists=True, dir_okay=False)],
-    owner: Annotated[str | None, typer.Option(help="Whose models (default: yours).")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose models (default: yours).")] = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call each once before saving.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -136,7 +136,7 @@ def import_endpoints(
     views, failed = [], []
     for request in requests:
         try:
-            views.append(session.hub.models.put(owner or session.me, request))
+            views.append(session.hub.models.put(owner or session.owner, request))
         except EnvhubError as error:
             session.fail(error)
             failed.append(request.name)

@@ -12,14 +12,14 @@ from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
 from envhub.protocol.secrets import SecretRequest
 
-Owner = Annotated[str | None, typer.Option(help="Whose secrets (default: yours).")]
+Owner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose secrets (default: yours).")]
 Name = Annotated[str, typer.Argument(help="Like an environment variable: MY_API_KEY.")]
 
 
 def list_secrets(ctx: typer.Context, owner: Owner = None, json: JsonFlag = False) -> None:
     """List names; values are never shown."""
     session = current(ctx)
-    found = list(session.hub.secrets.list(owner or session.me))
+    found = list(session.hub.secrets.list(owner or session.owner))
     rows = [(item.name, item.updated_at, item.created_by) for item in found]
     session.show(found, lambda: session.table(("name", "changed", "by"), rows, "no secrets"))
 
@@ -30,7 +30,7 @@ def set_secret(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFl
     value = _ask(name) if sys.stdin.isatty() else _piped()
     if not value:
         raise UsageError("the value is empty", hint="Pipe it in, or type it at the prompt.")
-    view = session.hub.secrets.put(owner or session.me, name, SecretRequest(value=value))
+    view = session.hub.secrets.put(owner or session.owner, name, SecretRequest(value=value))
     session.show(view, lambda: session.out.print(f"{name} is set"))
 
 
@@ -38,7 +38,7 @@ def delete(ctx: typer.Context, name: Name, owner: Owner = None, yes: Yes = False
     """Delete a secret."""
     session = current(ctx)
     ask_to_delete(f"secret {name}", yes=yes)
-    session.hub.secrets.delete(owner or session.me, name)
+    session.hub.secrets.delete(owner or session.owner, name)
     session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))
 
 

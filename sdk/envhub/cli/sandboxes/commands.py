@@ -38,7 +38,7 @@ Network = Annotated[
 ]
 Name = Annotated[str, typer.Option(help="What to call it.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="To find it again (repeat).")]
-OwnerOption = Annotated[str | None, typer.Option("--owner", help="Whose (default: yours).")]
+OwnerOption = Annotated[str | None, typer.Option("--owner", "--team", help="Whose (default: yours).")]
 
 
 def request_of(
@@ -98,7 +98,8 @@ def create(
     """Make a sandbox: a machine of its own for whatever you run in it."""
     session = current(ctx)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, name=name, label=label, owner=owner)  # fmt: skip
+                         network=network, name=name, label=label,
+                         owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     if wait:
         view = wait_for(session, view)

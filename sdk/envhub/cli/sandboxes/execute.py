@@ -74,7 +74,7 @@ def run(
     session = current(ctx)
     process = process_of(command, cwd, None, stdin=stdin)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network)  # fmt: skip
+                         network=network, owner=session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     try:
         wait_for(session, view)

@@ -1,4 +1,4 @@
-"""Which hub, and as whom: HUB_URL and HUB_TOKEN win, then the file that `hub login` writes (0600)."""
+"""Which hub, and as whom: HUB_URL, HUB_TOKEN and HUB_OWNER win, then the file that `hub login` writes (0600)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Configuration:
     url: str
     token: str | None
     source: str
+    owner: str | None = None  # for whom commands act that name nobody: a team; None: for the caller
 
 
 def config_path() -> Path:
@@ -34,10 +35,12 @@ def read_configuration(environ: Mapping[str, str], path: Path) -> Configuration:
     """Raises UsageError when the file is not TOML, or HUB_URL no address."""
     stored = _read(path)
     url = hub_address(environ.get("HUB_URL") or stored.get("url") or DEFAULT_URL)
+    here = url == stored.get("owner_url")
+    owner = environ.get("HUB_OWNER") or (stored.get("owner") if here else None)
     if token := environ.get("HUB_TOKEN"):
-        return Configuration(url, token, "HUB_TOKEN")
+        return Configuration(url, token, "HUB_TOKEN", owner)
     saved = stored.get("token") if url == stored.get("url") else None
-    return Configuration(url, saved, str(path) if saved else "nowhere")
+    return Configuration(url, saved, str(path) if saved else "nowhere", owner)
 
 
 def hub_address(text: str) -> str:
@@ -48,13 +51,24 @@ def hub_address(text: str) -> str:
 
 
 def save_login(path: Path, url: str, token: str) -> None:
-    """Keep the login, readable by its user alone; the file replaces an earlier one whole."""
+    """Keep the login; an earlier one, and whom it acted for, is forgotten."""
+    _write(path, {"url": url.rstrip("/"), "token": token})
+
+
+def save_owner(path: Path, url: str, owner: str | None) -> None:
+    """Keep for whom commands act on this hub; None: for the caller."""
+    stored = {key: value for key, value in _read(path).items() if key not in {"owner", "owner_url"}}
+    _write(path, stored | ({"owner": owner, "owner_url": url} if owner else {}))
+
+
+def _write(path: Path, values: Mapping[str, str]) -> None:
+    """Readable by its user alone; the file replaces an earlier one whole."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as sink:
-        sink.write(tomlkit.dumps({"url": url.rstrip("/"), "token": token}))
+        sink.write(tomlkit.dumps(values))
     partial.replace(path)
 
 

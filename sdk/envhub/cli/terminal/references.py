@@ -1,4 +1,4 @@
-"""Names as people type them: `owner/name`, `owner/name@1.2.0`, or `name` for one's own; models likewise."""
+"""Names as people type them: `owner/name`, `owner/name@1.2.0`, or `name` of whom one acts for; models likewise."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Reference:
 
 
 def model_reference(session: Session, text: str) -> str:
-    """`owner/name` of a model; a bare name is the caller's own."""
-    return text if "/" in text else f"{session.me}/{text}"
+    """`owner/name` of a model; a bare name belongs to whom one acts for."""
+    return text if "/" in text else f"{session.owner}/{text}"
 
 
 def parse(session: Session, text: str, *, need_version: bool = False) -> Reference:
-    """Raises UsageError. A bare name is the caller's own; underscores of module names are forgiven."""
+    """Raises UsageError. A bare name belongs to whom one acts for; underscores of module names are forgiven."""
     head, at, version = text.partition("@")
     match = _PATTERN.fullmatch(head.lower().replace("_", "-") + at + version)
     if match is None:
         raise UsageError(f"{text!r} is not the name of an environment", hint="Write owner/name or owner/name@version.")
     if need_version and not version:
         raise UsageError(f"{text!r} names no version", hint=f"Write {text}@VERSION; `hub env versions` lists them.")
-    return Reference(match["owner"] or session.me, match["name"], match["version"])
+    return Reference(match["owner"] or session.owner, match["name"], match["version"])

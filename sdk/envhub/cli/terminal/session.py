@@ -65,6 +65,11 @@ class Session:
         return self.hub.accounts.me().user
 
     @property
+    def owner(self) -> str:
+        """For whom a command acts that names nobody: what `hub team use` or HUB_OWNER says, else the caller."""
+        return self.configuration.owner or self.me
+
+    @property
     def out(self) -> Console:
         """Standard output."""
         return _console(sys.stdout)

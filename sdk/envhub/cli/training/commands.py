@@ -32,7 +32,7 @@ def find_training(ctx: typer.Context, text: str) -> str:
     if is_whole(given) or ("/" in text and given):
         return given if is_whole(given) else session.hub.training.get(given).id
     owner, slash, name = text.rpartition("/")
-    listed = session.hub.training.list(owner=owner if slash else session.me, name=name) if name else ()
+    listed = session.hub.training.list(owner=owner if slash else session.owner, name=name) if name else ()
     named = [view for view in listed if view.name == name]
     if len(named) == 1:
         return named[0].id

@@ -26,7 +26,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run unt
 def run(
     ctx: typer.Context,
     file: TrainFile,
-    owner: Annotated[str | None, typer.Option(help="Whose run (default: yours).")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose run (default: yours).")] = None,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see the run and what it makes.")] = None,
     wait: Wait = True,
     json: JsonFlag = False,
@@ -42,7 +42,7 @@ def submit(
     tell_warnings(session, file)
     text = with_uploaded_model(session, file, owner)
     request = TrainingRequest(toml=text, env=file.env, visibility=visibility)
-    finish(session, session.hub.training.create(request, owner), wait=wait)
+    finish(session, session.hub.training.create(request, owner or session.configuration.owner), wait=wait)
 
 
 def finish(session: Session, view: TrainingRunView, *, wait: bool) -> None:
@@ -64,7 +64,7 @@ def with_uploaded_model(session: Session, file: TrainingFile, owner: str | None)
     if not (directory / "config.json").is_file():
         raise UsageError(f"{model} is no model directory", hint="It needs config.json, tokenizer and safetensors.")
     name = directory.resolve().name.lower().replace("_", "-")
-    reference = f"{owner or session.me}/{name}"
+    reference = f"{owner or session.owner}/{name}"
     total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     engine = file.config.trainer.engine or "torch"
     with transfer(session, f"uploading {reference}", total) as moved:

@@ -1,0 +1,144 @@
+"""Teams: make, see, rename, delete; their members; invitations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.base import Page
+from envhub.protocol.teams import (
+    Joined,
+    JoinRequest,
+    MemberChange,
+    MemberRequest,
+    MemberView,
+    TeamChange,
+    TeamInvitationCreated,
+    TeamInvitationRequest,
+    TeamInvitationView,
+    TeamRequest,
+    TeamRole,
+    TeamView,
+)
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.client_address import client_address
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.permissions import require_scope
+from hub.accounts.queries import get_team, members_of, require_role, visible_teams, waiting_invitations
+from hub.accounts.services import (
+    add_member,
+    change_role,
+    create_team,
+    delete_team,
+    invite_to_team,
+    join_team,
+    limit_rate,
+    remove_member,
+    rename_team,
+    revoke_invitation,
+)
+from hub.accounts.wire import invitation_view, member_view, team_view
+from hub.core.http import answer, answer_page, parse
+from hub.core.ids import GivenId
+from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
+
+
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[TeamView])
+@extend_schema(methods=["POST"], request=TeamRequest, responses={201: TeamView})
+@api_view(["GET", "POST"])
+def teams(request: Request) -> HttpResponse:
+    """The caller's teams, all of them for administrators; or a new one, of which the caller is the admin."""
+    if request.method == "GET":
+        user = require_scope(request, Scope.READ)
+        return answer_page(*newest_first(visible_teams(user), request), team_view)
+    user = require_scope(request, Scope.WRITE)
+    body = parse(request, TeamRequest)
+    made = create_team(user=user, slug=body.name, display_name=body.display_name)
+    return answer(team_view(get_team(user, made.slug)), status=201)
+
+
+@extend_schema(methods=["GET"], responses=TeamView)
+@extend_schema(methods=["PATCH"], request=TeamChange, responses=TeamView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["GET", "PATCH", "DELETE"])
+def team_detail(request: Request, team: str) -> HttpResponse:
+    """One team; PATCH changes what it is called on pages, DELETE needs it to own nothing."""
+    user, found = _reach(request, team)
+    if request.method == "DELETE":
+        delete_team(user=user, team=found)
+        return HttpResponse(status=204)
+    if request.method == "PATCH":
+        rename_team(user=user, team=found, display_name=parse(request, TeamChange).display_name)
+    return answer(team_view(found))
+
+
+def _reach(request: Request, team: str) -> tuple[User, Owner]:
+    user = require_scope(request, Scope.READ if request.method == "GET" else Scope.WRITE)
+    return user, get_team(user, team)
+
+
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[MemberView])
+@extend_schema(methods=["POST"], request=MemberRequest, responses={201: MemberView})
+@api_view(["GET", "POST"])
+def members(request: Request, team: str) -> HttpResponse:
+    """Who acts for a team; an admin adds somebody who has an account here."""
+    user, found = _reach(request, team)
+    if request.method == "GET":
+        return answer_page(*newest_first(members_of(found), request), member_view)
+    body = parse(request, MemberRequest)
+    made = add_member(user=user, team=found, name=body.user, role=Role(body.role))
+    return answer(MemberView(user=body.user, role=TeamRole(made.role), is_active=True), status=201)
+
+
+@extend_schema(methods=["PATCH"], request=MemberChange, responses=MemberView)
+@extend_schema(methods=["DELETE"], responses={204: None})
+@api_view(["PATCH", "DELETE"])
+def member_detail(request: Request, team: str, user: str) -> HttpResponse:
+    """Another role for a member, or none: an admin removes anybody but the last admin, everybody may leave."""
+    caller, found = _reach(request, team)
+    if request.method == "DELETE":
+        remove_member(user=caller, team=found, name=user)
+        return HttpResponse(status=204)
+    changed = change_role(user=caller, team=found, name=user, role=Role(parse(request, MemberChange).role))
+    view = MemberView(user=user, role=TeamRole(changed.role), is_active=changed.user.is_active)
+    return answer(view)
+
+
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[TeamInvitationView])
+@extend_schema(methods=["POST"], request=TeamInvitationRequest, responses={201: TeamInvitationCreated})
+@api_view(["GET", "POST"])
+def invitations(request: Request, team: str) -> HttpResponse:
+    """For admins: links that wait; or a new one, which is only in this answer."""
+    user, found = _reach(request, team)
+    require_role(user, found, Role.ADMIN)
+    if request.method == "GET":
+        return answer_page(*newest_first(waiting_invitations(found), request), invitation_view)
+    body = parse(request, TeamInvitationRequest)
+    made = invite_to_team(user=user, team=found, role=Role(body.role), valid_for=timedelta(days=body.valid_days))
+    response = answer(TeamInvitationCreated(invitation=invitation_view(made.invitation), url=made.url), status=201)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@extend_schema(responses={204: None})
+@api_view(["DELETE"])
+def invitation_detail(request: Request, team: str, invitation_id: GivenId) -> HttpResponse:
+    """Revoke a link that waits."""
+    user, found = _reach(request, team)
+    revoke_invitation(user=user, team=found, invitation_id=invitation_id)
+    return HttpResponse(status=204)
+
+
+@extend_schema(request=JoinRequest, responses=Joined)
+@api_view(["POST"])
+def join(request: Request) -> HttpResponse:
+    """Accept an invitation to a team: its link works once."""
+    user = require_scope(request, Scope.WRITE)
+    limit_rate(key=f"join:{client_address(request._request)}", limit=30, per=timedelta(minutes=5))
+    made = join_team(user=user, secret=parse(request, JoinRequest).secret)
+    return answer(Joined(team=made.owner.slug, role=TeamRole(made.role)))

@@ -1,0 +1,214 @@
+"""Pages of teams: one's own with the form that makes one, a team with its members, and where an invitation leads."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from envhub.protocol.teams import MemberChange, MemberRequest, TeamInvitationRequest, TeamRequest, TeamRole
+
+from hub.accounts.client_address import client_address
+from hub.accounts.holdings import held_by
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import (
+    find_invitation,
+    get_team,
+    has_role,
+    members_of,
+    require_role,
+    visible_teams,
+    waiting_invitations,
+)
+from hub.accounts.services import (
+    add_member,
+    change_role,
+    create_team,
+    delete_team,
+    invite_to_team,
+    join_team,
+    limit_rate,
+    remove_member,
+    rename_team,
+    revoke_invitation,
+)
+from hub.core.errors import HubError
+from hub.core.http import validate
+from hub.core.ids import GivenId
+from hub.core.pages import page, show
+from hub.core.pagination import newest_first
+
+
+def _caller(request: HttpRequest) -> User:
+    return cast("User", request.user)
+
+
+@page
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def team_list(request: HttpRequest) -> HttpResponseBase:
+    """The user's teams; POST makes one and shows it."""
+    user = _caller(request)
+    context: dict[str, Any] = {"section": "settings", "name": "", "display_name": ""}
+    status = 200
+    if request.method == "POST":
+        context |= {name: request.POST.get(name, "").strip() for name in ("name", "display_name")}
+        try:
+            wanted = validate(TeamRequest, {"name": context["name"], "display_name": context["display_name"]})
+            made = create_team(user=user, slug=wanted.name, display_name=wanted.display_name)
+        except HubError as error:
+            context["error"], status = error, error.status
+        else:
+            messages.success(request, f"Made the team {made.slug}. Now invite its members.")
+            return redirect("team", made.slug)
+    context["teams"], context["next"] = newest_first(visible_teams(user), request)
+    return show(request, "accounts/team_list.html", context, status=status)
+
+
+@page
+@login_required
+@require_safe
+def team_detail(request: HttpRequest, team: str) -> HttpResponseBase:
+    """One team."""
+    return _show(request, get_team(_caller(request), team))
+
+
+def _show(request: HttpRequest, team: Owner, *, status: int = 200, **more: Any) -> HttpResponseBase:
+    is_admin, is_member = (has_role(request.user, team, role) for role in (Role.ADMIN, Role.MEMBER))
+    members, following = newest_first(members_of(team), request)
+    context = {
+        "section": "settings",
+        "team": team,
+        "is_admin": is_admin,
+        "members": members,
+        "next": following,
+        "roles": list(TeamRole),
+        "invitations": list(waiting_invitations(team)) if is_admin else [],
+        "held": [one for one in held_by(team) if is_member or not one.for_members],
+    }
+    return show(request, "accounts/team_detail.html", context | more, status=status)
+
+
+@page
+@login_required
+@require_POST
+def team_rename(request: HttpRequest, team: str) -> HttpResponseBase:
+    """Change what the team is called on pages."""
+    user = _caller(request)
+    found = rename_team(user=user, team=get_team(user, team), display_name=request.POST.get("display_name", "").strip())
+    messages.success(request, "Saved.")
+    return redirect("team", found.slug)
+
+
+@page
+@login_required
+@require_POST
+def team_delete(request: HttpRequest, team: str) -> HttpResponseBase:
+    """Delete a team that owns nothing."""
+    user, found = _caller(request), get_team(_caller(request), team)
+    try:
+        delete_team(user=user, team=found)
+    except HubError as error:
+        return _show(request, found, error=error, status=error.status)
+    messages.info(request, f"Deleted the team {team}.")
+    return redirect("teams")
+
+
+@page
+@login_required
+@require_POST
+def member_add(request: HttpRequest, team: str) -> HttpResponseBase:
+    """Add somebody who has an account."""
+    user, found = _caller(request), get_team(_caller(request), team)
+    given = {"user": request.POST.get("user", "").strip(), "role": request.POST.get("role", TeamRole.MEMBER)}
+    try:
+        wanted = validate(MemberRequest, given)
+        add_member(user=user, team=found, name=wanted.user, role=Role(wanted.role))
+    except HubError as error:
+        return _show(request, found, error=error, given=given, status=error.status)
+    messages.success(request, f"{wanted.user} is {wanted.role} now.")
+    return redirect("team", team)
+
+
+@page
+@login_required
+@require_POST
+def member_role(request: HttpRequest, team: str, user: str) -> HttpResponseBase:
+    """Give a member another role."""
+    caller, found = _caller(request), get_team(_caller(request), team)
+    try:
+        wanted = validate(MemberChange, {"role": request.POST.get("role")})
+        change_role(user=caller, team=found, name=user, role=Role(wanted.role))
+    except HubError as error:
+        return _show(request, found, error=error, status=error.status)
+    messages.success(request, f"{user} is {wanted.role} now.")
+    return redirect("team", team)
+
+
+@page
+@login_required
+@require_POST
+def member_remove(request: HttpRequest, team: str, user: str) -> HttpResponseBase:
+    """Remove a member, or leave."""
+    caller, found = _caller(request), get_team(_caller(request), team)
+    try:
+        remove_member(user=caller, team=found, name=user)
+    except HubError as error:
+        return _show(request, found, error=error, status=error.status)
+    if user == caller.username:
+        messages.info(request, f"You have left {team}.")
+        return redirect("teams")
+    messages.info(request, f"{user} is no member any more.")
+    return redirect("team", team)
+
+
+@page
+@never_cache
+@login_required
+@require_POST
+def invitation_make(request: HttpRequest, team: str) -> HttpResponseBase:
+    """A link, shown once in this answer."""
+    user, found = _caller(request), get_team(_caller(request), team)
+    require_role(user, found, Role.ADMIN)
+    try:
+        wanted = validate(TeamInvitationRequest, {"role": request.POST.get("role", TeamRole.MEMBER)})
+        link = invite_to_team(
+            user=user, team=found, role=Role(wanted.role), valid_for=timedelta(days=wanted.valid_days)
+        )
+    except HubError as error:
+        return _show(request, found, error=error, status=error.status)
+    return _show(request, found, link=link)
+
+
+@page
+@login_required
+@require_POST
+def invitation_revoke(request: HttpRequest, team: str, invitation_id: GivenId) -> HttpResponseBase:
+    """End a link that waits."""
+    user = _caller(request)
+    revoke_invitation(user=user, team=get_team(user, team), invitation_id=invitation_id)
+    messages.info(request, "The link is revoked.")
+    return redirect("team", team)
+
+
+@page
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def join(request: HttpRequest, secret: str) -> HttpResponse | HttpResponseBase:
+    """Where an invitation leads: only the button spends it. Without a session one signs in first."""
+    limit_rate(key=f"join:{client_address(request)}", limit=30, per=timedelta(minutes=5))
+    context: dict[str, Any] = {"section": "settings", "invitation": find_invitation(secret)}
+    if request.method != "POST":
+        return show(request, "accounts/team_join.html", context)
+    try:
+        membership = join_team(user=_caller(request), secret=secret)
+    except HubError as error:
+        return show(request, "accounts/team_join.html", context | {"error": error}, status=error.status)
+    messages.success(request, f"You are {membership.role} of {membership.owner.slug} now.")
+    return redirect("team", membership.owner.slug)

@@ -1,0 +1,174 @@
+"""What each route that writes does, in words. tests/hub/audit walks all routes: one that writes is here or in UNLOGGED,
+with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ENVIRONMENT = "environments/<str:owner>/<str:name>"
+_VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
+_EVALUATION = "evaluations/<id:evaluation_id>"
+_TRAINING = "training/<id:training_id>"
+_MODEL = "models/<slug:owner>/<str:name>"
+_SECRET = "secrets/<slug:owner>/<str:name>"
+_TEAM = "teams/<slug:team>"
+_RUN = "runs/<id:run_id>"
+_SANDBOX = "sandboxes/<id:sandbox_id>"
+_DATA = r"data/(?P<kind>dataset|model)/(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??)"
+_ADMIN = "admin/"
+
+_API = {
+    "POST tokens": "made an API token",
+    "DELETE tokens/<id:token_id>": "revoked an API token",
+    "POST users": "invited a user",
+    "PATCH users/<str:name>": "enabled or disabled a user",
+    "POST teams": "made a team",
+    f"PATCH {_TEAM}": "renamed a team",
+    f"DELETE {_TEAM}": "deleted a team",
+    f"POST {_TEAM}/members": "added a member to a team",
+    f"PATCH {_TEAM}/members/<slug:user>": "changed a member's role",
+    f"DELETE {_TEAM}/members/<slug:user>": "ended a membership",
+    f"POST {_TEAM}/invitations": "made an invitation to a team",
+    f"DELETE {_TEAM}/invitations/<id:invitation_id>": "revoked an invitation to a team",
+    "POST join": "joined a team",
+    f"POST {_RUN}/cancel": "cancelled a run",
+    f"DELETE {_RUN}/sandboxes/<str:sandbox_id>": "ended a sandbox of a run",
+    "POST workers": "made a worker token",
+    "DELETE workers/<id:worker_id>": "revoked a worker",
+    f"PATCH {_ENVIRONMENT}": "changed an environment",
+    f"DELETE {_ENVIRONMENT}": "deleted an environment",
+    f"POST {_ENVIRONMENT}/pushes/<uuid:push_id>/complete": "pushed a version",
+    f"DELETE {_VERSION}": "deleted a version",
+    f"PATCH {_VERSION}/yank": "yanked or unyanked a version",
+    f"POST {_VERSION}/rebuild": "rebuilt a version",
+    f"POST {_VERSION}/check": "checked a version",
+    "POST bundles": "imported a bundle",
+    f"PUT {_MODEL}": "saved a model",
+    f"DELETE {_MODEL}": "deleted a model",
+    f"PUT {_MODEL}/files": "uploaded a model",
+    f"POST {_MODEL}/test": "tested a model",
+    "PUT data/files": "added a file for boxes",
+    "DELETE data/files": "deleted a file for boxes",
+    f"PUT {_DATA}": "added data",
+    f"DELETE {_DATA}": "deleted data",
+    f"POST {_DATA}/refresh": "refreshed data",
+    "PUT images": "added an image",
+    "DELETE images": "deleted an image",
+    "POST images/builds": "built an image",
+    f"PUT {_SECRET}": "set a secret",
+    f"DELETE {_SECRET}": "deleted a secret",
+    "POST evaluations": "started an evaluation",
+    "POST evaluations/push": "pushed an evaluation",
+    f"PATCH {_EVALUATION}": "shared or hid an evaluation",
+    f"DELETE {_EVALUATION}": "deleted an evaluation",
+    f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
+    f"POST {_EVALUATION}/resume": "resumed an evaluation",
+    f"POST {_EVALUATION}/finalize": "finished the upload of an evaluation",
+    "POST training": "started a training run",
+    f"PATCH {_TRAINING}": "shared or hid a training run",
+    f"DELETE {_TRAINING}": "deleted a training run",
+    f"POST {_TRAINING}/stop": "stopped a training run",
+    f"POST {_TRAINING}/resume": "resumed a training run",
+    "POST deployments": "deployed a model",
+    "DELETE deployments/<id:deployment_id>": "ended a deployment",
+    "POST sandboxes": "made a sandbox",
+    f"DELETE {_SANDBOX}": "ended a sandbox",
+    f"POST {_SANDBOX}/ports": "opened a port of a sandbox",
+}
+_PAGES = {
+    "POST login": "signed in",
+    "POST login/link/<str:secret>": "signed in with a link",
+    "POST invitation/<str:secret>": "accepted an invitation to the hub",
+    "POST device": "answered a device that wants to sign in",
+    "POST settings/tokens": "made an API token",
+    "POST settings/tokens/<id:token_id>/revoke": "revoked an API token",
+    "POST settings/password": "changed the own password",
+    "POST settings/users": "invited a user",
+    "POST settings/users/<str:name>/disable": "disabled a user",
+    "POST settings/users/<str:name>/enable": "enabled a user",
+    "POST settings/teams": "made a team",
+    f"POST {_TEAM}/rename": "renamed a team",
+    f"POST {_TEAM}/delete": "deleted a team",
+    f"POST {_TEAM}/members": "added a member to a team",
+    f"POST {_TEAM}/members/<slug:user>/role": "changed a member's role",
+    f"POST {_TEAM}/members/<slug:user>/remove": "ended a membership",
+    f"POST {_TEAM}/invitations": "made an invitation to a team",
+    f"POST {_TEAM}/invitations/<id:invitation_id>/revoke": "revoked an invitation to a team",
+    "POST join/<str:secret>": "joined a team",
+    f"POST {_VERSION}/rebuild": "rebuilt a version",
+    f"POST {_VERSION}/check": "checked a version",
+    f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
+    f"POST {_EVALUATION}/resume": "resumed an evaluation",
+    f"POST {_EVALUATION}/share": "shared or hid an evaluation",
+    "POST training/new": "started a training run",
+    f"POST {_TRAINING}/stop": "stopped a training run",
+    f"POST {_TRAINING}/resume": "resumed a training run",
+    f"POST {_TRAINING}/share": "shared or hid a training run",
+    f"POST {_RUN}/cancel": "cancelled a run",
+    f"POST {_RUN}/sandboxes/<str:sandbox_id>/end": "ended a sandbox of a run",
+    "POST models": "saved a model",
+    f"POST {_MODEL}/test": "tested a model",
+    f"POST {_MODEL}/delete": "deleted a model",
+    "POST settings/secrets": "set a secret",
+    f"POST settings/{_SECRET}/delete": "deleted a secret",
+    "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
+    f"POST {_SANDBOX}/end": "ended a sandbox",
+}
+ACTIONS = {call.replace(" ", " api/v1/", 1): words for call, words in _API.items()} | _PAGES
+
+_REPORT = "a run or a worker reports with its own token; who started the run is logged"
+_INSIDE = "happens inside a sandbox, which keeps its own list of commands"
+_READS = "changes nothing"
+_PARTS = "a part of a write that is logged at its end"
+_API_UNLOGGED = {
+    "POST device/code": "nobody is signed in yet; who approves the device is logged",
+    "POST device/token": "the poll of a device; who approves it is logged",
+    "POST blobs": _PARTS,
+    "PUT blobs/(?P<sha256>[0-9a-f]{64})": _PARTS,
+    f"POST {_ENVIRONMENT}/pushes": _PARTS,
+    f"POST {_EVALUATION}/segments": _PARTS,
+    **{
+        f"POST {_RUN}/{part}": _REPORT
+        for part in (
+            *("log", "sandboxes", "claim", "start", "heartbeat", "finish", "build-report", "address", "sandbox"),
+        )
+    },
+    "POST workers/join": _REPORT,
+    "POST workers/<id:worker_id>/beat": _REPORT,
+    "POST wheels": _REPORT,
+    "POST wheels/lookup": _REPORT,
+    "POST images/pin": _REPORT,
+    "POST images/built": _REPORT,
+    f"POST {_EVALUATION}/shards": _REPORT,
+    **{
+        f"POST {_TRAINING}/{part}": _REPORT for part in ("beginning", "steps", "evaluations", "checkpoints", "adapters")
+    },
+    f"POST {_SANDBOX}/exec": _INSIDE,
+    f"PUT {_SANDBOX}/files": _INSIDE,
+    f"POST {_SANDBOX}/processes": _INSIDE,
+    f"DELETE {_SANDBOX}/processes/<int:pid>": _INSIDE,
+    **{f"POST {_SANDBOX}/processes/<int:pid>/{part}": _INSIDE for part in ("input", "signal", "resize")},
+}
+UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
+    "POST logout": "ends the own session, and nothing else",
+    "POST inference/v1/chat/completions": _READS,
+    "POST inference/v1/completions": _READS,
+    "POST hf/api/(?P<plural>datasets|models)/(?P<repository>[A-Za-z0-9][\\w.-]*(?:/[A-Za-z0-9][\\w.-]*)??)"
+    "/paths-info/(?P<revision>[^/]+)": _READS,
+}
+
+
+def action_of(method: str, route: str) -> str | None:
+    """What a call did; None for what is not logged. A route that nobody has thought of is logged as it is."""
+    call = f"{method} {plain(route)}"
+    if call in UNLOGGED:
+        return None
+    if route.startswith(_ADMIN):
+        return "changed something in Django's admin"
+    return ACTIONS.get(call, call[:200])
+
+
+def plain(route: str) -> str:
+    """Of a resolver's match: without the anchors of regular expressions, as the tables write it."""
+    return re.sub(r"(?<!\[)\^", "", route).removesuffix("$")

@@ -1,0 +1,36 @@
+"""The audit log: pages of it, or all of it as JSON lines."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse, HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.accounts import Scope
+from envhub.protocol.audit import AuditEntryView
+from envhub.protocol.base import Page
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.permissions import require_scope
+from hub.audit.export import export_response
+from hub.audit.queries import entries_for
+from hub.audit.wire import entry_view
+from hub.core.http import answer_page
+from hub.core.pagination import newest_first
+from hub.core.parameters import PAGE, query
+
+
+@extend_schema(parameters=query("owner", *PAGE), responses=Page[AuditEntryView])
+@api_view(["GET"])
+def audit_entries(request: Request) -> HttpResponse:
+    """What was changed for `owner`, whose admin the caller is; default: the caller's own, for administrators all."""
+    user = require_scope(request, Scope.READ)
+    return answer_page(*newest_first(entries_for(user, request.GET.get("owner", "")), request), entry_view)
+
+
+@extend_schema(parameters=query("owner"), responses={(200, "application/x-ndjson"): OpenApiTypes.BINARY})
+@api_view(["GET"])
+def audit_export(request: Request) -> HttpResponseBase:
+    """The same as one JSON object a line, newest first, to its end."""
+    user = require_scope(request, Scope.READ)
+    return export_response(request._request, entries_for(user, request.GET.get("owner", "")))

@@ -1,0 +1,134 @@
+"""Invitations to teams: a link that works once, for people who have an account."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from envhub.protocol.accounts import Scope
+
+from hub.accounts.models import Membership, Owner, Role, TeamInvitation, User
+from hub.accounts.services import (
+    add_member,
+    change_role,
+    create_team,
+    disable_user,
+    invite_to_team,
+    join_team,
+    revoke_invitation,
+)
+from hub.core.errors import Conflict, NotAllowed, NotFound
+from tests.factories.accounts import bearer, make_token, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def team(admin: User) -> Owner:
+    return create_team(user=admin, slug="acme")
+
+
+def link_of(admin: User, team: Owner, role: Role = Role.MEMBER) -> str:
+    return invite_to_team(user=admin, team=team, role=role).url.removeprefix("http://127.0.0.1:8000")
+
+
+def test_a_link_makes_its_user_a_member_once(admin: User, team: Owner, client: Client) -> None:
+    link, bob, carol = link_of(admin, team, Role.READER), make_user(), make_user()
+    client.force_login(bob)
+    assert "as reader" in client.get(link).text
+    assert client.post(link).status_code == 302
+    assert Membership.objects.get(owner=team, user=bob).role == Role.READER
+    client.force_login(carol)
+    assert (client.get(link).status_code, client.post(link).status_code) == (404, 404)
+
+
+def test_a_stranger_signs_in_first_and_the_link_waits(admin: User, team: Owner, client: Client) -> None:
+    link = link_of(admin, team)
+    for answer in (client.get(link), client.post(link)):
+        assert answer["Location"].startswith("/login?next=/join/")
+    assert TeamInvitation.objects.get().ended_at is None
+
+
+def test_a_link_is_kept_as_its_hash_alone(admin: User, team: Owner) -> None:
+    secret = link_of(admin, team).rpartition("/")[2]
+    assert secret not in str(TeamInvitation.objects.values().get())
+
+
+def test_a_member_neither_spends_a_link_nor_loses_a_role(admin: User, team: Owner) -> None:
+    secret = link_of(admin, team, Role.READER).rpartition("/")[2]
+    with pytest.raises(Conflict):
+        join_team(user=admin, secret=secret)
+    assert Membership.objects.get(owner=team, user=admin).role == Role.ADMIN
+    assert join_team(user=make_user(), secret=secret).role == Role.READER
+
+
+def test_what_is_over_admits_nobody(admin: User, team: Owner) -> None:
+    other = make_user()
+    add_member(user=admin, team=team, name=other.username, role=Role.ADMIN)
+    ended = {
+        "revoked": lambda made: revoke_invitation(user=admin, team=team, invitation_id=made.invitation.pk),
+        "too old": lambda made: TeamInvitation.objects.filter(pk=made.invitation.pk).update(
+            expires_at=timezone.now() - timedelta(seconds=1)
+        ),
+        "no admin's any more": lambda _: change_role(user=admin, team=team, name=other.username, role=Role.MEMBER),
+    }
+    for what, end in ended.items():
+        made = invite_to_team(user=other, team=team, role=Role.ADMIN)
+        end(made)
+        with pytest.raises(NotFound):
+            join_team(user=make_user(), secret=made.url.rpartition("/")[2])
+        assert what
+
+
+def test_the_links_of_a_disabled_admin_admit_nobody(admin: User, team: Owner) -> None:
+    secret = link_of(admin, team).rpartition("/")[2]
+    disable_user(user=admin, by=make_user(is_superuser=True))
+    with pytest.raises(NotFound):
+        join_team(user=make_user(), secret=secret)
+
+
+def test_only_admins_invite(admin: User, team: Owner) -> None:
+    member = make_user()
+    add_member(user=admin, team=team, name=member.username, role=Role.MEMBER)
+    with pytest.raises(NotAllowed):
+        invite_to_team(user=member, team=team, role=Role.READER)
+
+
+def test_over_rest_from_the_team_to_its_end(admin: User, client: Client) -> None:
+    bob = make_user("bob")
+    ada, his = bearer(make_token(admin)), bearer(make_token(bob))
+
+    def call(method: str, path: str, headers: dict[str, str], **body: object) -> tuple[int, object]:
+        reply = getattr(client, method)(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
+        return reply.status_code, reply.json() if reply.content else None
+
+    assert call("post", "teams", ada, name="acme")[0] == 201
+    assert call("get", "teams/acme", his)[0] == 404
+    _, made = call("post", "teams/acme/invitations", ada, role="reader")
+    assert isinstance(made, dict)
+    assert call("post", "join", his, secret=made["url"].rpartition("/")[2]) == (200, {"team": "acme", "role": "reader"})
+    assert call("get", "teams/acme/invitations", his)[0] == 403
+    assert call("patch", "teams/acme/members/bob", ada, role="member") == (
+        200,
+        {"user": "bob", "role": "member", "is_active": True},
+    )
+    _, page = call("get", "teams/acme/members", his)
+    assert isinstance(page, dict)
+    assert {one["user"]: one["role"] for one in page["items"]} == {"ada": "admin", "bob": "member"}
+    assert call("delete", "teams/acme/members/bob", his)[0] == 204
+    assert call("get", "teams/acme", his)[0] == 404
+    assert call("delete", "teams/acme", ada)[0] == 204
+
+
+def test_a_token_without_the_scope_write_joins_nothing(admin: User, team: Owner, client: Client) -> None:
+    secret = link_of(admin, team).rpartition("/")[2]
+    headers = bearer(make_token(make_user(), Scope.READ))
+    reply = client.post("/api/v1/join", {"secret": secret}, content_type="application/json", headers=headers)
+    assert reply.status_code == 403
