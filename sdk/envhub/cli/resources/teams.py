@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.asking import Yes, ask_to_delete
-from envhub.cli.configuration import save_owner
-from envhub.cli.ids import id_of
-from envhub.cli.session import JsonFlag, current
-from envhub.cli.tables import Fit
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.configuration import save_owner
+from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
 from envhub.protocol.teams import TeamInvitationRequest, TeamRequest, TeamRole
 
