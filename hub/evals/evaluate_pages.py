@@ -33,6 +33,8 @@ from hub.registry.models import Environment, Version
 from hub.registry.pages import environment_context
 from hub.registry.queries import environment_versions, get_version_of, newest
 from hub.registry.readiness import known_needs, reference_of
+from hub.runs.models import Run
+from hub.runs.waiting import waiting_reasons
 from hub.secrets.queries import secrets_of
 
 OFFERED = 200  # models, versions, secrets to choose from
@@ -58,7 +60,7 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     versions = list(environment_versions(environment).order_by("-pk")[:OFFERED])
     version = _version(environment, versions, asked)
     if version is None:
-        return show(request, "evals/environment_evaluate.html", context | {"versions": versions})
+        return show(request, "evals/environment_evaluate.html", context | _unready(versions))
     inputs = argument_inputs((version.describe or {}).get("args_schema"))
     texts = {key: str(value) for key, value in request.POST.items()}
     if request.method != "POST":
@@ -78,6 +80,15 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     context |= _form(user, acting, version, versions, inputs, texts, shown)
     context |= _preview(user, acting, version, config, error)
     return show(request, "evals/environment_evaluate.html", context, status=shown.status if shown else 200)
+
+
+def _unready(versions: list[Version]) -> dict[str, Any]:
+    """Why there is no form: what the newest version waits for, when it is being built."""
+    building = bool(versions) and versions[0].state == VersionState.BUILDING.value
+    build = versions[0].build_run_id if building else None
+    run = Run.objects.select_related("owner").filter(pk=build).first() if build else None
+    reasons = waiting_reasons([run], now=clock.now()) if run else {}
+    return {"versions": versions, "building": building, "building_for": reasons.get(run.pk) if run else None}
 
 
 def _version(environment: Environment, versions: list[Version], asked: str) -> Version | None:

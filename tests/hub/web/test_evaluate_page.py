@@ -78,8 +78,11 @@ def test_the_newest_ready_version_is_chosen(browser: Client, grace: User, versio
 def test_without_a_ready_version_the_form_says_what_to_do(browser: Client, grace: User) -> None:
     push_version(grace)
     html = browser.get(PAGE).content.decode()
-    assert "No version is ready" in html
-    assert "follow its build" in html
+    assert "0.1.0 is being built" in html
+    assert "Follow the build" in html
+    assert "no build worker is online" in html
+    Version.objects.update(state="invalid")
+    assert "its page says what to correct" in browser.get(PAGE).content.decode()
 
 
 def test_what_is_lacking_is_said_before_the_start(browser: Client, grace: User) -> None:
@@ -152,3 +155,17 @@ def test_hub_tiny_is_offered_while_it_is_made(
 def test_any_description_has_a_form(browser: Client, version: Version, schema: object) -> None:
     Version.objects.filter(pk=version.pk).update(describe={"args_schema": schema, "splits": {"eval": 3}})
     assert browser.get(PAGE).status_code == 200
+
+
+def test_a_first_visitor_adds_the_sample_and_evaluates_it(browser: Client, grace: User) -> None:
+    assert "Add a sample environment" in browser.get("/").content.decode()
+    page = browser.post("/environments/sample")["Location"]
+    assert page == "/environments/grace/sums/evaluate"
+    assert "0.1.0 is being built" in browser.get(page).content.decode()
+    version = Version.objects.get()
+    assert (version.environment.visibility, version.build_run is not None) == ("private", True)
+    assert browser.post("/environments/sample")["Location"] == page
+    assert Version.objects.count() == 1
+    create_endpoint(grace)
+    Version.objects.update(state="ready", lock={})
+    assert "/evaluations/" in browser.post(page, {"model": "grace/stub"})["Location"]
