@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 from envhub.protocol.evals import EvaluationConfig
@@ -61,6 +61,8 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     version = _version(environment, versions, asked)
     if version is None:
         return show(request, "evals/environment_evaluate.html", context | _unready(versions))
+    if "wait" in request.GET and fragment_of(request):  # the head of the page says that it is building
+        return HttpResponse(headers={"HX-Refresh": "true"})
     inputs = argument_inputs((version.describe or {}).get("args_schema"))
     texts = {key: str(value) for key, value in request.POST.items()}
     if request.method != "POST":
@@ -208,7 +210,8 @@ def _main(make: Maker, models: list[tuple[str, str]], owners: list[Owner], actin
             "visibility",
             "Visibility",
             kind="select",
-            options=[("", "as its environment and model"), ("private", "private"), ("public", "public")],
+            options=[("", "automatic"), ("private", "private"), ("public", "public")],
+            help="automatic: public if its environment and model are",
         ),
     ]
     if len(owners) > 1 or acting not in owners:

@@ -81,6 +81,8 @@ def _of_models(user: User, config: EvaluationConfig, now: datetime) -> list[Obst
         try:
             model = get_model(user, reference)
         except HubError as error:
+            if error.code == "model_being_made" and reference == config.model:
+                continue  # the page says so by itself, and watches it
             found.append(Obstacle(error.message, error.hint, reverse("models")))
             continue
         if model.source == ModelSource.LOCAL.value and not capacity_now(now).serves(model):

@@ -85,6 +85,15 @@ def test_without_a_ready_version_the_form_says_what_to_do(browser: Client, grace
     assert "its page says what to correct" in browser.get(PAGE).content.decode()
 
 
+def test_who_waits_for_a_build_gets_the_whole_page_once_it_is_ready(browser: Client, grace: User) -> None:
+    push_version(grace)
+    headers = {"HX-Request": "true", "HX-Target": "results"}
+    waiting = browser.get(f"{PAGE}?wait=1", headers=headers)
+    assert 'hx-trigger="every 2s"' in waiting.content.decode()
+    Version.objects.update(state="ready", lock={})
+    assert browser.get(f"{PAGE}?wait=1", headers=headers)["HX-Refresh"] == "true"
+
+
 def test_what_is_lacking_is_said_before_the_start(browser: Client, grace: User) -> None:
     create_endpoint(grace)
     create_needing_version(Need(kind=NeedKind.SECRET, name="KEY"), Need(kind=NeedKind.DATA_SET, name="a/b"), user=grace)
