@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+TINY = "tiny"  # hub/tiny, the model of every example
+
 
 def _lock(data: Path, name: str) -> Path:
     return data / "models" / f".{name}.lock"

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from envhub.protocol.packages import Visibility
 
 from hub.accounts.models import User
 from hub.accounts.queries import SYSTEM_OWNER, Caller, visible_owner_ids
-from hub.catalog.making import is_being_made
+from hub.catalog.making import TINY, is_being_made
 from hub.catalog.models import Model
 from hub.core.errors import Conflict, NotAllowed, NotFound
 
@@ -35,6 +35,20 @@ def seen_from_inside(user: Caller, models: Iterable[Model]) -> set[UUID]:
     """Of the models' owners, those that the user is a member of (an administrator: all), by id."""
     owners = {model.owner_id for model in models}
     return set(visible_owner_ids(user).filter(pk__in=owners))
+
+
+def suggested_model(user: User | AnonymousUser, *, trainable: bool = False) -> str:
+    """hub/tiny where it is, else the newest visible model (that can be trained), else ""."""
+    rows = visible_models(user).prefetch_related(None)
+    if trainable:
+        rows = rows.filter(trainable=True, base=None)
+    found = rows.order_by(Case(When(owner__slug=SYSTEM_OWNER, name=TINY, then=0), default=1), "-pk").first()
+    return f"{found.owner.slug}/{found.name}" if found else ""
+
+
+def is_tiny_being_made() -> bool:
+    """Whether the hub is making hub/tiny now."""
+    return is_being_made(settings.HUB.data, TINY)
 
 
 def get_model(user: User | AnonymousUser, reference: str, *, owner_id: UUID | None = None) -> Model:

@@ -26,6 +26,8 @@ from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import newest_first
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.example_groups import group_page
+from hub.evals.failure_clusters import failure_clusters
 from hub.evals.leaderboard import leaderboard
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
@@ -44,6 +46,7 @@ from hub.runs.waiting import waiting_reasons
 from hub.runs.wire import trace_url
 
 PAGE = 50
+GROUPED = ("examples", "mixed")  # ways to show rollouts by example
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
 
 
@@ -86,9 +89,11 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     context: dict[str, Any] = {"section": "evaluations", "evaluation": found}
     if fragment != "results":
         context |= _figures(request, found)
+    if not fragment:
+        context["clusters"] = failure_clusters(found, context["summary"].outcomes)
     if fragment != "live":
         try:
-            context |= _rollouts(request, found)
+            context |= _grouped(request, found) if request.GET.get("show") in GROUPED else _rollouts(request, found)
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
     response = show(request, "evals/evaluation_detail.html", context, status=status)
@@ -145,6 +150,15 @@ def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
     """Whether the button makes sense; the service decides."""
     kept = summary.stored - sum(summary.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
     return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
+
+
+def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    """The examples of a page with their rollouts, or the mixed ones among them."""
+    wanted = request.GET["show"]
+    summary = evaluation_view(found).summary
+    low, high = min(0.0, summary.histogram_min), max(summary.histogram_min, summary.histogram_max)
+    page_of_groups = group_page(found, request, mixed=wanted == "mixed", low=low, high=high)
+    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "low": low, "high": high}
 
 
 def _rollouts(request: HttpRequest, found: Evaluation) -> dict[str, Any]:

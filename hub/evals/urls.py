@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.evals import api, comparison_api, comparison_pages, leaderboard_api, pages, reader
+from hub.evals import api, comparison_api, comparison_pages, evaluate_pages, leaderboard_api, pages, reader
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
 api_urls: list[URLPattern | URLResolver] = [
@@ -32,4 +32,5 @@ page_urls: list[URLPattern | URLResolver] = [
     path(
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
     ),
+    path("environments/<str:owner>/<str:name>/evaluate", evaluate_pages.evaluate, name="evaluate"),
 ]

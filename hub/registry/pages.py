@@ -31,7 +31,7 @@ from hub.registry.queries import (
     get_version_of,
     search_environments,
 )
-from hub.registry.services import check_version, rebuild_version
+from hub.registry.services import add_sample, check_version, rebuild_version
 from hub.registry.wire import version_view
 
 PAGE = 50
@@ -53,6 +53,16 @@ def environment_list(request: HttpRequest) -> HttpResponseBase:
         "next": following,
     }
     return show(request, "registry/environment_list.html", context)
+
+
+@page
+@login_required
+@require_POST
+def sample_add(request: HttpRequest) -> HttpResponse:
+    """Add the sample environment to the user's own, and go on to its evaluation."""
+    user = cast("User", request.user)
+    environment = add_sample(owner=user.owner, user=user).version.environment
+    return redirect("evaluate", environment.owner.slug, environment.name)
 
 
 def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str, version: str = "") -> dict[str, Any]:

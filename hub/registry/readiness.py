@@ -63,13 +63,18 @@ def require_built(version: Version) -> None:
 
 def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
     """What the checks lack, or had only by their settings, and neither the submission nor the hub has."""
-    granted = (Need.model_validate(need) for need in version.granted)
-    known = distinct([*(need for check in _checks(version) for need in check.needs), *granted])
+    known = known_needs(version)
     if version.lock is None:  # lacking these it could not even be installed
         return known
     open_to_arguments = BY_ARGUMENT if given.argued_unlike(settings_of(version)) else frozenset[NeedKind]()
     known = tuple(need for need in known if need.kind not in open_to_arguments)
     return tuple(need for need in known if not given.meets(need) and not can_have(need))
+
+
+def known_needs(version: Version) -> tuple[Need, ...]:
+    """What its checks lacked, or had only by their settings, whether the hub has it by now or not."""
+    granted = (Need.model_validate(need) for need in version.granted)
+    return distinct([*(need for check in _checks(version) for need in check.needs), *granted])
 
 
 def reference_of(version: Version) -> str:

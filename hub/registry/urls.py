@@ -36,6 +36,7 @@ index_urls: list[URLPattern] = [
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("environments", pages.environment_list, name="environments"),
+    path("environments/sample", pages.sample_add, name="sample-add"),
     path(_ENVIRONMENT, pages.environment_detail, name="environment"),
     path(f"{_ENVIRONMENT}/versions", pages.version_list, name="versions"),
     path(_VERSION, pages.version_detail, name="version"),

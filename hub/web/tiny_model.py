@@ -14,14 +14,14 @@ from envhub.protocol.packages import Visibility
 
 from hub.accounts.queries import SYSTEM_OWNER
 from hub.accounts.services import system_owner
-from hub.catalog.making import making
+from hub.catalog.making import TINY, making
 from hub.catalog.models import Model
 from hub.catalog.services import register_local
 from hub.core.errors import Unavailable
 from hub.storage.services import store_file
 from hub.web.supervisor import end_with_parent
 
-NAME = "tiny"
+NAME = TINY
 NEEDED = ("torch", "transformers", "workers")
 REPOSITORY = Path(__file__).resolve().parents[2]
 

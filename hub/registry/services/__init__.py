@@ -5,10 +5,12 @@ from hub.registry.services.checks import check_version, follow_build, recheck_ve
 from hub.registry.services.environments import count_evaluations, delete_environment, patch_environment
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
+from hub.registry.services.samples import add_sample
 from hub.registry.services.versions import delete_version, yank_version
 from hub.registry.services.wheels import find_source_built, is_shared, put_source_built
 
 __all__ = [
+    "add_sample",
     "begin_push",
     "check_version",
     "complete_push",

@@ -111,7 +111,9 @@ def annotation_text(annotation: Any) -> str:
     """An annotation as its author wrote it, about."""
     if annotation is inspect.Parameter.empty:
         return ""
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
+    if isinstance(annotation, str):
+        return annotation
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
 
 
 def fields_schema(config_type: Any) -> dict[str, Any]:

@@ -181,3 +181,16 @@ def test_what_names_no_environment_is_refused_with_a_way_back(ada: Client) -> No
     reply = ada.get("/evaluations?environment=nosuch")
     assert reply.status_code == 422
     assert 'href="/evaluations">Show all' in reply.text
+
+
+def test_failures_are_told_by_cause_with_one_to_look_at(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(f"/evaluations/{showcase.ended.pk}").content.decode()
+    causes = html.partition('id="failures"')[2].partition("</details>")[0]
+    assert "no answer within 60 s" in causes
+    assert f"/evaluations/{showcase.ended.pk}/rollouts/" in causes
+
+
+def test_examples_have_a_square_for_each_rollout_with_its_reward_in_words(showcase: Showcase, ada: Client) -> None:
+    html, _ = htmx(ada, f"/evaluations/{showcase.ended.pk}?show=examples", "results")
+    assert html.count('aria-label="rollout 0: ') == 14
+    assert 'class="reward reward--none"' in html

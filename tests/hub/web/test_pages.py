@@ -25,13 +25,14 @@ from tests.hub.web.showcase import HOSTILE, Showcase
 
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 13
+MORE_QUERIES = {"needing-evaluate": 21}  # it looks at everything that could stand in the way
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_answers_with_few_queries(
     showcase: Showcase, ada: Client, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_max_num_queries(MOST_QUERIES):
+    with django_assert_max_num_queries(MORE_QUERIES.get(name, MOST_QUERIES)):
         reply = ada.get(address(showcase, name))
     assert reply.status_code == 200
     assert "<h1" in reply.content.decode()

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from envhub.cli.environments.init import UNWRITTEN
 from envhub.cli.environments.local_packages import find_package
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -20,6 +19,7 @@ from envhub.errors import EnvhubError, NotFound, UsageError
 from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
+from envhub.packaging.template import UNWRITTEN
 from envhub.protocol.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView, Visibility
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from hub.web.documentation.contents import ENTRIES, Entry, linked
+from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
 from hub.web.documentation.documents import document, rendered, search
 
 GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
@@ -47,6 +47,15 @@ def test_every_link_of_every_document_leads_to_a_place_that_is_there(slug: str) 
     for address in re.findall(r'href="/docs/([^"]*)"', document(slug).html):
         other, _, anchor = address.partition("#")
         assert anchor in {section.anchor for section in document(other).sections}, address
+
+
+def test_what_pages_explain_by_a_document_is_there() -> None:
+    templates = (ROOT / "frontend/templates").rglob("*.html")
+    told = {at for path in templates for at in re.findall(r'_help.html" with at="([^"]*)"', path.read_text())}
+    assert told
+    for at in told:
+        slug, _, anchor = at.partition("#")
+        assert anchor in {section.anchor for section in document(slug).sections}, at
 
 
 def test_the_search_puts_headings_first_and_shows_the_place() -> None:

@@ -1,0 +1,63 @@
+"""The `hub eval run` line that does what a form does."""
+
+from __future__ import annotations
+
+import json
+from shlex import quote
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationConfig
+
+_FLAGS = {
+    "num_examples": "-n",
+    "rollouts_per_example": "-r",
+    "split": "--split",
+    "seed": "--seed",
+    "name": "--name",
+    "timeout_s": "--timeout",
+    "concurrency": "--concurrency",
+    "max_retries": "--max-retries",
+    "visibility": "--visibility",
+}
+_ALWAYS = {"num_examples", "rollouts_per_example"}  # a package may have its own defaults for these
+_SAMPLING = {"temperature": "--temperature", "max_tokens": "--max-tokens"}
+
+
+def command_of(config: EvaluationConfig) -> str:
+    """The line; what is a default is left out."""
+    words = ["hub", "eval", "run", config.environment, "-m", config.model]
+    values = config.model_dump(mode="json")
+    for name, flag in _FLAGS.items():
+        if values[name] is not None and (
+            name in _ALWAYS or values[name] != EvaluationConfig.model_fields[name].default
+        ):
+            words += _option(flag, str(values[name]))
+    sampling = dict(config.sampling)
+    for name, flag in _SAMPLING.items():
+        if name in sampling:
+            words += _option(flag, json.dumps(sampling.pop(name)))
+    tables = {
+        "--sampling": sampling,
+        "--env-args": config.env_args,
+        "--taskset": config.taskset,
+        "--harness": config.harness,
+    }
+    for flag, table in tables.items():
+        words += _table(flag, table)
+    if config.state_columns:
+        words += _option("--state-columns", ",".join(config.state_columns))
+    for flag, names in (("--secret", config.secrets), ("--allow-host", config.allow_hosts)):
+        for name in names:
+            words += _option(flag, name)
+    for name, model in config.judges.items():
+        words += _option("--judge", f"{name}={model}")
+    return " ".join(quote(word) for word in words)
+
+
+def _table(flag: str, table: JsonObject | None) -> list[str]:
+    return [flag, json.dumps(table, ensure_ascii=False)] if table else []
+
+
+def _option(flag: str, value: str) -> list[str]:
+    """One that begins with a dash is bound to its flag: it would be read as another."""
+    return [f"{flag}={value}"] if value.startswith("-") and flag.startswith("--") else [flag, value]

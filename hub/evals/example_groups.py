@@ -1,0 +1,124 @@
+"""Rollouts grouped by example, a page at a time: what a page reads does not grow with the evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from django.db.models import Avg, Count, Max, Min
+from django.http import HttpRequest
+
+from hub.core.pagination import whole_number
+from hub.evals.models import Evaluation, ExampleScore, RolloutIndex
+from hub.evals.queries import rollouts_of_examples
+
+GROUPS = 25  # examples of a page
+MOST_SQUARES = 64  # rollouts of one example that are shown
+MOST_SCANNED = 20_000  # rollouts that are looked at for a page of mixed examples
+SHADES = 5
+_FIELDS = ("example", "rollout", "reward", "outcome", "failure_kind", "asked", "answered", "target")
+
+
+@dataclass(frozen=True)
+class Square:
+    """One rollout: its shade from 0 to SHADES - 1, None without a reward; `words` are the same for everybody."""
+
+    rollout: int
+    shade: int | None
+    words: str
+
+
+@dataclass(frozen=True)
+class ExampleGroup:
+    """One example with its rollouts."""
+
+    example: int
+    asked: str
+    answered: str  # of its first rollout that has an answer
+    target: str
+    squares: tuple[Square, ...]
+    more: int  # rollouts beside those
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    """`next` is the whole URL of the next page. `searched`: how far a page of mixed examples, which may be a short one,
+    has looked; None at the end."""
+
+    groups: tuple[ExampleGroup, ...]
+    next: str | None
+    searched: int | None = None
+
+
+def group_page(evaluation: Evaluation, request: HttpRequest, *, mixed: bool, low: float, high: float) -> GroupPage:
+    """The examples after `cursor`, or of the next ones those whose rewards differ. `low` and `high`: the shades' range.
+
+    Raises Invalid for a cursor that is no number.
+    """
+    after = whole_number(request, "cursor")
+    rows = ExampleScore.objects.filter(evaluation=evaluation)
+    if after is not None:
+        rows = rows.filter(example__gt=after)
+    window = _window(evaluation) if mixed else GROUPS
+    found = list(rows.order_by("example").values_list("example", flat=True)[: window + 1])
+    examples, end = found[:window], len(found) <= window
+    last = examples[-1] if examples else None
+    if mixed and examples:
+        examples = _mixed(evaluation, examples[0], examples[-1])
+        if len(examples) > GROUPS:
+            examples, end = examples[:GROUPS], False
+            last = examples[-1]
+    groups = _groups(evaluation, examples, low, high)
+    following = None if end or last is None else _address(request, last)
+    return GroupPage(groups, following, last if mixed and following else None)
+
+
+def _window(evaluation: Evaluation) -> int:
+    attempts = evaluation.config.get("rollouts_per_example")
+    return max(GROUPS, MOST_SCANNED // max(1, attempts if isinstance(attempts, int) else 1))
+
+
+def _mixed(evaluation: Evaluation, first: int, last: int) -> list[int]:
+    """The examples in this range of which one rollout has a better reward than another."""
+    rows = RolloutIndex.objects.filter(evaluation=evaluation, example__gte=first, example__lte=last)
+    ranges = rows.order_by("example").values_list("example").annotate(low=Min("reward"), high=Max("reward"))
+    return [example for example, low, high in ranges if low is not None and low != high][: GROUPS + 1]
+
+
+def _groups(evaluation: Evaluation, examples: list[int], low: float, high: float) -> tuple[ExampleGroup, ...]:
+    counts = rollouts_of_examples(evaluation, examples).order_by("example").values_list("example")
+    summed = {example: (count, mean) for example, count, mean in counts.annotate(Count("pk"), Avg("reward"))}
+    rows = rollouts_of_examples(evaluation, examples).filter(rollout__lt=MOST_SQUARES).only(*_FIELDS)
+    by_example = {example: list(found) for example, found in groupby(rows, key=lambda row: row.example)}
+    return tuple(
+        _group(example, by_example.get(example, []), *summed.get(example, (0, None)), low, high) for example in examples
+    )
+
+
+def _group(
+    example: int, rows: list[RolloutIndex], count: int, mean: float | None, low: float, high: float
+) -> ExampleGroup:
+    return ExampleGroup(
+        example=example,
+        asked=next((row.asked for row in rows if row.asked), ""),
+        answered=next((row.answered for row in rows if row.answered), ""),
+        target=next((row.target for row in rows if row.target), ""),
+        squares=tuple(_square(row, low, high) for row in rows),
+        more=max(0, count - len(rows)),
+        mean=mean,
+    )
+
+
+def _square(row: RolloutIndex, low: float, high: float) -> Square:
+    if row.reward is None:
+        return Square(row.rollout, None, f"rollout {row.rollout}: {row.failure_kind or row.outcome}, no reward")
+    share = (row.reward - low) / (high - low) if high > low else 1.0
+    shade = round(max(0.0, min(1.0, share)) * (SHADES - 1))
+    return Square(row.rollout, shade, f"rollout {row.rollout}: reward {row.reward:.3g}")
+
+
+def _address(request: HttpRequest, cursor: int) -> str:
+    query = request.GET.copy()
+    query["cursor"] = str(cursor)
+    return request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
