@@ -46,6 +46,8 @@ PLACES = {  # where there is to go, by the words that find it
 OWN_PLACES = {
     "Settings: API tokens": "tokens",
     "Settings: secrets": "secrets",
+    "Settings: teams": "teams",
+    "Settings: audit log": "audit",
     "Settings: usage and quotas": "usage",
     "Settings: storage": "storage",
     "Settings: password": "password",
