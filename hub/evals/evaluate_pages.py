@@ -20,6 +20,7 @@ from hub.accounts.queries import SYSTEM_OWNER, get_owner, member_owners, require
 from hub.catalog.making import TINY
 from hub.catalog.queries import is_tiny_being_made, suggested_model, visible_models
 from hub.core import clock
+from hub.core.database_json import storable_text
 from hub.core.errors import HubError, NotFound
 from hub.core.pages import fragment_of, page, show
 from hub.evals.command_line import command_of
@@ -64,7 +65,7 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     if "wait" in request.GET and fragment_of(request):  # the head of the page says that it is building
         return HttpResponse(headers={"HX-Refresh": "true"})
     inputs = argument_inputs((version.describe or {}).get("args_schema"))
-    texts = {key: str(value) for key, value in request.POST.items()}
+    texts = {storable_text(key): storable_text(str(value)) for key, value in request.POST.items()}
     if request.method != "POST":
         texts = _first_texts(request, user, version, inputs, earlier)
     acting = get_owner(user, texts.get("owner") or user.username)
@@ -106,7 +107,10 @@ def _earlier(user: User, environment: Environment, evaluation_id: str) -> Evalua
     """The configuration of an evaluation of this environment, by today's rules as far as they take it."""
     if not evaluation_id:
         return None
-    found = get_evaluation(user, evaluation_id)
+    try:
+        found = get_evaluation(user, evaluation_id)
+    except ValueError as error:  # no id at all
+        raise NotFound("there is no such evaluation") from error
     if found.environment_id != environment.pk:
         raise NotFound("that evaluation is of another environment")
     version = found.version.version if found.version else ""
@@ -139,7 +143,7 @@ def _first_texts(
         except ValidationError:  # a package may have written any number
             earlier = EvaluationConfig.model_validate(fields)
     texts = texts_of(earlier, inputs)
-    given = {key: request.GET[key] for key in ("model", "owner") if request.GET.get(key)}
+    given = {key: storable_text(request.GET[key]) for key in ("model", "owner") if request.GET.get(key)}
     return texts | given
 
 

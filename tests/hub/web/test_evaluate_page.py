@@ -191,3 +191,27 @@ def test_a_first_visitor_adds_the_sample_and_evaluates_it(browser: Client, grace
     create_endpoint(grace)
     Version.objects.update(state="ready", lock={})
     assert "/evaluations/" in browser.post(page, {"model": "grace/stub"})["Location"]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"secret.A\x00": "on"},
+        {"model": "grace/stub\x00"},
+        {"judge.\x00": "grace/stub"},
+        {"env_args": '{"level": "' + "x" * 70_000 + '"}'},
+        {"num_examples": "9" * 5000},
+        {"allow_hosts": "169.254.169.254:80"},
+        {"version": "\x00"},
+        {"owner": "\x00"},
+    ],
+)
+def test_what_cannot_be_stored_or_granted_is_refused_kindly(
+    browser: Client, version: Version, typed: dict[str, str]
+) -> None:
+    assert browser.post(PAGE, FORM | typed).status_code in {302, 404, 409, 413, 422}
+
+
+@pytest.mark.parametrize("query", ["from=zz", "from=%00", "from=1", "version=%00", "owner=%00", "model=%00"])
+def test_an_address_of_any_kind_is_no_bug(browser: Client, version: Version, query: str) -> None:
+    assert browser.get(f"{PAGE}?{query}").status_code in {200, 404, 422}
