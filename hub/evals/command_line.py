@@ -23,9 +23,10 @@ _ALWAYS = {"num_examples", "rollouts_per_example"}  # a package may have its own
 _SAMPLING = {"temperature": "--temperature", "max_tokens": "--max-tokens"}
 
 
-def command_of(config: EvaluationConfig) -> str:
-    """The line; what is a default is left out."""
+def command_of(config: EvaluationConfig, *, team: str = "") -> str:
+    """The line; what is a default is left out. team: whose evaluation it is, if not one's own."""
     words = ["hub", "eval", "run", config.environment, "-m", config.model]
+    words += ["--team", team] if team else []
     values = config.model_dump(mode="json")
     for name, flag in _FLAGS.items():
         if values[name] is not None and (

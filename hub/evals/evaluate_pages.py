@@ -277,8 +277,7 @@ def _preview(
     count = min(wanted, examples) if wanted is not None and isinstance(examples, int) else wanted
     return {
         "obstacles": obstacles(user=user, owner=acting, version=version, config=config, now=clock.now()),
-        "command": command_of(config),
-        "command_owner": acting.slug if acting.slug != user.username else "",
+        "command": command_of(config, team=acting.slug if acting.slug != user.username else ""),
         "planned": count * config.rollouts_per_example if count is not None else None,
         "being_made": config.model == f"{SYSTEM_OWNER}/{TINY}" and is_tiny_being_made(),
     }

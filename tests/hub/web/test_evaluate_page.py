@@ -157,6 +157,7 @@ def test_a_reader_of_a_team_does_not_see_the_names_of_its_secrets(
         client.force_login(user)
         reply = client.post(PAGE, FORM | {"owner": "team", "show": "1"})
         assert (reply.status_code, b"HIDDEN_KEY" in reply.content) == (status, user == grace)
+        assert (b"--team team" in reply.content) == (user == grace)
 
 
 def test_visitors_sign_in_first(version: Version, client: Client) -> None:
