@@ -10,7 +10,6 @@ from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.teams import (
     Joined,
-    JoinRequest,
     MemberChange,
     MemberRequest,
     MemberView,
@@ -18,6 +17,7 @@ from envhub.protocol.teams import (
     TeamInvitationCreated,
     TeamInvitationRequest,
     TeamInvitationView,
+    TeamJoinRequest,
     TeamRequest,
     TeamRole,
     TeamView,
@@ -134,11 +134,11 @@ def invitation_detail(request: Request, team: str, invitation_id: GivenId) -> Ht
     return HttpResponse(status=204)
 
 
-@extend_schema(request=JoinRequest, responses=Joined)
+@extend_schema(request=TeamJoinRequest, responses=Joined)
 @api_view(["POST"])
 def join(request: Request) -> HttpResponse:
     """Accept an invitation to a team: its link works once."""
     user = require_scope(request, Scope.WRITE)
     limit_rate(key=f"join:{client_address(request._request)}", limit=30, per=timedelta(minutes=5))
-    made = join_team(user=user, secret=parse(request, JoinRequest).secret)
+    made = join_team(user=user, secret=parse(request, TeamJoinRequest).secret)
     return answer(Joined(team=made.owner.slug, role=TeamRole(made.role)))

@@ -96,6 +96,8 @@ _PAGES = {
     f"POST {_TEAM}/invitations": "made an invitation to a team",
     f"POST {_TEAM}/invitations/<id:invitation_id>/revoke": "revoked an invitation to a team",
     "POST join/<str:secret>": "joined a team",
+    "POST environments/sample": "added a sample environment",
+    f"POST {_ENVIRONMENT}/evaluate": "started an evaluation",
     f"POST {_VERSION}/rebuild": "rebuilt a version",
     f"POST {_VERSION}/check": "checked a version",
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
@@ -115,6 +117,7 @@ _PAGES = {
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
     f"POST {_SANDBOX}/end": "ended a sandbox",
 }
+SHOWN_AGAIN = frozenset({f"POST {_ENVIRONMENT}/evaluate"})  # also posted to be looked at; a redirect means done
 ACTIONS = {call.replace(" ", " api/v1/", 1): words for call, words in _API.items()} | _PAGES
 
 _REPORT = "a run or a worker reports with its own token; who started the run is logged"
@@ -159,10 +162,10 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
 }
 
 
-def action_of(method: str, route: str) -> str | None:
-    """What a call did; None for what is not logged. A route that nobody has thought of is logged as it is."""
+def action_of(method: str, route: str, status: int = 200) -> str | None:
+    """What a call that succeeded did; None for what is not logged. What nobody has thought of is logged as it is."""
     call = f"{method} {plain(route)}"
-    if call in UNLOGGED:
+    if call in UNLOGGED or (call in SHOWN_AGAIN and status < 300):
         return None
     if route.startswith(_ADMIN):
         return "changed something in Django's admin"

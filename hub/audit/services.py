@@ -32,7 +32,7 @@ def record(request: HttpRequest, match: ResolverMatch, response: HttpResponseBas
     Nothing for what no person did: workers, runs and strangers have their own traces.
     """
     user = request.user
-    action = action_of(request.method or "", match.route)
+    action = action_of(request.method or "", match.route, response.status_code)
     if action is None or not isinstance(user, User):
         return
     token = getattr(request, "auth", None)

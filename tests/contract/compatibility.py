@@ -28,7 +28,9 @@ Schema = dict[str, Any]
 def written() -> Schema:
     """Every type of the protocol: its fields, which of them must be there, and the values of enumerations."""
     told: Schema = {"protocol": PROTOCOL, "requests": {}, "responses": {}, "enums": {}}
-    for kind in sorted(_types(), key=lambda one: one.__name__):
+    kinds = sorted(_types(), key=lambda one: one.__name__)
+    assert len(kinds) == len({kind.__name__ for kind in kinds}), "two types of one name"
+    for kind in kinds:
         if issubclass(kind, StrEnum):
             told["enums"][kind.__name__] = [item.value for item in kind]
             continue

@@ -9,7 +9,6 @@ from envhub.client.pages import iterate
 from envhub.protocol.base import Page
 from envhub.protocol.teams import (
     Joined,
-    JoinRequest,
     MemberChange,
     MemberRequest,
     MemberView,
@@ -17,6 +16,7 @@ from envhub.protocol.teams import (
     TeamInvitationCreated,
     TeamInvitationRequest,
     TeamInvitationView,
+    TeamJoinRequest,
     TeamRequest,
     TeamRole,
     TeamView,
@@ -79,4 +79,4 @@ class Teams:
 
     def join(self, secret: str) -> Joined:
         """Accept an invitation by the last part of its link."""
-        return self._hub.post("/join", JoinRequest(secret=secret), Joined)
+        return self._hub.post("/join", TeamJoinRequest(secret=secret), Joined)

@@ -86,7 +86,7 @@ class TeamInvitationCreated(Response):
     url: str
 
 
-class JoinRequest(Request):
+class TeamJoinRequest(Request):
     """Accept an invitation to a team."""
 
     secret: str = Field(min_length=1, max_length=200)  # the last part of its link

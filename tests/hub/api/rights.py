@@ -256,6 +256,9 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "metrics": {"get": Access.MONITOR},
     # pages
     "": {"get": Access.OPEN},
+    "docs": {"get": Access.OPEN},
+    "docs/<slug:slug>": {"get": Access.OPEN},
+    "search": {"get": Access.OPEN},
     "cli": {"get": Access.OPEN},
     f"cli/{FILENAME}": {"get": Access.OPEN},
     "data": {"get": Access.SIGNED_IN},

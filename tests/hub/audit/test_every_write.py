@@ -10,7 +10,7 @@ from django.test import Client
 from envhub.protocol.accounts import Scope
 from pytest_django import DjangoDbBlocker
 
-from hub.audit.actions import ACTIONS, UNLOGGED, action_of
+from hub.audit.actions import ACTIONS, SHOWN_AGAIN, UNLOGGED, action_of
 from hub.audit.models import AuditEntry
 from tests.factories.accounts import bearer, make_token
 from tests.hub.api.rights import RIGHTS, Access, World, body_of, kwargs_of, make_world
@@ -43,6 +43,13 @@ def test_what_nobody_has_thought_of_is_logged_as_it_is() -> None:
     assert action_of("POST", "api/v1/novelties") == "POST api/v1/novelties"
 
 
+def test_a_form_that_is_shown_again_has_written_nothing() -> None:
+    (form,) = SHOWN_AGAIN
+    method, _, route = form.partition(" ")
+    assert action_of(method, route, 200) is None
+    assert action_of(method, route, 302) == "started an evaluation"
+
+
 @pytest.mark.parametrize("call", sorted(call for call, (_, _, access) in WRITES.items() if access in PEOPLE))
 def test_a_write_of_a_person_leaves_one_line_without_its_body(world: World, call: str) -> None:
     path, method, access = WRITES[call]
@@ -59,7 +66,7 @@ def test_a_write_of_a_person_leaves_one_line_without_its_body(world: World, call
         reply = getattr(client, method)(url, data=body, content_type="application/json", headers=headers)
         entries = list(AuditEntry.objects.values())
         transaction.set_rollback(True)
-    expected = reply.status_code < 400 and call in ACTIONS
+    expected = (300 if call in SHOWN_AGAIN else 200) <= reply.status_code < 400 and call in ACTIONS
     assert [entry["action"] for entry in entries] == ([ACTIONS[call]] if expected else [])
     for entry in entries:
         assert (entry["actor"], bool(entry["token_prefix"])) == (user.username, path.startswith("api/"))
