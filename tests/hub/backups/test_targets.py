@@ -106,7 +106,8 @@ def old_rows(sha256: str) -> dict[str, dict[str, str]]:
         "storage_blob": {"sha256": sha256, "size": "13", "created_at": DAY},
         "storage_blobholder": {"id": "7", "blob_id": sha256, "holder": OWNER, "created_at": DAY},
         "accounts_user": {**person, **names, "date_joined": DAY},
-        "accounts_owner": {"id": OWNER, "slug": "old-alice", "kind": "user", "user_id": USER, "created_at": DAY},
+        "accounts_owner": {"id": OWNER, "slug": "old-alice", "kind": "user", "user_id": USER, "created_at": DAY}
+        | {"display_name": ""},
         "runs_run": {**run, **numbers, "subject": "s", "subject_url": "", "token_digest": "", "created_at": DAY},
         "runs_runlogpiece": {"id": "9", "run_id": RUN, "attempt": "1", "offset": "0", "text": "two\\nlines"},
     }
