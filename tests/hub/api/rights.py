@@ -171,6 +171,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "secret": "no-such-link",
         "plural": "datasets",
         "repository": "some/data",
+        "slug": "numbers",
         "revision": "main",
         "folder": "",
         "path": "x.parquet",
