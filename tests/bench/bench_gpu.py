@@ -20,7 +20,8 @@ from typing import Any
 import torch
 import transformers
 
-from tests.bench.gpu_agreement import agreement, older_torch
+from tests.bench.gpu_agreement import MIX, MODEL, agreement, older_torch
+from tests.bench.gpu_promises import promises
 from tests.bench.gpu_shapes import MIXES, QWEN3, SMALL, SMALL_MIXES
 from tests.bench.gpu_speed import Case, forget, matmul_peak, measure
 from workers.training.learner.errors import LearnerError
@@ -57,7 +58,8 @@ def words(result: dict[str, Any], limit: int | None) -> str:
     return (
         f"{result['case']}: {result['tokens_per_s']:.0f} tokens/s{beside}, {result['share_of_peak']:.1%} of the peak, "
         f"{result['peak_memory'] / 1e9:.2f} GB (planned {result['planned_memory'] / 1e9:.2f}), "
-        f"{result['recomputed_layers']} layers recomputed, {result['waits']} waits"
+        f"{result['micro_batches']} micro-batches of {result['token_budget']}, {result['recomputed_layers']} layers "
+        f"recomputed, {result['waits']} waits"
     )
 
 
@@ -67,7 +69,9 @@ def run(options: argparse.Namespace, device: torch.device) -> bool:
     torch.set_num_threads(1)  # as the learner has it
     results: dict[str, Any] = {"machine": machine(device), "agreement": agreement(device), "cases": []}
     results["matmul_flops"] = peak = matmul_peak(device, SMALL_PRODUCT if options.small else PRODUCT)
-    print(json.dumps({name: results[name] for name in ("machine", "agreement", "matmul_flops")}), flush=True)
+    results["promises"] = promises(MODEL, MIX, device)
+    print(json.dumps({name: results[name] for name in results if name != "cases"}), flush=True)
+    forget(device)
     for case in cases(small=options.small):
         if options.only and case.name not in options.only:
             continue
@@ -81,7 +85,8 @@ def run(options: argparse.Namespace, device: torch.device) -> bool:
             print(f"  {milliseconds:9.2f} ms {calls:6d} x {name}")
         if options.results:
             options.results.write_text(json.dumps(results, indent=1))
-    return results["agreement"]["good"] and not any("failed" in result for result in results["cases"])
+    kept = all(promise is True for promise in results["promises"].values())
+    return results["agreement"]["good"] and kept and not any("failed" in result for result in results["cases"])
 
 
 def measured(case: Case, device: torch.device, peak: float, *, profile: bool) -> dict[str, Any]:
@@ -111,7 +116,11 @@ def main() -> int:
         )
     with older_torch():
         good = run(options, torch.device("cpu" if options.small else "cuda", 0))
-    print("the kernels agree" if good else "MISSED: kernels do not agree, or a case failed")
+    print(
+        "kernels agree, promises are kept"
+        if good
+        else "MISSED: kernels do not agree, a promise is broken, or a case failed"
+    )
     return 0 if good else 1
 
 

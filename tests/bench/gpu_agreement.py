@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tests.bench.gpu_shapes import Mix, make_model, samples, sizes
-from workers.training.learner import attention, kernels
+from workers.training.learner import flash, kernels, softmax_rows
 from workers.training.learner.attention import Packed, by_segment, varlen
 from workers.training.learner.batches import to_device
 from workers.training.learner.config import LearnerConfig, LossConfig
@@ -33,6 +33,9 @@ TOLERANCE = 2e-2
 MIX = Mix("agreement", shortest=20, longest=400, prompt=40, tokens=4000, budget=4000)
 WORDS = 1000
 MODEL = sizes(512, 1024, 2, 8) | {"num_key_value_heads": 4, "head_dim": 64, "vocab_size": WORDS}
+ROWS, VOCABULARY = 64, 151_936
+FLASH = {"FlashAttention 4": flash.by_flash4, "FlashAttention 2": flash.by_flash2, "torch varlen": flash.by_torch}
+SOFTMAX = "softmax kernels"
 Errors = dict[str, list[float]]  # of each array, by kernel
 Kernel = Callable[[Tensor, Tensor, Tensor, Packed], Tensor]
 
@@ -40,10 +43,14 @@ Kernel = Callable[[Tensor, Tensor, Tensor, Packed], Tensor]
 def agreement(device: torch.device) -> dict[str, Any]:
     """Errors by kernel, and what was not there to be tried."""
     (batch,) = pack_step(samples(MIX, vocabulary=WORDS), PackingOptions(budget=10**6, share_prefixes=True))[0]
-    attention_found, modules_found = attention_errors(batch, device), module_errors(batch, device)
-    good = within(attention_found, "segments") and within(modules_found, "plain")
-    errors = attention_found | modules_found
-    missing = sorted({"torch varlen", "flash-attn", "Liger"} - errors.keys())
+    found = {
+        "segments": attention_errors(batch, device),
+        "torch": softmax_errors(device),
+        "plain": module_errors(batch, device),
+    }
+    good = all(within(own, plain) for plain, own in found.items())
+    errors = {name: error for own in found.values() for name, error in own.items()}
+    missing = sorted({*FLASH, "Liger", SOFTMAX} - errors.keys())
     return {"worst": {name: max(own) for name, own in errors.items()}, "not_here": missing, "good": good}
 
 
@@ -60,28 +67,52 @@ def attention_errors(batch: MicroBatch, device: torch.device) -> Errors:
     wide = [torch.randn(1, heads, batch.tokens, 128, device=device) for heads in (8, 4, 4)]
     push = torch.randn(1, batch.tokens, 8, 128, device=device)
     exact = attended(segments, wide, push, packed)
-    found = {"segments": segments}
+    kernels_here: dict[str, Kernel] = {"segments": segments}
     if device.type == "cuda":
-        found["torch varlen"] = kernel
-        if attention.flash_attn_varlen_func is not None:
-            found["flash-attn"] = kernel
-    errors: Errors = {}
-    for name, function in found.items():
-        own = attention.flash_attn_varlen_func if name == "flash-attn" else None
-        with mock.patch.object(attention, "flash_attn_varlen_func", own):
-            narrow = partial(attended, function, [each.bfloat16() for each in wide], push.bfloat16(), packed)
-            errors[name] = apart(narrow, exact)
-    return errors
+        kernels_here |= {name: with_kernel(made) for name, made in FLASH.items() if is_here(name)}
+    return {
+        name: apart(partial(attended, function, [each.bfloat16() for each in wide], push.bfloat16(), packed), exact)
+        for name, function in kernels_here.items()
+    }
+
+
+def is_here(name: str) -> bool:
+    """torch's always is."""
+    packages = {"FlashAttention 4": flash.flash4, "FlashAttention 2": flash.flash2}
+    return name not in packages or packages[name]() is not None
+
+
+def with_kernel(made: flash.Kernel) -> Kernel:
+    """One launch over all segments, of one kind."""
+
+    def launched(q: Tensor, k: Tensor, v: Tensor, packed: Packed) -> Tensor:
+        with mock.patch.object(flash, "kernel", return_value=made):
+            return varlen(q, k, v, packed, q.shape[-1] ** -0.5, None)
+
+    return launched
+
+
+def softmax_errors(device: torch.device) -> Errors:
+    """Of log-probability, entropy and gradient of rows of logits."""
+    torch.manual_seed(0)
+    logits = 4 * torch.randn(ROWS, VOCABULARY, device=device)
+    labels = torch.randint(VOCABULARY, (ROWS,), device=device)
+    scale, slope = (0.5 + torch.rand(ROWS, device=device) for _ in range(2))
+    ways = {"torch": softmax_rows.TorchRows}
+    if device.type == "cuda" and softmax_rows.softmax_kernels is not None:
+        ways[SOFTMAX] = softmax_rows.KernelRows
+
+    def rows(way: Any, dtype: torch.dtype) -> list[Tensor]:
+        made = way(logits.to(dtype).clone(), labels, scale.to(dtype))
+        return [made.logp, made.entropy, made.gradient(slope.to(dtype), dtype)]
+
+    exact = rows(softmax_rows.TorchRows, torch.float64)
+    return {name: apart(partial(rows, way, torch.float32), exact) for name, way in ways.items()}
 
 
 def segments(q: Tensor, k: Tensor, v: Tensor, packed: Packed) -> Tensor:
     """One scaled_dot_product_attention a segment."""
     return by_segment(q, k, v, packed, scale=q.shape[-1] ** -0.5, window=None)
-
-
-def kernel(q: Tensor, k: Tensor, v: Tensor, packed: Packed) -> Tensor:
-    """One launch over all segments."""
-    return varlen(q, k, v, packed, q.shape[-1] ** -0.5, None)
 
 
 def attended(function: Kernel, inputs: Sequence[Tensor], push: Tensor, packed: Packed) -> list[Tensor]:
@@ -120,7 +151,7 @@ def apart(make: Callable[[], Sequence[Tensor]], exact: Sequence[Tensor]) -> list
     try:
         found = make()
         return [float((a.double() - b.double()).norm() / b.double().norm()) for a, b in zip(found, exact, strict=True)]
-    except (RuntimeError, TypeError):
+    except Exception:  # noqa: BLE001 - kernels that are compiled at their first use have errors of their own
         traceback.print_exc()
         return [math.inf] * len(exact)
 
@@ -128,11 +159,11 @@ def apart(make: Callable[[], Sequence[Tensor]], exact: Sequence[Tensor]) -> list
 @contextmanager
 def older_torch() -> Iterator[None]:
     """torch 2.11 shares heads without being told to, and cannot be told."""
-    plain = attention.varlen_attn
+    plain = flash.varlen_attn
 
     def untold(*given: Any, enable_gqa: bool, **named: Any) -> Any:
         return plain(*given, **named)
 
     known = "enable_gqa" in signature(plain).parameters
-    with mock.patch.object(attention, "varlen_attn", plain if known else untold):
+    with mock.patch.object(flash, "varlen_attn", plain if known else untold):
         yield

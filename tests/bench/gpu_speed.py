@@ -26,7 +26,7 @@ from tests.bench.gpu_shapes import Mix, config_of, make_model, samples, shape_of
 from workers.training.journal.batch import StepBatch
 from workers.training.learner.config import LearnerConfig, OptimiserConfig
 from workers.training.learner.model import make_policy
-from workers.training.learner.recompute import make_plan, recompute_layers
+from workers.training.learner.recompute import Pieces, make_pieces, recompute_layers
 from workers.training.learner.reports import LearnerStep
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
@@ -88,24 +88,32 @@ def measure(case: Case, device: torch.device, peak: float, *, profile: bool) -> 
         dtype="bfloat16",
         optimiser=OptimiserConfig(learning_rate=1e-6),
         token_budget=case.mix.budget,
+        widens=True,
         prefix_sharing=False,  # the formula counts every token
     )
-    plan = planned(case, config, device)
+    pieces = planned(case, config, device)
+    plan, budget = pieces.plan, pieces.tokens
+    assert plan is not None
     if not plan.fits:
         return {"case": case.name, "skipped": f"needs {plan.total / 1e9:.0f} GB"}
     policy = make_policy(make_model(case.sizes, device, torch.bfloat16), config)
-    recompute_layers(policy, plan.recompute)
+    recompute_layers(policy, pieces.recompute)
     learner = Learner(policy, config, World())
     rollouts = samples(case.mix, vocabulary=case.sizes["vocab_size"])
     batch = StepBatch(step=1, samples=tuple(rollouts), denominator=float(sum(each.trained for each in rollouts)))
-    learner.train(batch, budget=case.mix.budget)
-    steps = [step(learner, batch, case.mix.budget) for _ in range(TIMED)]
+    learner.train(batch, budget=budget)
+    steps = [step(learner, batch, budget) for _ in range(TIMED)]
     result = figures(case, plan, rollouts, statistics.median(seconds for seconds, _ in steps), peak)
     report = steps[-1][1]
-    result |= {"peak_memory": report.peak_memory, "micro_batches": report.micro_batches, "loss": report.loss}
-    result["waits"] = waits(learner, batch, case.mix.budget) if device.type == "cuda" else None
+    result |= {
+        "token_budget": budget,
+        "peak_memory": report.peak_memory,
+        "micro_batches": report.micro_batches,
+        "loss": report.loss,
+    }
+    result["waits"] = waits(learner, batch, budget) if device.type == "cuda" else None
     if profile:
-        result["profile"] = profiled(learner, batch, case.mix.budget)
+        result["profile"] = profiled(learner, batch, budget)
     return result
 
 
@@ -125,13 +133,11 @@ def figures(case: Case, plan: MemoryPlan, rollouts: Sequence[Sample], seconds: f
     }
 
 
-def planned(case: Case, config: LearnerConfig, device: torch.device) -> MemoryPlan:
+def planned(case: Case, config: LearnerConfig, device: torch.device) -> Pieces:
     """The learner's own plan for what is free."""
     with tempfile.TemporaryDirectory(prefix="bench-gpu-") as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config_of(case.sizes).to_dict()))
-        plan = make_plan(Path(folder), config, device)
-    assert plan is not None
-    return plan
+        return make_pieces(Path(folder), config, device)
 
 
 def step(learner: Learner, batch: StepBatch, budget: int) -> tuple[float, LearnerStep]:

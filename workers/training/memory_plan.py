@@ -6,10 +6,11 @@ measures them again). `width` is the bytes of a weight that the model computes w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envhub.protocol.training_shapes import ModelShape
 
+MOST_TOKENS = 65_536  # of a micro-batch: no GPU needs more to be busy
 KEPT_FREE = 0.1  # of the memory, for fragmentation and the allocator
 HEAD_BUFFERS = 3  # [chunk, V] in fp32 at once
 MOMENTS = 8  # bytes of AdamW's two, fp32
@@ -91,3 +92,16 @@ def plan_memory(shape: ModelShape, training: Training, *, available: int) -> Mem
         if plan.fits:
             break
     return plan
+
+
+def widest_budget(shape: ModelShape, training: Training, *, recompute: int, available: int) -> int:
+    """Tokens of a micro-batch: the largest multiple of `training.token_budget` that fits with `recompute` layers.
+
+    Small micro-batches leave a GPU waiting for its host, which launches as many kernels for one as for a large one.
+    """
+    budget = training.token_budget
+    for tokens in range(2 * budget, MOST_TOKENS + 1, budget):
+        if not predict(shape, replace(training, token_budget=tokens), recompute=recompute, available=available).fits:
+            break
+        budget = tokens
+    return budget

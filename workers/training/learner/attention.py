@@ -2,8 +2,8 @@
 
 Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward. No
 mask is registered under that name: transformers then makes none, and does not ask the device where sequences begin.
-CUDA: flash-attn's varlen kernel when it is installed, else torch's. Elsewhere: one scaled_dot_product_attention for
-each run of equal segments, so that no mask of all tokens by all tokens exists.
+CUDA: the fastest varlen kernel that is there (workers.training.learner.flash). Elsewhere: one
+scaled_dot_product_attention for each run of equal segments, so that no mask of all tokens by all tokens exists.
 """
 
 from __future__ import annotations
@@ -14,17 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from workers.training.learner import flash
 from workers.training.learner.placing import on_device
 from workers.training.packing.microbatch import MicroBatch
-
-try:
-    from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where CUDA is
-except ImportError:
-    flash_attn_varlen_func = None
 
 ATTENTION = "packed_segments"
 
@@ -135,33 +130,12 @@ def _mask(queries: int, keys: int, window: int | None, device: torch.device) -> 
 
 
 def varlen(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, window: int | None) -> Tensor:
-    """One kernel launch over all segments: [N, heads, d] with cumulative lengths; causal from the bottom right.
-
-    torch's kernel knows by itself whether its backward has to repeat bitwise, flash-attn's has to be told.
-    """
+    """One kernel launch over all segments: [N, heads, d] with cumulative lengths; causal from the bottom right."""
     q, k, v = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))  # part[0]'s gradient is an array
     if packed.key_index is not None:
         k, v = k.index_select(0, packed.key_index), v.index_select(0, packed.key_index)
-    span = (-1, 0) if window is None else (window - 1, 0)
-    lengths = (packed.query_bounds, packed.key_bounds, packed.max_query, packed.max_key)
-    output: Tensor
-    if flash_attn_varlen_func is not None:
-        repeats = torch.are_deterministic_algorithms_enabled()
-        output = flash_attn_varlen_func(
-            q, k, v, *lengths, softmax_scale=scale, causal=True, window_size=span, deterministic=repeats
-        )
-    else:
-        output = torch_varlen(q, k, v, lengths, scale, span)
-    return output[None]
-
-
-def torch_varlen(
-    q: Tensor, k: Tensor, v: Tensor, lengths: tuple[Tensor, Tensor, int, int], scale: float, span: tuple[int, int]
-) -> Tensor:
-    """The same from torch alone."""
-    output = varlen_attn(q, k, v, *lengths, scale=scale, window_size=span, enable_gqa=q.shape[1] != k.shape[1])
-    assert isinstance(output, Tensor)
-    return output
+    lengths = flash.Lengths(packed.query_bounds, packed.key_bounds, packed.max_query, packed.max_key)
+    return flash.kernel(q.shape[-1])(q, k, v, lengths, scale, window)[None]
 
 
 def _interface(

@@ -1,4 +1,4 @@
-"""Token budgets that memory enforced. Written before a step is tried again, so that a replay packs as the run did."""
+"""Token budgets that memory allowed or enforced. Written before a step is tried: a replay packs as the run did."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ class Budgets:
     def at(self, step: int) -> int:
         """The budget that `step` is (or was) trained with."""
         return [line.tokens for line in self._lines if line.step <= step][-1]
+
+    def begin(self, tokens: int) -> None:
+        """What the run's first life found room for; later lives go on with that."""
+        if len(self._lines) == 1 and tokens != self._lines[0].tokens:
+            self._append(Budget(step=0, tokens=tokens))
 
     def note(self, step: int, tokens: int) -> None:
         """What another process had to take from `step` on."""

@@ -71,6 +71,7 @@ class LearnerConfig(Part):
     checkpoint: CheckpointConfig = CheckpointConfig()
     max_steps: Count = 100
     token_budget: Count = 8192  # tokens of one micro-batch
+    widens: bool = False  # to as many as a GPU's memory holds
     prefix_sharing: bool = True
     head_chunk: Count | None = None  # trained tokens whose logits exist at once; None: by device
     recompute: bool | None = None  # every layer, or none; None: as many as the memory plan says

@@ -16,6 +16,7 @@ from torch import Tensor
 from workers.inference.cpu_matmul import STEP, product
 from workers.training.learner.config import LossConfig
 from workers.training.learner.losses import TOKEN_LOSSES, TokenLoss, gspo
+from workers.training.learner.softmax_rows import softmax_rows
 
 CPU_CHUNK_BYTES = 1 << 25  # of one buffer of logits
 CUDA_CHUNK_BYTES = 1 << 30
@@ -100,20 +101,14 @@ def _chunk(
     dweight: Tensor | None,
     given: TokenLoss | None,
 ) -> HeadOutput:
-    logq = torch.log_softmax(_logits(hidden, weight, targets), -1)
-    logp = logq.gather(1, targets.labels[:, None]).squeeze(1)
-    probability = torch.exp(logq)
-    entropy = -torch.bmm(probability[:, None], logq[:, :, None]).flatten()  # row by row, with no third buffer
-    del logq
-    token = given or TOKEN_LOSSES[config.name](logp, targets.logmu, targets.advantages, config)
-    slope = token.dlogp * targets.scale * targets.inv_temperature
-    # d logp / d logits = (onehot(label) - probability) / temperature; the probabilities become the gradient in place.
-    dlogits = probability.mul_(-slope[:, None]).scatter_add_(1, targets.labels[:, None], slope[:, None])
-    narrow = dlogits.to(weight.dtype)
-    dhidden = product(narrow, weight.t())
+    rows = softmax_rows(_logits(hidden, weight, targets), targets.labels, targets.inv_temperature)
+    token = given or TOKEN_LOSSES[config.name](rows.logp, targets.logmu, targets.advantages, config)
+    # d logp / d logits = (onehot(label) - probability) / temperature
+    dlogits = rows.gradient(token.dlogp * targets.scale * targets.inv_temperature, weight.dtype)
+    dhidden = product(dlogits, weight.t())
     if dweight is not None:
-        _add_outer(dweight, narrow, hidden)
-    return HeadOutput((token.loss * targets.scale).sum(), dhidden, logp, entropy, token)
+        _add_outer(dweight, dlogits, hidden)
+    return HeadOutput((token.loss * targets.scale).sum(), dhidden, rows.logp, rows.entropy, token)
 
 
 def _sequence_level(
@@ -122,21 +117,19 @@ def _sequence_level(
     """First pass of a loss on whole sequences: all log-probabilities, then every token's derivative."""
     logps = []
     for at in rows:
-        logq = torch.log_softmax(_logits(hidden[at], weight, targets.part(at)), -1)
-        logps.append(logq.gather(1, targets.labels[at, None]).squeeze(1))
+        part = targets.part(at)
+        logps.append(softmax_rows(_logits(hidden[at], weight, part), part.labels, part.inv_temperature).logp)
     return gspo(torch.cat(logps), targets.logmu, targets.advantages, targets.sequence, config)
 
 
 def _logits(hidden: Tensor, weight: Tensor, targets: Targets) -> Tensor:
-    """At the sampler's temperature, in fp32 (or fp64): bf16 has no 1 / 0.7, and would be off by as much everywhere.
+    """In fp32 (or fp64), before the sampler's temperature: bf16 has no 1 / 0.7, and would be off by as much everywhere.
 
     A GPU gives its sums as they are; rounded to bf16 they would add noise to every ratio.
     """
     if hidden.is_cuda and hidden.dtype == torch.bfloat16:
-        logits = torch.mm(hidden, weight.t(), out_dtype=torch.float32)
-    else:
-        logits = product(hidden, weight).to(targets.inv_temperature.dtype)
-    return logits.mul_(targets.inv_temperature[:, None])
+        return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
+    return product(hidden, weight).to(targets.inv_temperature.dtype)
 
 
 def _add_outer(dweight: Tensor, dlogits: Tensor, hidden: Tensor) -> None:

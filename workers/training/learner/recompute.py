@@ -1,9 +1,10 @@
-"""Applies the memory plan: which layers run again in the backward pass instead of keeping their activations."""
+"""Applies the memory plan: the size of micro-batches, and which layers run again instead of keeping activations."""
 
 from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ from envhub.protocol.training_shapes import shape_of_config
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.head import default_chunk
 from workers.training.learner.model import Policy, compute_dtype
-from workers.training.memory_plan import MemoryPlan, Training, plan_memory
+from workers.training.memory_plan import MemoryPlan, Training, plan_memory, predict, widest_budget
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +26,20 @@ def free_bytes(device: torch.device) -> int:
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
-def make_plan(base: Path, config: LearnerConfig, device: torch.device) -> MemoryPlan | None:
-    """The plan for the model in `base`, before it is loaded; None when its shape is not known."""
+@dataclass(frozen=True)
+class Pieces:
+    """How a step is cut. recompute: layers that run again in the backward pass, None: all; tokens: of a micro-batch."""
+
+    recompute: int | None
+    tokens: int
+    plan: MemoryPlan | None = None  # None: the model's shape is not known
+
+
+def make_pieces(base: Path, config: LearnerConfig, device: torch.device) -> Pieces:
+    """As configured, else as memory allows, for the model in `base`. To be asked before the model takes its memory."""
     shape = shape_of_config(json.loads((base / "config.json").read_text()))
     if shape is None:
-        return None
+        return Pieces(None if config.recompute else 0, config.token_budget)
     training = Training(
         rank=config.lora.rank if config.mode == "lora" else 0,
         targets=config.lora.target_modules,
@@ -37,19 +47,20 @@ def make_plan(base: Path, config: LearnerConfig, device: torch.device) -> Memory
         token_budget=config.token_budget,
         head_chunk=config.head_chunk or default_chunk(shape.vocabulary, device),
     )
-    plan = plan_memory(shape, training, available=config.memory_bytes or free_bytes(device))
-    logger.info("memory plan: %.2f GB, recomputing %d of %d layers", plan.total / 1e9, plan.recompute, shape.layers)
+    available = config.memory_bytes or free_bytes(device)
+    least = plan_memory(shape, training, available=available).recompute
+    recompute = {None: least, True: shape.layers, False: 0}[config.recompute]
+    if config.widens and device.type == "cuda":
+        wide = widest_budget(shape, training, recompute=recompute, available=available)
+        training = replace(training, token_budget=wide)
+    plan = predict(shape, training, recompute=recompute, available=available)
+    logger.info(
+        "memory plan: %.2f GB, micro-batches of %d tokens, recomputing %d of %d layers",
+        *(plan.total / 1e9, training.token_budget, recompute, shape.layers),
+    )
     if not plan.fits:
         logger.warning("the plan does not fit into memory; going on, since it is an estimate")
-    return plan
-
-
-def layers_to_recompute(base: Path, config: LearnerConfig, device: torch.device) -> int | None:
-    """As configured, else as planned; None: all of them."""
-    if config.recompute is not None:
-        return None if config.recompute else 0
-    plan = make_plan(base, config, device)
-    return plan.recompute if plan else 0
+    return Pieces(recompute, training.token_budget, plan)
 
 
 def recompute_layers(policy: Policy, count: int | None) -> None:

@@ -8,11 +8,12 @@ import torch
 from torch.utils import deterministic
 from transformers.utils import logging as transformers_logging
 
+from workers.training.learner.budget import Budgets
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.follow import Follower
 from workers.training.learner.heart import Heart
 from workers.training.learner.model import Policy, compute_dtype, load_policy, pick_device
-from workers.training.learner.recompute import layers_to_recompute, recompute_layers
+from workers.training.learner.recompute import make_pieces, recompute_layers
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype, shard
 from workers.training.learner.step import Learner
@@ -35,15 +36,16 @@ def start(run: RunDir, config: LearnerConfig) -> None:
         device = pick_device(config.device)
         heart = Heart(run, first=world.rank == 0)
         with turn(run, config, heart.beat), heart.busy("loading"):
-            policy = loaded(run, config, world, device)
+            pieces = make_pieces(run.base, config, device)  # before the model takes its memory
+            Budgets(run.budgets, config.token_budget).begin(world.least(pieces.tokens))
+            policy = loaded(run, config, world, device, pieces.recompute)
             learner = Learner(policy, config, world, heart.beat)
         Follower(run, config, learner, heart).follow()
 
 
-def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device) -> Policy:
+def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device, recompute: int | None = 0) -> Policy:
     """The policy on its device, split over the world. Raises BadModel."""
-    recomputed = layers_to_recompute(run.base, config, device)  # before the model takes its memory
     policy = load_policy(run.base, config, device, dtype=loading_dtype(config, world, device))
-    recompute_layers(policy, recomputed)
+    recompute_layers(policy, recompute)
     shard(policy, world, compute=compute_dtype(config, device), hybrid=config.hybrid)
     return policy

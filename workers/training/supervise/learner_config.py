@@ -45,6 +45,7 @@ def learner_config(
         ),
         max_steps=config.max_steps,
         token_budget=trainer.token_budget or max(DEFAULT_BUDGET, trainer.seq_len or 0),
+        widens=trainer.token_budget is None and not trainer.deterministic,  # what is free would decide on rounding
         prefix_sharing=trainer.prefix_sharing,
         recompute=trainer.activation_checkpointing,
         seed=trainer.seed,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.workers.training.learner.making import samples
-from workers.training.learner import attention
+from workers.training.learner import attention, flash
 from workers.training.learner.attention import Packed, Run, attend, by_segment
 from workers.training.packing.microbatch import MicroBatch
 from workers.training.packing.plan import PackingOptions, pack_step
@@ -72,20 +72,24 @@ def may_repeat() -> Iterator[None]:
     torch.use_deterministic_algorithms(before)
 
 
+@pytest.mark.parametrize("package", ["flash2", "flash4"])
 @pytest.mark.parametrize("repeats", [True, False])
 @pytest.mark.usefixtures("may_repeat")
-def test_flash_attention_is_told_whether_it_must_repeat(repeats: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flash_attention_is_told_whether_it_must_repeat(
+    package: str, repeats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[bool] = []
 
-    def kernel(q: Tensor, *_: object, deterministic: bool, **__: object) -> Tensor:
+    def kernel(q: Tensor, *_: object, deterministic: bool, **__: object) -> tuple[Tensor, None]:
         told.append(deterministic)
-        return q
+        return (q, None) if package == "flash4" else q  # type: ignore[return-value]
 
-    monkeypatch.setattr(attention, "flash_attn_varlen_func", kernel)
+    for name in ("flash2", "flash4"):
+        monkeypatch.setattr(flash, name, lambda name=name: kernel if name == package else None)
     torch.use_deterministic_algorithms(repeats)
     ((batch,),) = pack_step(samples(), PackingOptions(budget=1000))
     q, k, v = (torch.zeros(1, 2, batch.tokens, 8) for _ in range(3))
-    attention.varlen(q, k, v, Packed.of(batch, CPU), 1.0, None)
+    assert attention.varlen(q, k, v, Packed.of(batch, CPU), 1.0, None).shape == (1, batch.tokens, 2, 8)
     assert told == [repeats]
 
 

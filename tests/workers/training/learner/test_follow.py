@@ -197,6 +197,15 @@ class SecondOfTwo(World):
         return number
 
 
+def test_a_later_life_keeps_the_budget_of_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "budgets"
+    Budgets(file, 100).begin(800)
+    Budgets(file, 100).begin(300)
+    later = Budgets(file, 100)
+    assert later.at(5) == 800
+    assert (later.halve(3), later.at(2)) == (400, 800)
+
+
 def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

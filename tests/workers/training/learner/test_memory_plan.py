@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -16,7 +17,7 @@ from workers.training.learner.model import Policy, make_policy
 from workers.training.learner.recompute import recompute_layers
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
-from workers.training.memory_plan import Training, layer_bytes, plan_memory
+from workers.training.memory_plan import MOST_TOKENS, Training, layer_bytes, plan_memory, predict, widest_budget
 from workers.training.packing.plan import PackingOptions, pack_step
 
 pytestmark = pytest.mark.torch
@@ -64,6 +65,18 @@ def test_layers_are_recomputed_only_as_far_as_memory_demands() -> None:
     assert short.fits
     assert short.total < 36 * 10**9
     assert (none.recompute, none.fits) == (36, False)
+
+
+def test_micro_batches_are_as_wide_as_memory_allows_without_more_recomputation() -> None:
+    shape = ModelShape(1024, 28, 16, 8, 128, 3072, 151_936, True)  # 0.6B
+    training = Training(rank=16, targets=TARGETS, width=2, token_budget=8192, head_chunk=1024)
+    for gigabytes, recompute in ((80, 0), (80, 28), (24, 0)):
+        room = gigabytes * 10**9
+        budget = widest_budget(shape, training, recompute=recompute, available=room)
+        more = predict(shape, replace(training, token_budget=budget + 8192), recompute=recompute, available=room)
+        assert predict(shape, replace(training, token_budget=budget), recompute=recompute, available=room).fits
+        assert budget == MOST_TOKENS or not more.fits
+    assert widest_budget(shape, training, recompute=0, available=10**9) == 8192
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])

@@ -14,7 +14,7 @@ from tests.workers.training.learner.making import batch, make_run, samples
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.errors import BadModel
 from workers.training.learner.model import Policy, compute_dtype, make_policy, pick_device
-from workers.training.learner.recompute import layers_to_recompute
+from workers.training.learner.recompute import make_pieces
 from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype
 from workers.training.learner.start import loaded
@@ -26,7 +26,8 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
 def load(folder: Path, config: LearnerConfig) -> Policy:
-    return loaded(RunDir(make_run(folder, config, steps=0)), config, World(), CPU)
+    run = RunDir(make_run(folder, config, steps=0))
+    return loaded(run, config, World(), CPU, make_pieces(run.base, config, CPU).recompute)
 
 
 @pytest.mark.parametrize("mode", ["lora", "full"])
@@ -82,5 +83,19 @@ def test_every_layer_runs_again_or_none(tmp_path: Path, recompute: bool) -> None
 def test_the_memory_plan_decides_when_nothing_is_asked_for(tmp_path: Path) -> None:
     config = LearnerConfig(memory_bytes=1)
     run = RunDir(make_run(tmp_path, config, steps=0))
-    assert layers_to_recompute(run.base, config, CPU) == 2
-    assert layers_to_recompute(run.base, config.model_copy(update={"memory_bytes": None}), CPU) == 0
+    assert make_pieces(run.base, config, CPU).recompute == 2
+    assert make_pieces(run.base, config.model_copy(update={"memory_bytes": None}), CPU).recompute == 0
+
+
+def test_micro_batches_widen_on_a_gpu_with_room(tmp_path: Path) -> None:
+    config = LearnerConfig(token_budget=1000, widens=True, memory_bytes=10**10)
+    base = RunDir(make_run(tmp_path, config, steps=0)).base
+    asked = {
+        "room": (config, CUDA),
+        "none": (config.model_copy(update={"memory_bytes": 1}), CUDA),
+        "fixed": (config.model_copy(update={"widens": False}), CUDA),
+        "on a CPU": (config, CPU),
+    }
+    assert {name: make_pieces(base, *each).tokens for name, each in asked.items()} == {
+        "room": 65_000, "none": 1000, "fixed": 1000, "on a CPU": 1000,
+    }  # fmt: skip

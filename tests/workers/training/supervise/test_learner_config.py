@@ -39,7 +39,8 @@ def test_each_schedule_is_known(schedule: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [({}, {"deterministic": False, "dtype": None, "recompute": None}),
-     ({"deterministic": True}, {"deterministic": True}),
+     ({"deterministic": True}, {"deterministic": True, "widens": False}),
+     ({}, {"widens": True}), ({"token_budget": 4096}, {"widens": False, "token_budget": 4096}),
      ({"activation_checkpointing": True}, {"recompute": True}),
      ({"activation_checkpointing": False}, {"recompute": False}),
      ({"dtype": "float32"}, {"dtype": "float32"}), ({"dtype": "bfloat16"}, {"dtype": "bfloat16"})],
