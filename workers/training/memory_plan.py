@@ -12,7 +12,7 @@ from envhub.protocol.training_shapes import ModelShape
 
 MOST_TOKENS = 65_536  # of a micro-batch: no GPU needs more to be busy
 KEPT_FREE = 0.1  # of the memory, for fragmentation and the allocator
-HEAD_BUFFERS = 3  # [chunk, V] in fp32 at once
+HEAD_BUFFERS = 3  # [chunk, V] in fp32 at once; fused: one, and the gradient
 MOMENTS = 8  # bytes of AdamW's two, fp32
 PRECISE = 4
 
@@ -26,6 +26,7 @@ class Training:
     width: int
     token_budget: int
     head_chunk: int
+    fused: bool = False  # by the kernels of a GPU, which keep less
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,18 @@ class MemoryPlan:
 def layer_bytes(shape: ModelShape, training: Training) -> int:
     """What one layer keeps of one token for its backward pass.
 
-    As the model's own modules do: fused kernels keep less. Norms and rotations work in fp32; a trained matrix keeps its
-    input, a frozen one does not.
+    A model's own norms and rotations work in fp32, fused ones keep what they are given, and a fused gate no product of
+    its own; a trained matrix keeps its input, a frozen one does not.
     """
     w, frozen = training.width, training.rank > 0
+    norm, gate = (w, 3) if training.fused else (PRECISE, 4)
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     factors = 7 * training.rank * w  # the adapters' inner values
     return (
-        shape.hidden * (2 * PRECISE + (2 if frozen else 4) * w)
-        + shape.intermediate * 4 * w
-        + query * (PRECISE + (3 if frozen else 4) * w)
-        + key * (PRECISE + (2 if frozen else 3) * w)
+        shape.hidden * (2 * norm + (2 if frozen else 4) * w)
+        + shape.intermediate * gate * w
+        + query * (norm + (3 if frozen else 4) * w)
+        + key * (norm + (2 if frozen else 3) * w)
         + factors
         + 50
     )
@@ -73,11 +75,12 @@ def predict(shape: ModelShape, training: Training, *, recompute: int, available:
     kept = (shape.layers - recompute) * layer + recompute * inputs + (layer if recompute else 0)
     ends = shape.hidden * (3 * training.width + 2 * PRECISE)  # embedding, last norm, trained states and their gradient
     head_gradient = shape.vocabulary * shape.hidden * PRECISE if full and training.width != PRECISE else 0
+    logit = PRECISE + training.width if training.fused else HEAD_BUFFERS * PRECISE
     plan = MemoryPlan(
         weights=shape.parameters * training.width,
         optimiser=master + trained * (PRECISE + MOMENTS),
         activations=training.token_budget * (kept + ends),
-        head=HEAD_BUFFERS * training.head_chunk * shape.vocabulary * PRECISE + head_gradient,
+        head=training.head_chunk * shape.vocabulary * logit + head_gradient,
         recompute=recompute,
         fits=False,
     )
@@ -95,12 +98,12 @@ def plan_memory(shape: ModelShape, training: Training, *, available: int) -> Mem
 
 
 def widest_budget(shape: ModelShape, training: Training, *, recompute: int, available: int) -> int:
-    """Tokens of a micro-batch: the largest multiple of `training.token_budget` that fits with `recompute` layers.
+    """Tokens of a micro-batch: as many as fit with `recompute` layers, in quarters of `training.token_budget`.
 
     Small micro-batches leave a GPU waiting for its host, which launches as many kernels for one as for a large one.
     """
-    budget = training.token_budget
-    for tokens in range(2 * budget, MOST_TOKENS + 1, budget):
+    budget, step = training.token_budget, max(1, training.token_budget // 4)
+    for tokens in range(budget + step, MOST_TOKENS + 1, step):
         if not predict(shape, replace(training, token_budget=tokens), recompute=recompute, available=available).fits:
             break
         budget = tokens

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from workers.inference.cpu_matmul import product
 from workers.training.learner.config import LoraConfig
 from workers.training.learner.errors import BadModel
 
@@ -28,11 +29,35 @@ class LoraLinear(nn.Module):
         )  # B
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in] -> [..., out]. The term is added in place: as an array of its own it would be moved three times."""
+        """[..., in] -> [..., out]."""
         rows = x.reshape(-1, x.shape[-1])
-        small = linear(rows, self.down.to(x.dtype))
-        result: Tensor = self.base(rows).addmm_(small, self.up.to(x.dtype).t(), alpha=self.scale)
+        factors = self.down.to(x.dtype), self.up.to(x.dtype)
+        result: Tensor = _Adapted.apply(rows, self.base, self.base.weight, *factors, self.scale)
         return result.view(*x.shape[:-1], -1)
+
+
+class _Adapted(torch.autograd.Function):
+    """W x + s B A x, and its gradients by x, A and B; W is frozen.
+
+    Both terms are added in place, forward and backward: as arrays of their own they would be moved three times.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, base: nn.Linear, weight: Tensor, down: Tensor, up: Tensor, scale: float
+    ) -> Tensor:
+        small = linear(rows, down)
+        result: Tensor = base(rows).addmm_(small, up.t(), alpha=scale)
+        ctx.save_for_backward(rows, small, weight, down, up)
+        ctx.scale = scale
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None, None, Tensor, Tensor, None]:
+        rows, small, weight, down, up = ctx.saved_tensors
+        inner = (gradient @ up).mul_(ctx.scale)
+        dx = product(gradient, weight.t()).addmm_(inner, down) if ctx.needs_input_grad[0] else None
+        return dx, None, None, inner.t() @ rows, (gradient.t() @ small).mul_(ctx.scale), None
 
 
 def add_adapters(model: Any, config: LoraConfig, *, seed: int) -> dict[str, LoraLinear]:

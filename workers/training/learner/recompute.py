@@ -12,6 +12,7 @@ from envhub.protocol.training_shapes import shape_of_config
 
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.head import default_chunk
+from workers.training.learner.kernels import liger_patch
 from workers.training.learner.model import Policy, compute_dtype
 from workers.training.memory_plan import MemoryPlan, Training, plan_memory, predict, widest_budget
 
@@ -37,7 +38,8 @@ class Pieces:
 
 def make_pieces(base: Path, config: LearnerConfig, device: torch.device) -> Pieces:
     """As configured, else as memory allows, for the model in `base`. To be asked before the model takes its memory."""
-    shape = shape_of_config(json.loads((base / "config.json").read_text()))
+    written = json.loads((base / "config.json").read_text())
+    shape = shape_of_config(written)
     if shape is None:
         return Pieces(None if config.recompute else 0, config.token_budget)
     training = Training(
@@ -46,6 +48,7 @@ def make_pieces(base: Path, config: LearnerConfig, device: torch.device) -> Piec
         width=compute_dtype(config, device).itemsize,
         token_budget=config.token_budget,
         head_chunk=config.head_chunk or default_chunk(shape.vocabulary, device),
+        fused=device.type == "cuda" and liger_patch(str(written.get("model_type"))) is not None,
     )
     available = config.memory_bytes or free_bytes(device)
     least = plan_memory(shape, training, available=available).recompute

@@ -73,7 +73,7 @@ def test_micro_batches_are_as_wide_as_memory_allows_without_more_recomputation()
     for gigabytes, recompute in ((80, 0), (80, 28), (24, 0)):
         room = gigabytes * 10**9
         budget = widest_budget(shape, training, recompute=recompute, available=room)
-        more = predict(shape, replace(training, token_budget=budget + 8192), recompute=recompute, available=room)
+        more = predict(shape, replace(training, token_budget=budget + 2048), recompute=recompute, available=room)
         assert predict(shape, replace(training, token_budget=budget), recompute=recompute, available=room).fits
         assert budget == MOST_TOKENS or not more.fits
     assert widest_budget(shape, training, recompute=0, available=10**9) == 8192
