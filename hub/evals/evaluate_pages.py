@@ -22,10 +22,11 @@ from hub.catalog.queries import is_tiny_being_made, suggested_model, visible_mod
 from hub.core import clock
 from hub.core.database_json import storable_text
 from hub.core.errors import HubError, NotFound
+from hub.core.form_fields import Field
 from hub.core.pages import fragment_of, page, show
 from hub.evals.command_line import command_of
 from hub.evals.evaluate_form import ARGUMENT, JUDGE, SECRET, grants_of, read_form, texts_of
-from hub.evals.form_fields import Field, Maker
+from hub.evals.form_fields import Maker
 from hub.evals.preflight import obstacles
 from hub.evals.queries import get_evaluation
 from hub.evals.services import create_evaluation

@@ -1,38 +1,16 @@
-"""The fields of the form that starts an evaluation, as evals/_field.html draws them."""
+"""The fields of the form that starts an evaluation, as web/_field.html draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hub.core.form_fields import Field, Options
 from hub.evals.evaluate_form import ARGUMENT, JUDGE
 from hub.registry.argument_inputs import ArgumentInput, InputKind
 
 Texts = Mapping[str, str]
-Options = Sequence[tuple[str, str]]  # (value, text)
 SHOWN_DEFAULT = 40  # characters
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field: `kind` is the type of an input, or select, textarea, json."""
-
-    id: str
-    name: str
-    label: str
-    value: str = ""
-    kind: str = "text"
-    options: Options = ()
-    help: str = ""
-    error: str = ""
-    required: bool = False
-    step: str = ""
-    mono: bool = False
-
-    @property
-    def described_by(self) -> str:
-        """The ids of what explains it."""
-        return " ".join(f"{self.id}-{part}" for part in ("error", "help") if getattr(self, part))
 
 
 @dataclass(frozen=True)
@@ -52,7 +30,7 @@ class Maker:
         return self.field(name, label, kind="number", **more)
 
     def arguments(self, inputs: Iterable[ArgumentInput]) -> list[Field]:
-        """One for each argument of the environment."""
+        """One for each argument of the environment, named ARGUMENT and its name."""
         return [self._argument(number, one) for number, one in enumerate(inputs)]
 
     def _argument(self, number: int, one: ArgumentInput) -> Field:

@@ -6,34 +6,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
-from django.template.loader import render_to_string
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import ResumeRequest, TrainingRequest
+from envhub.protocol.training import ResumeRequest
 
-from hub.accounts.models import Role, User
-from hub.accounts.queries import get_owner, member_owners
-from hub.catalog.queries import visible_models
-from hub.core.errors import HubError, NotFound
+from hub.accounts.models import User
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
 from hub.registry.pages import environment_context
-from hub.registry.queries import search_environments
 from hub.training.charts import sparkline
 from hub.training.history import last_rewards
 from hub.training.models import TrainingRun, TrainingVersion
 from hub.training.queries import get_training, list_training, visible_training
-from hub.training.services import create_training, resume_training, share_training, stop_training
+from hub.training.services import resume_training, share_training, stop_training
 from hub.training.wire import training_views
 
 PAGE = 30
@@ -83,45 +77,6 @@ def environment_training(request: HttpRequest, owner: str, name: str) -> HttpRes
     uses = TrainingVersion.objects.filter(training=OuterRef("pk"), version__environment=context["environment"])
     found, following = newest_first(visible_training(request.user).filter(Exists(uses)), request, default=PAGE)
     return show(request, "training/environment_training.html", context | {"rows": listed(found), "next": following})
-
-
-@page
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-def training_new(request: HttpRequest) -> HttpResponseBase:
-    """A configuration to fill in and submit, or that of the run `from`; the same as a command. POST starts the run."""
-    user = cast("User", request.user)
-    form = {name: request.POST.get(name, request.GET.get(name, "")).strip() for name in ("environment", "model")}
-    context: dict[str, Any] = {
-        "section": "training",
-        "form": form,
-        "owners": member_owners(user, Role.MEMBER)[:100],
-        "owner": request.POST.get("owner", user.username),
-        "environments": search_environments(user).order_by("-pk")[:OFFERED],
-        "models": visible_models(user).filter(trainable=True)[:OFFERED],
-        "hub_url": str(settings.HUB.base_url).rstrip("/"),
-    }
-    if request.method != "POST":
-        given = request.GET.get("from", "")
-        toml = _text_of(user, given) if given else render_to_string("training/_new.toml", form)
-        return show(request, "training/training_new.html", context | {"toml": toml})
-    text = request.POST.get("toml", "").replace("\r\n", "\n")
-    try:
-        owner = get_owner(user, context["owner"])
-        created = create_training(user=user, owner=owner, request=validate(TrainingRequest, {"toml": text}))
-    except HubError as error:
-        context |= {"toml": text, "error": error}
-        return show(request, "training/training_new.html", context, status=error.status)
-    messages.success(request, "Queued. The charts fill as steps end.")
-    return redirect("training-run", created.pk)
-
-
-def _text_of(user: User, training_id: str) -> str:
-    """The configuration of an earlier run. Raises NotFound."""
-    try:
-        return get_training(user, training_id).toml
-    except ValueError as error:
-        raise NotFound("there is no such training run") from error
 
 
 @page

@@ -54,15 +54,7 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
     """
     require_role(user, owner, Role.MEMBER)
     config = read_config(request)
-    versions = [
-        (use, place, table, get_version(user, own_reference(owner, table.reference)))
-        for use, place, table in tables(config)
-    ]
-    for use, place, table, version in versions:
-        check_runnable(version, config, use, place, table, sent=request.env)
-    _check_grants(user, owner, config, request)
-    named = {name for _, _, table in tables(config) for name in table.secrets}
-    check_exporters(config, granted={*config.secrets, *named, *request.env})
+    versions = check_grants(user=user, owner=owner, config=config, request=request)
     trainer = config.trainer
     policy = find_policy_model(user=user, owner=owner, config=config)
     warm_start = _warm_start(user, config)
@@ -93,6 +85,25 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
             for use, place, table, version in versions
         )
     return training
+
+
+def check_grants(
+    *, user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest
+) -> list[tuple[Use, int, EnvironmentTable, Version]]:
+    """The versions that a configuration names, when they and everything that they are given may be had.
+
+    Raises as create_training, but for the model and the checkpoint.
+    """
+    versions = [
+        (use, place, table, get_version(user, own_reference(owner, table.reference)))
+        for use, place, table in tables(config)
+    ]
+    for use, place, table, version in versions:
+        check_runnable(version, config, use, place, table, sent=request.env)
+    _check_grants(user, owner, config, request)
+    named = {name for _, _, table in tables(config) for name in table.secrets}
+    check_exporters(config, granted={*config.secrets, *named, *request.env})
+    return versions
 
 
 def read_config(request: TrainingRequest) -> TrainingConfig:

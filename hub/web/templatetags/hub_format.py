@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from envhub.protocol.measured import in_words
 from envhub.protocol.needs import distinct
 from envhub.protocol.packages import Check
 
+from hub.core.sizes import in_bytes
 from hub.web.markdown import render
 
 register = template.Library()
@@ -122,12 +122,7 @@ def mebibytes(value: int | None) -> str:
 @register.filter
 def size(value: int | None) -> str:
     """Bytes: "98 B", "1.2 MB"."""
-    if value is None:
-        return "–"
-    if value < 1000:
-        return f"{value} B"
-    power = min(int(math.log(value, 1000)), 4)
-    return f"{value / 1000**power:.1f} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+    return "–" if value is None else in_bytes(value)
 
 
 @register.filter

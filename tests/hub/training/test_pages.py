@@ -26,14 +26,14 @@ from tests.factories.training_showcase import TrainingShowcase, long_report, run
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES = 15
+MOST_QUERIES, MOST_QUERIES_OF_THE_FORM = 15, 28
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_answers_with_few_queries(
     showcase: TrainingShowcase, ada: Client, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_max_num_queries(MOST_QUERIES):
+    with django_assert_max_num_queries(MOST_QUERIES_OF_THE_FORM if name == "new" else MOST_QUERIES):
         reply = ada.get(address(showcase, name))
     assert reply.status_code == 200
     assert reply.content.decode().count("<h1") == 1
@@ -188,13 +188,41 @@ def test_a_run_says_what_it_was_evaluated_on(showcase: TrainingShowcase, ada: Cl
 
 def test_the_form_starts_a_run_and_says_what_is_wrong(showcase: TrainingShowcase, ada: Client) -> None:
     page = ada.get(address(showcase, "new")).content.decode()
-    assert "hub train init --env ada/reverse-text --model ada/tiny" in page
+    assert "id = &quot;ada/reverse-text&quot;" in page
+    assert "hub train run train.toml" in page
+    assert "<b>" not in ada.get("/training/new?environment=</textarea><b>&model=<b>").content.decode()
     toml = 'model = "tiny"\nmax_steps = 2\n[[env]]\nid = "reverse-text"\n'
     started = ada.post("/training/new", {"toml": toml})
     assert re.fullmatch(r"/training/[0-9a-f-]{36}", started["Location"])
     wrong = ada.post("/training/new", {"toml": toml + "ratoi = 2\n"})
     assert wrong.status_code == 422
     assert "Did you mean" in wrong.content.decode()
+
+
+LIVE = {"HX-Request": "true", "HX-Target": "live"}
+
+
+def test_fields_and_file_follow_each_other(showcase: TrainingShowcase, ada: Client) -> None:
+    toml = 'model = "ada/tiny"\nmax_steps = 2\n[[env]]\nid = "ada/reverse-text"\n'
+    typed = {"toml": toml, "max_steps": "7", "environment": "ada/reverse-text", "model": "ada/tiny"}
+    html = ada.post("/training/new", typed | {"side": "fields"}, headers=LIVE).content.decode()
+    assert "max_steps = 7" in html
+    assert "none: a CPU is enough" in html
+    html = ada.post("/training/new", typed | {"side": "file"}, headers=LIVE).content.decode()
+    assert 'name="max_steps" type="number" value="2"' in html
+    html = ada.post("/training/new", typed | {"show": "fields"}).content.decode()
+    assert "max_steps = 7" in html
+    assert not TrainingRun.objects.filter(max_steps__in=(2, 7)).exists()
+
+
+def test_what_keeps_it_from_starting_is_told_as_it_is_typed(showcase: TrainingShowcase, ada: Client) -> None:
+    toml = 'model = "ada/none"\nsecrets = ["MISSING"]\n[[env]]\nid = "ada/reverse-text"\n'
+    html = ada.post("/training/new", {"toml": toml, "side": "file"}, headers=LIVE).content.decode()
+    assert "MISSING" in html.partition("Before it can start")[2].partition("</ul>")[0]
+    html = ada.post("/training/new", {"toml": "model =", "side": "file"}, headers=LIVE).content.decode()
+    assert "The fields come back once it can be read" in html
+    html = ada.post("/training/new", {"toml": toml, "max_steps": "x", "side": "fields"}, headers=LIVE).content.decode()
+    assert "Not written into the file" in html
 
 
 def test_another_run_begins_with_the_configuration_of_one(showcase: TrainingShowcase, ada: Client) -> None:

@@ -74,7 +74,7 @@ def test_training_examples_name_what_can_be_trained(made: Path, mallory: Client)
     create_endpoint(create_user(username="bob"), "gpt", public=True)
     assert "--model OWNER/MODEL" in mallory.get("/training").content.decode()
     tiny_model.ensure(made)
-    assert "--model hub/tiny" in mallory.get("/training/new").content.decode()
+    assert "model = &quot;hub/tiny&quot;" in mallory.get("/training/new").content.decode()
 
 
 def test_who_names_it_while_it_is_being_made_is_told_so(tmp_path: Path, settings: Settings) -> None:

@@ -1,0 +1,132 @@
+"""What is said of a training file before it is started: what is wrong, what it takes, what would hold it up.
+
+Nothing is asked of the network for it: a model that the catalog does not know is looked up at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training_estimate import TrainingEstimate, estimate
+from envhub.protocol.training_toml import ConfigProblem, TrainingConfigError, read_training_toml
+
+from hub.accounts.models import Owner, User
+from hub.catalog.making import TINY
+from hub.catalog.queries import is_tiny_being_made, visible_models
+from hub.core.errors import HubError
+from hub.core.sizes import in_bytes
+from hub.evals.preflight import Obstacle
+from hub.runs.models import Run
+from hub.runs.waiting import Cause, reasons_of
+from hub.training.models import TrainingRun
+from hub.training.services.creating import check_grants, place_of
+from hub.training.services.policy_models import find_policy_model, policy_shape
+
+HELD_UP = {Cause.NO_WORKER, Cause.CLOSED, Cause.TOO_FEW_GPUS, Cause.NO_CLUSTER}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """problems: it cannot be started with these; lines: (what, how much) of what it takes."""
+
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+def preview(*, user: User, owner: Owner, toml: str, now: datetime) -> Preview:
+    """Of a file as it is typed; the service that starts it has the last word."""
+    try:
+        read = read_training_toml(toml)
+    except TrainingConfigError as error:
+        return Preview(problems=_told(error.problems) or (error.message,))
+    warnings, problems = _told(read.warnings), list[str]()
+    try:
+        check_grants(user=user, owner=owner, config=read.config, request=TrainingRequest(toml=toml))
+    except HubError as error:
+        problems.append(_words(error))
+    draft, unknown = _draft(user, owner, read.config)
+    problems += unknown
+    shape = policy_shape(draft) if draft is not None else None
+    found = estimate(read.config, shape)
+    lines = list(_lines(read.config, found))
+    obstacles = list[Obstacle]()
+    if draft is not None:
+        try:
+            queue, need = place_of(draft, read.config)
+        except HubError as error:
+            problems.append(_words(error))
+        else:
+            lines.insert(2, ("GPUs", need.words() if need.count else "none: a CPU is enough"))
+            obstacles += _waits(user, owner, queue, need, now)
+    return Preview(tuple(problems), warnings, tuple(obstacles), tuple(lines), found.assumptions)
+
+
+def _draft(user: User, owner: Owner, config: TrainingConfig) -> tuple[TrainingRun | None, list[str]]:
+    """The run as it would be, if the catalog has its model; else why not."""
+    slug, slash, name = config.model.partition("/")
+    wanted = {"owner__slug": slug, "name": name} if slash else {"owner": owner, "name": config.model}
+    if not visible_models(user).filter(**wanted).exists():
+        if config.model.endswith(f"/{TINY}") and is_tiny_being_made():
+            return None, []
+        return None, [] if slash else [f"there is no model {config.model}"]
+    try:
+        policy = find_policy_model(user=user, owner=owner, config=config)
+    except HubError as error:
+        return None, [_words(error)]
+    return TrainingRun(owner=owner, model_name=config.model, mode=config.trainer.mode.value, **policy.fields()), []
+
+
+def _lines(config: TrainingConfig, found: TrainingEstimate) -> Iterable[tuple[str, str]]:
+    groups = found.groups_per_step
+    yield "A step", f"{found.rollouts_per_step:,} rollouts in {groups:,} group{'' if groups == 1 else 's'}"
+    yield "Sampled tokens", f"at most {found.sampled_tokens:,} ({found.sampled_tokens_per_step:,} a step)"
+    for part, sizes in (("Learner", found.learner), ("Engine", found.engine), ("Disk", found.disk)):
+        if sizes:
+            yield part, f"at most {in_bytes(sum(sizes.values()))} ({_parts(sizes)})"
+    if config.eval is not None and config.eval.env:
+        count = 1 + config.max_steps // config.eval.interval
+        yield "Evaluations", f"every {config.eval.interval} steps, {count} in all"
+
+
+def _parts(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{part} {in_bytes(size)}" for part, size in sizes.items())
+
+
+def _waits(user: User, owner: Owner, queue: str, need: GpuNeed, now: datetime) -> list[Obstacle]:
+    """What would hold up a run that is queued now."""
+    run = Run(
+        kind=RunKind.TRAIN.value,
+        queue=queue,
+        owner=owner,
+        state=RunState.QUEUED.value,
+        gpus=need.count,
+        gpu_memory_mb=need.memory_mb,
+        hosts=need.hosts,
+        gpus_by_host=list(need.by_host),
+    )
+    reason = reasons_of([run], now=now)[run.pk]
+    if reason.cause not in HELD_UP:
+        return []
+    words = reason.words[:1].upper() + reason.words[1:]
+    if user.is_administrator:
+        return [Obstacle(words, "the run waits until one can take it", reverse("workers"))]
+    return [Obstacle(words, "the run waits until an administrator starts one")]
+
+
+def _told(problems: Iterable[ConfigProblem]) -> tuple[str, ...]:
+    return tuple(map(str, problems))
+
+
+def _words(error: HubError) -> str:
+    fields = "; ".join(f"{place}: {problem}" for place, problem in error.fields.items() if problem)
+    return f"{error.message}{f' ({fields})' if fields else ''}{f': {error.hint}' if error.hint else ''}"
