@@ -83,7 +83,7 @@ def _first(request: HttpRequest, user: User) -> str:
 def _written(user: User, owner: Owner, toml: str, typed: dict[str, str]) -> tuple[str, dict[str, str]]:
     """The file with what was typed into the fields, or as it is, and what is wrong with them."""
     try:
-        return with_fields(toml, typed, _inputs(user, owner, toml)), {}
+        return with_fields(toml, typed, _inputs(user, owner, toml))
     except Invalid as error:
         return toml, dict(error.fields)
 

@@ -46,7 +46,7 @@ class Key:
 KEYS = (
     Key("environment", ("env", 0, "id"), "Environment", required=True, suggestions="environments"),
     Key("model", ("model",), "Model", required=True, suggestions="models"),
-    Key("name", ("name",), "Name", help="of the run and of what it trains; empty: made from model and environment"),
+    Key("name", ("name",), "Name", help="empty: made from model and environment"),
     Key("max_steps", ("max_steps",), "Steps", int),
     Key("batch_size", ("batch_size",), "Rollouts of a step", int),
     Key("rollouts_per_example", ("rollouts_per_example",), "Rollouts of an example", int, help="compared as a group"),
@@ -93,8 +93,11 @@ def texts_of(text: str, inputs: Iterable[ArgumentInput]) -> dict[str, str]:
     return texts
 
 
-def with_fields(text: str, typed: Texts, inputs: tuple[ArgumentInput, ...]) -> str:
-    """The file with each field that says something else than it does. Raises Invalid, `fields` by the fields' names."""
+def with_fields(text: str, typed: Texts, inputs: tuple[ArgumentInput, ...]) -> tuple[str, dict[str, str]]:
+    """The file with each field that says something else than it does, and what cannot be written, by the field's name.
+
+    Raises Invalid for a file that is no TOML.
+    """
     before, document = texts_of(text, inputs), read_document(text)
     changed = {name: typed[name].strip() for name in before if name in typed and typed[name].strip() != before[name]}
     errors: dict[str, str] = {}
@@ -105,13 +108,10 @@ def with_fields(text: str, typed: Texts, inputs: tuple[ArgumentInput, ...]) -> s
             errors[name] = str(error)
         except (TOMLKitError, KeyError, IndexError, TypeError, AttributeError, ValueError):
             errors[name] = BY_HAND
-    if errors:
-        raise Invalid("some fields need another value", fields=errors)
     made = tomlkit.dumps(document)
     after = texts_of(made, inputs)
-    if lost := {name: BY_HAND for name, new in changed.items() if not _same(after[name], new)}:
-        raise Invalid("the form cannot write into this file", fields=lost)
-    return made
+    lost = {name: BY_HAND for name, new in changed.items() if name not in errors and not _same(after[name], new)}
+    return text if lost else made, errors | lost
 
 
 def fields(texts: Texts, errors: Texts) -> list[Field]:

@@ -104,4 +104,13 @@
       history.replaceState(history.state, "", address);
     });
   }
+
+  // ---- the form of a new run: an answer to older words replaces nothing in which somebody goes on typing
+  let sent = null;
+
+  document.addEventListener("htmx:configRequest", (event) => { sent = event.detail.formData; });
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const typed = document.activeElement;
+    if (typed?.name && event.detail.target.contains(typed) && sent?.get(typed.name) !== typed.value) event.detail.shouldSwap = false;
+  });
 })();

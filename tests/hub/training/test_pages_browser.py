@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -134,3 +135,17 @@ def test_no_page_overflows_complains_or_is_hard_to_read(
             assert (name, look.low_contrast()) == (name, [])
             assert (name, look.unlabelled()) == (name, [])
             assert (name, look.complaints) == (name, [])
+
+
+def test_typing_on_one_side_of_the_form_changes_the_other(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "new"))
+    steps, toml = look.page.get_by_label("Steps", exact=True), look.page.get_by_label("Configuration")
+    steps.fill("7")
+    expect(toml).to_have_value(re.compile("^max_steps = 7$", re.MULTILINE))
+    toml.fill(toml.input_value().replace("max_steps = 7", "max_steps = 9"))
+    expect(steps).to_have_value("9")
+    expect(toml).to_be_focused()
+    expect(look.page.locator("#live")).to_contain_text("a CPU is enough")
+    toml.fill("max_steps =")
+    expect(look.page.locator("#live")).to_contain_text("Not a TOML file")
+    assert look.complaints == []

@@ -24,9 +24,10 @@ FRESH = render_to_string("training/_new.toml", {"environment": "ada/sums", "mode
 def changed(text: str, **typed: str) -> str:
     """With these texts in the fields, as a browser sends all of them."""
     names = {"level": "argument.level", "hard": "argument.taskset.hard"}
-    return with_fields(
-        text, texts_of(text, INPUTS) | {names.get(name, name): new for name, new in typed.items()}, INPUTS
-    )
+    new = {names.get(name, name): value for name, value in typed.items()}
+    made, errors = with_fields(text, texts_of(text, INPUTS) | new, INPUTS)
+    assert errors == {}
+    return made
 
 
 def test_what_is_written_is_what_was_typed_and_comments_stay() -> None:
@@ -58,7 +59,9 @@ def test_evaluations_come_and_go_with_their_interval() -> None:
 
 
 def test_an_empty_file_becomes_a_run() -> None:
-    config = read_training_toml(with_fields("", {"environment": "a/b", "model": "c/d", "max_tokens": "9"}, ())).config
+    config = read_training_toml(
+        with_fields("", {"environment": "a/b", "model": "c/d", "max_tokens": "9"}, ())[0]
+    ).config
     assert (config.env[0].id, config.model, config.sampling.max_tokens) == ("a/b", "c/d", 9)
 
 
@@ -72,13 +75,20 @@ def test_an_empty_file_becomes_a_run() -> None:
         ("env = 3\n", {"environment": "a/b"}, "environment"),
         ("sampling = 'x'\n", {"max_tokens": "4"}, "max_tokens"),
         ("env = [[1]]\n", {"environment": "a/b"}, "environment"),
-        ("a = [", {"model": "a/b"}, "toml"),
     ],
 )
 def test_what_cannot_be_written_is_told_at_its_field(text: str, typed: dict[str, str], field: str) -> None:
-    with pytest.raises(Invalid) as caught:
-        with_fields(text, typed, INPUTS)
-    assert set(caught.value.fields) == {field}
+    assert set(with_fields(text, typed, INPUTS)[1]) == {field}
+
+
+def test_what_can_be_written_is_although_another_field_is_wrong() -> None:
+    made, errors = with_fields(FRESH, {"rank": "many", "max_steps": "7"}, INPUTS)
+    assert (tomllib.loads(made)["max_steps"], set(errors)) == (7, {"rank"})
+
+
+def test_a_file_that_is_no_toml_is_left_alone() -> None:
+    with pytest.raises(Invalid, match="not TOML"):
+        with_fields("a = [", {"model": "a/b"}, INPUTS)
 
 
 @pytest.mark.parametrize(
