@@ -100,6 +100,19 @@
   document.addEventListener("htmx:load", (event) => watch(event.target));
   document.addEventListener("toggle", (event) => event.target.querySelectorAll(SCROLLING).forEach(reach), true);
 
+  // Moments in the reader's own time: beside UTC where one points at them, and where they are written out.
+  const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  const forms = { moment: { dateStyle: "medium", timeStyle: "short" }, clock: { timeStyle: "medium" } };
+  const localise = () => document.querySelectorAll("time[datetime]:not([data-own])").forEach((time) => {
+    const at = new Date(time.dateTime);
+    time.dataset.own = "";
+    if (Number.isNaN(at.valueOf())) return;
+    time.title = [whole.format(at), time.title].filter(Boolean).join(", ");
+    if (time.dataset.local) time.textContent = new Intl.DateTimeFormat(undefined, forms[time.dataset.local]).format(at);
+  });
+  localise();
+  document.addEventListener("htmx:afterSwap", localise);
+
   // The box that Ctrl-K opens: the page /search shows the same without scripts.
   const palette = document.getElementById("palette-box");
   const asked = palette?.querySelector("input");

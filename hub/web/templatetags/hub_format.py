@@ -86,10 +86,23 @@ def until(moment: datetime | None) -> SafeString | str:
     return _time(moment, next(spans, "within a minute"))
 
 
-def _time(moment: datetime, text: str) -> SafeString:
-    utc = moment.astimezone(UTC)
-    exact, shown = f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC"
-    return format_html('<time datetime="{}" title="{}">{}</time>', exact, shown, text)
+@register.filter
+def moment(value: datetime | None) -> SafeString | str:
+    """The moment itself, "2026-11-26 04:10 UTC"; app.js shows it in the reader's own time."""
+    return "never" if value is None else _time(value, f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC", "moment")
+
+
+@register.filter
+def clock(value: datetime | None) -> SafeString | str:
+    """Its time of day, "04:10:05", where the day is known; app.js shows it in the reader's own time."""
+    return "–" if value is None else _time(value, f"{value.astimezone(UTC):%H:%M:%S}", "clock")
+
+
+def _time(at: datetime, text: str, shown_as: str = "") -> SafeString:
+    utc = at.astimezone(UTC)
+    exact, whole = f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    local = format_html(' data-local="{}"', shown_as) if shown_as else ""
+    return format_html('<time datetime="{}" title="{}"{}>{}</time>', exact, whole, local, text)
 
 
 @register.filter

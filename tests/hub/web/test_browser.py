@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -275,3 +276,14 @@ def test_turns_before_and_calls_come_when_they_are_asked_for(look: Look, seeded:
     expect(call.get_by_text("Request")).to_be_visible()
     expect(call.locator("[hx-get]")).to_have_count(0)
     assert look.complaints == []
+
+
+def test_times_are_the_readers_own(look: Look, seeded: Showcase) -> None:
+    look.page.context.new_cdp_session(look.page).send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
+    look.open("/settings/tokens")
+    look.page.get_by_label("Name").fill("laptop")
+    look.page.get_by_role("button", name="Make a token").click()
+    shown = look.page.locator("time[data-local=moment]").first
+    at = datetime.fromisoformat(shown.get_attribute("datetime") or "")
+    expect(shown).to_have_text(re.compile(rf"\b{(at.hour + 9) % 12 or 12}:{at:%M}"))
+    expect(shown).to_have_attribute("title", re.compile("GMT.9.*UTC"))
