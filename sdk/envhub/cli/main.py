@@ -177,6 +177,11 @@ COMMANDS: Table = {
         "disable": "administration.users:disable",
         "enable": "administration.users:enable",
     },
+    "audit": {
+        "": "The audit log: who changed what, for whom, from where.",
+        "list": "administration.audit:list_entries",
+        "export": "administration.audit:export",
+    },
     "token": {
         "": "API tokens.",
         "list": "administration.tokens:list_tokens",

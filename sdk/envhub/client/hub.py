@@ -12,6 +12,7 @@ from envhub.client.connection import Connection, Retry
 
 if TYPE_CHECKING:
     from envhub.client.accounts import Accounts
+    from envhub.client.audit import Audit
     from envhub.client.blobs import Blobs
     from envhub.client.bundles import Bundles
     from envhub.client.data import Data
@@ -41,6 +42,7 @@ class HubClient:
     """
 
     accounts: Accounts
+    audit: Audit
     blobs: Blobs
     bundles: Bundles
     environments: Environments

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +87,14 @@ def test_a_workers_cluster_is_said_in_its_line() -> None:
     assert said(hosts=[{"name": "a", "gpus": [0]}]) == "1 host, 1 GPUs"
     assert said(hosts=[{"name": "a"}, {"name": "b"}]) == "2 hosts"
     assert said(problem="cluster unreachable") == "cluster unreachable"
+
+
+def test_the_audit_log_is_listed_and_exported_by_who_may_see_it(make_cli: MakeCli, tmp_path: Path) -> None:
+    hub, bob = administrator(make_cli), make_cli(make_user("bob"))
+    hub("user", "invite", "ada")
+    (entry,) = hub.json("audit", "list")
+    assert (entry["actor"], entry["subject"]) == ("root-user", "ada")
+    hub("audit", "export", str(tmp_path / "log.jsonl"))
+    assert [json.loads(line)["id"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [entry["id"]]
+    assert bob.json("audit", "list") == []
+    bob("audit", "list", "--owner", "root-user", code=1)

@@ -1,0 +1,26 @@
+"""The audit log: who changed what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.audit import AuditEntryView
+from envhub.protocol.base import Page
+
+
+class Audit:
+    """Calls under /audit."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._hub = connection
+
+    def list(self, *, owner: str | None = None) -> Iterator[AuditEntryView]:
+        """What was changed for `owner`, newest first; None: for the caller, for administrators all of it."""
+        return iterate(self._hub, "/audit", Page[AuditEntryView], owner=owner)
+
+    def export(self, target: Path, *, owner: str | None = None) -> Path:
+        """The same, as a JSON object a line, into the file `target`."""
+        return self._hub.save("/audit/export", target, owner=owner)
