@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Q, QuerySet
 from envhub.protocol.packages import Visibility
 
 from hub.accounts.models import User
@@ -42,7 +42,7 @@ def suggested_model(user: User | AnonymousUser, *, trainable: bool = False) -> s
     rows = visible_models(user).prefetch_related(None)
     if trainable:
         rows = rows.filter(trainable=True, base=None)
-    found = rows.order_by(Case(When(owner__slug=SYSTEM_OWNER, name=TINY, then=0), default=1), "-pk").first()
+    found = rows.filter(owner__slug=SYSTEM_OWNER, name=TINY).first() or rows.order_by("-pk").first()
     return f"{found.owner.slug}/{found.name}" if found else ""
 
 
