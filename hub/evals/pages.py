@@ -37,6 +37,7 @@ from hub.evals.queries import (
     shards_of,
     visible_evaluations,
 )
+from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_row, shard_view
@@ -156,9 +157,9 @@ def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     """The examples of a page with their rollouts, or the mixed ones among them."""
     wanted = request.GET["show"]
     summary = evaluation_view(found).summary
-    low, high = min(0.0, summary.histogram_min), max(summary.histogram_min, summary.histogram_max)
-    page_of_groups = group_page(found, request, mixed=wanted == "mixed", low=low, high=high)
-    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "low": low, "high": high}
+    shades = shades_of([summary])
+    page_of_groups = group_page(found, request, mixed=wanted == "mixed", shades=shades)
+    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "shades": shades}
 
 
 def _rollouts(request: HttpRequest, found: Evaluation) -> dict[str, Any]:

@@ -148,6 +148,14 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def chance(value: float | None) -> str:
+    """A p-value: "0.031", "< 0.001"; a dash where there is none."""
+    if value is None:
+        return "–"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@register.filter
 def whole(value: int | None) -> str:
     """A count with thin separators: "12 345"."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")

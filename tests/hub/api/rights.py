@@ -275,6 +275,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_VERSION_PAGE}/check": {"post": Access.PRIVATE},
     "evaluations": {"get": Access.OPEN},
     "evaluations/compare": {"get": Access.OPEN},
+    "evaluations/compare/example": {"get": Access.OPEN},
     _EVALUATION_PAGE: {"get": Access.PRIVATE},
     f"{_EVALUATION_PAGE}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION_PAGE}/resume": {"post": Access.PRIVATE},
@@ -396,6 +397,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     # evals
     "api/v1/evaluations": {"get": Access.OPEN, "post": Access.PRIVATE},
     "api/v1/evaluations/push": {"post": Access.PRIVATE},
+    "api/v1/evaluations/compare": {"get": Access.OPEN},
     _EVALUATION: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION}/compare/<id:other_id>": {"get": Access.PRIVATE},
