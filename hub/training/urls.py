@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.training import api, pages, pages_model, pages_rollouts, pages_run, worker_api
+from hub.training import api, pages, pages_compare, pages_model, pages_rollouts, pages_run, worker_api
 
 _RUN = "training/<id:training_id>"
 
@@ -24,6 +24,7 @@ api_urls: list[URLPattern | URLResolver] = [
 page_urls: list[URLPattern | URLResolver] = [
     path("training", pages.training_list, name="training"),
     path("training/new", pages.training_new, name="training-new"),
+    path("training/compare", pages_compare.training_compare, name="training-compare"),
     path(_RUN, pages_run.training_run, name="training-run"),
     path(f"{_RUN}/numbers", pages_run.training_numbers, name="training-numbers"),
     path(f"{_RUN}/rollouts", pages_rollouts.training_rollouts, name="training-rollouts"),

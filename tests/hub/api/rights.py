@@ -286,6 +286,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     },
     f"{_ENVIRONMENT_PAGE}/training": {"get": Access.PRIVATE},
     "training": {"get": Access.OPEN},
+    "training/compare": {"get": Access.OPEN},
     "training/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     _TRAINING_PAGE: {"get": Access.PRIVATE},
     f"{_TRAINING_PAGE}/numbers": {"get": Access.PRIVATE},
