@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.training import api, pages, pages_compare, pages_model, pages_rollouts, pages_run, worker_api
+from hub.training import api, pages, pages_compare, pages_lineage, pages_model, pages_rollouts, pages_run, worker_api
 
 _RUN = "training/<id:training_id>"
 
@@ -31,10 +31,17 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_RUN}/rollouts/<int:step>/<int:index>", pages_rollouts.training_rollout, name="training-rollout"),
     path(f"{_RUN}/weights", pages_run.training_weights, name="training-weights"),
     path(f"{_RUN}/configuration", pages_run.training_configuration, name="training-configuration"),
+    path(f"{_RUN}/lineage", pages_lineage.training_lineage, name="training-lineage"),
     path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
     path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
     path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),
     path(f"{_RUN}/share", pages.training_share, name="training-share"),
     path("environments/<str:owner>/<str:name>/training", pages.environment_training, name="environment-training"),
+    path(
+        "environments/<str:owner>/<str:name>/versions/<str:version>/lineage",
+        pages_lineage.version_lineage,
+        name="version-lineage",
+    ),
+    path("models/<slug:owner>/<str:name>/lineage", pages_lineage.model_lineage, name="model-lineage"),
     path("models/<slug:owner>/<str:name>", pages_model.model_detail, name="model"),
 ]

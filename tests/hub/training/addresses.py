@@ -7,9 +7,9 @@ from tests.factories.training_showcase import TrainingShowcase
 PRIVATE = (
     "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "weights",
     "configuration", "log", "rollout", "unused-rollout", "failed-rollout", "adapter",
-    "compare", "compare-time",
+    "compare", "compare-time", "lineage", "adapter-lineage",
 )  # fmt: skip
-OPEN = ("list", "environment")
+OPEN = ("list", "environment", "version-lineage")
 NAMES = (*PRIVATE, *OPEN, "new", "base")
 
 
@@ -34,6 +34,9 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "rollout": f"{running}/rollouts/{step}/{index}",
         "unused-rollout": f"{running}/rollouts/{step}/{2 * index}",
         "failed-rollout": f"{running}/rollouts/{step}/{3 * index + 2}",
+        "lineage": f"{ended}/lineage",
+        "adapter-lineage": f"/models/{user}/reverse-lora/lineage",
+        "version-lineage": f"/environments/{user}/reverse-text/versions/0.1.0/lineage",
         "compare": compared,
         "compare-time": f"{compared}&by=time&scale=log&smooth=0.6",
         "adapter": f"/models/{user}/reverse-lora",
