@@ -30,6 +30,7 @@ from hub.evals.example_groups import group_page
 from hub.evals.failure_clusters import failure_clusters
 from hub.evals.leaderboard import leaderboard
 from hub.evals.models import RETRIED_KINDS, Evaluation
+from hub.evals.outlook import outlook
 from hub.evals.paging import rollout_page
 from hub.evals.queries import (
     get_evaluation,
@@ -92,6 +93,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context |= _figures(request, found)
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
+        context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
             context |= _grouped(request, found) if request.GET.get("show") in GROUPED else _rollouts(request, found)

@@ -227,6 +227,12 @@ def metric(value: float | None) -> str:
 
 
 @register.filter
+def hundredfold(value: float) -> str:
+    """A share as a width in a box of 100: 0.256 -> "25.6"."""
+    return f"{100 * value:.4g}"
+
+
+@register.filter
 def percent(value: float | None) -> str:
     """A share: 0.256 -> "26 %"."""
     return "–" if value is None else f"{100 * value:.0f}\u202f%"

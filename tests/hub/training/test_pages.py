@@ -26,7 +26,7 @@ from tests.factories.training_showcase import TrainingShowcase, long_report, run
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES = 15
+MOST_QUERIES = 17
 
 
 @pytest.mark.parametrize("name", NAMES)
