@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -30,6 +31,7 @@ from hub.evals.example_groups import group_page
 from hub.evals.failure_clusters import failure_clusters
 from hub.evals.leaderboard import leaderboard
 from hub.evals.models import RETRIED_KINDS, Evaluation
+from hub.evals.odd_rollouts import odd_page
 from hub.evals.outlook import outlook
 from hub.evals.paging import rollout_page
 from hub.evals.queries import (
@@ -49,6 +51,7 @@ from hub.runs.wire import trace_url
 
 PAGE = 50
 GROUPED = ("examples", "mixed")  # ways to show rollouts by example
+ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
 
 
@@ -96,7 +99,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
-            context |= _grouped(request, found) if request.GET.get("show") in GROUPED else _rollouts(request, found)
+            context |= _listed(request, found)
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
     response = show(request, "evals/evaluation_detail.html", context, status=status)
@@ -153,6 +156,21 @@ def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
     """Whether the button makes sense; the service decides."""
     kept = summary.stored - sum(summary.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
     return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
+
+
+def _listed(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    """The rollouts in the way that `show` names. Raises Invalid."""
+    wanted = request.GET.get("show")
+    if wanted == ODD:
+        return _odd(request, found)
+    return _grouped(request, found) if wanted in GROUPED else _rollouts(request, found)
+
+
+def _odd(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    """The best rollouts whose shape is odd."""
+    odd = odd_page(found, request.GET.get("cursor", ""))
+    query = urlencode({"show": ODD, "cursor": odd.cursor or ""})
+    return {"grouped": ODD, "odd": odd, "next": f"{request.path}?{query}" if odd.cursor else None}
 
 
 def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
