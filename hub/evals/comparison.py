@@ -128,7 +128,7 @@ def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans], *, by_
     by_content: rows are the same, too, whose prompt and answer are.
     """
     numbers = sorted(a.keys() & b.keys())
-    shared = [number for number in numbers if _same_row(a[number], b[number], by_content)]
+    shared = [number for number in numbers if same_row(a[number], b[number], by_content)]
     pairs = tuple(Pair(number, a[number].reward, b[number].reward) for number in shared)
     names = sorted({name for number in shared for name in a[number].metrics.keys() & b[number].metrics.keys()})
     return Comparison(
@@ -141,7 +141,8 @@ def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans], *, by_
     )
 
 
-def _same_row(a: ExampleMeans, b: ExampleMeans, by_content: bool) -> bool:
+def same_row(a: ExampleMeans, b: ExampleMeans, by_content: bool) -> bool:
+    """Whether two examples of one number are the same; by_content: by prompt and answer alone, too."""
     if a.digest == b.digest or not a.digest or not b.digest:
         return True
     return by_content and bool(a.content) and a.content == b.content

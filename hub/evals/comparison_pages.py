@@ -1,78 +1,154 @@
-"""The page that compares two evaluations of one environment, or offers what one can be compared with."""
+"""The page that compares evaluations of one environment, or offers what one can be compared with."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_safe
+from envhub.protocol.evals import EvaluationView
 
-from hub.core.http import validate
-from hub.core.ids import GivenId
 from hub.core.pages import page, show
-from hub.evals.comparing import Compared, compare_evaluations
-from hub.evals.comparison import Comparison, Pair
-from hub.evals.comparison_view import ORDERS, SHOWN, Asked, arrows, ordered, settings_that_differ, spread
+from hub.evals.comparing import Sides, compare_many
+from hub.evals.comparison import Comparison
+from hub.evals.comparison_view import KEPT, ORDERS, SHOWN, Asked, arrows, asked_of, settings_that_differ, spread
+from hub.evals.example_groups import Square, square
+from hub.evals.matrix import LETTERS, MOST, MatrixRow, PairTest, narrowed
 from hub.evals.models import Evaluation, RolloutIndex
-from hub.evals.queries import get_evaluation, rollouts_of_examples, visible_evaluations
+from hub.evals.queries import get_evaluation, rollouts_together, visible_evaluations
+from hub.evals.reward_shades import Shades, shades_of
 from hub.evals.wire import evaluation_view
 
 OFFERED = 50
+SQUARES = 4  # rollouts of one cell that are shown
+
+
+@dataclass(frozen=True)
+class Side:
+    """One evaluation of the page; `against` is its test against A, None for A itself."""
+
+    letter: str
+    evaluation: Evaluation
+    view: EvaluationView
+    against: PairTest | None
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """One evaluation's mean of one example with its first rollouts; `difference` is to A."""
+
+    side: Side
+    mean: float | None
+    difference: float | None
+    squares: tuple[Square, ...]
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """One example of the matrix."""
+
+    row: MatrixRow
+    asked: str
+    cells: tuple[ShownCell, ...]
 
 
 @page
 @require_safe
 def evaluation_compare(request: HttpRequest) -> HttpResponseBase:
-    """`?a=ID&b=ID`: B against A. Without `b` the environment's other evaluations to choose from, without `a` all."""
+    """`?a=ID&b=ID&b=ID`: each B against A. Without `b` the environment's other evaluations to choose from, without `a`
+    all of them. Boxes of a list send `?id=ID&id=ID`, the newest first: the oldest is A."""
+    ticked = [one for one in request.GET.getlist("id") if one]
+    if ticked:
+        given = [("a", ticked[-1]), *(("b", one) for one in reversed(ticked[:-1]))]
+        return redirect(f"{reverse('evaluation-compare')}?{urlencode(given)}")
     if not request.GET.get("a"):
+        if "ticked" in request.GET:
+            messages.info(request, f"Tick 2 to {MOST} evaluations of one environment, then compare them.")
         return redirect("evaluations")
-    asked = validate(Asked, request.GET.dict())
-    return _picking(request, asked.a) if asked.b is None else _comparing(request, asked, asked.b)
+    asked = asked_of(request.GET)
+    return _picking(request, asked) if asked.pick or not asked.b else _comparing(request, asked)
 
 
-def _picking(request: HttpRequest, a: GivenId) -> HttpResponseBase:
-    first = get_evaluation(request.user, a)
+def _picking(request: HttpRequest, asked: Asked) -> HttpResponseBase:
+    first = get_evaluation(request.user, asked.a)
     others = visible_evaluations(request.user).filter(environment=first.environment_id).exclude(pk=first.pk)
     context = {
         "section": "evaluations",
         "a": first,
         "a_view": evaluation_view(first),
+        "ticked": {str(one) for one in asked.b},
+        "most": MOST,
         "rows": [(row, evaluation_view(row)) for row in others[:OFFERED]],
     }
     return show(request, "evals/evaluation_compare_pick.html", context)
 
 
-def _comparing(request: HttpRequest, asked: Asked, b: GivenId) -> HttpResponseBase:
-    compared = compare_evaluations(request.user, asked.a, b)
-    return show(request, "evals/evaluation_compare.html", _figures(asked, compared))
+def _comparing(request: HttpRequest, asked: Asked) -> HttpResponseBase:
+    sides = compare_many(request.user, [asked.a, *asked.b])
+    context = _figures(asked, sides)
+    if sides.two is not None:
+        context |= _figures_of_two(sides.two, context["sides"])
+    return show(request, "evals/evaluation_compare.html", context)
 
 
-def _figures(asked: Asked, compared: Compared) -> dict[str, Any]:
-    a, b, found = compared.a, compared.b, compared.found
-    a_view, b_view = evaluation_view(a), evaluation_view(b)
-    rows = ordered(found.pairs, asked.sort)
+def _figures(asked: Asked, compared: Sides) -> dict[str, Any]:
+    sides = sides_of(compared)
+    first = sides[0]
+    rows = narrowed(compared.found.rows, asked.only, asked.sort)
     start = (asked.page - 1) * SHOWN
-    shown = rows[start : start + SHOWN]
-    query = f"?a={asked.a}&b={asked.b}&sort={asked.sort.value}"
+    query = f"?{asked.sides}&sort={asked.sort.value}&only={asked.only.value}"
+    shades = shades_of([side.view.summary for side in sides])
     return {
         "section": "evaluations",
         "asked": asked,
-        "a": a,
-        "a_view": a_view,
-        "b": b,
-        "b_view": b_view,
-        "found": found,
+        "sides": sides,
+        "a": first.evaluation,
+        "a_view": first.view,
+        "matrix": compared.found,
+        "found": compared.two,
+        "broken": sum(row.broken > 0 for row in compared.found.rows),
+        "fixed": sum(row.fixed > 0 for row in compared.found.rows),
+        "is_going_on": any(not side.evaluation.is_final for side in sides),
+        "settings": settings_that_differ(_configurations(sides)),
+        "orders": ORDERS,
+        "kept": KEPT,
+        "shades": shades,
+        "rows": _shown(rows[start : start + SHOWN], sides, shades),
+        "count": len(rows),
+        "next": f"{query}&page={asked.page + 1}" if start + SHOWN < len(rows) else None,
+    }
+
+
+def sides_of(compared: Sides) -> list[Side]:
+    """The evaluations with their letters."""
+    against = {test.b: test for test in compared.found.tests if test.a == 0}
+    return [
+        Side(LETTERS[place], row, evaluation_view(row), against.get(place))
+        for place, row in enumerate(compared.evaluations)
+    ]
+
+
+def _configurations(sides: Sequence[Side]) -> list[Mapping[str, Any]]:
+    return [{"version": side.view.version or "–"} | side.view.config for side in sides]
+
+
+def _figures_of_two(found: Comparison, sides: Sequence[Side]) -> dict[str, Any]:
+    test = sides[1].against
+    return {
+        "b": sides[1].evaluation,
+        "b_view": sides[1].view,
         "figures": arrows([*([found.reward] if found.reward else []), *found.metrics]),
         "histogram": spread(found),
         "same": len(found.pairs) - found.better - found.worse,
         "verdict": _verdict(found),
-        "settings": settings_that_differ(a_view.config, b_view.config),
-        "orders": ORDERS,
-        "rows": _with_rollouts(shown, a, b),
-        "next": f"{query}&page={asked.page + 1}" if start + SHOWN < len(rows) else None,
+        "p": test.p if test else None,
     }
 
 
@@ -84,17 +160,26 @@ def _verdict(found: Comparison) -> str:
     return "B is better" if found.reward.mean > 0 else "A is better"
 
 
-def _with_rollouts(
-    pairs: Iterable[Pair], a: Evaluation, b: Evaluation
-) -> list[tuple[Pair, list[RolloutIndex], list[RolloutIndex]]]:
-    pairs = list(pairs)
-    examples = [pair.example for pair in pairs]
-    of_a, of_b = (_by_example(rollouts_of_examples(evaluation, examples)) for evaluation in (a, b))
-    return [(pair, of_a[pair.example], of_b[pair.example]) for pair in pairs]
+def _shown(rows: Sequence[MatrixRow], sides: Sequence[Side], shades: Shades) -> list[ShownRow]:
+    found: defaultdict[tuple[object, int], list[RolloutIndex]] = defaultdict(list)
+    evaluations = [side.evaluation for side in sides]
+    for rollout in rollouts_together(evaluations, [row.example for row in rows], most=SQUARES):
+        found[rollout.evaluation_id, rollout.example].append(rollout)
+    return [_shown_row(row, sides, shades, found) for row in rows]
 
 
-def _by_example(rows: Iterable[RolloutIndex]) -> defaultdict[int, list[RolloutIndex]]:
-    grouped: defaultdict[int, list[RolloutIndex]] = defaultdict(list)
-    for row in rows:
-        grouped[row.example].append(row)
-    return grouped
+def _shown_row(
+    row: MatrixRow,
+    sides: Sequence[Side],
+    shades: Shades,
+    found: Mapping[tuple[object, int], list[RolloutIndex]],
+) -> ShownRow:
+    cells, asked = [], ""
+    for place, (side, mean) in enumerate(zip(sides, row.cells, strict=True)):
+        rollouts = found.get((side.evaluation.pk, row.example), [])
+        first = row.cells[0]
+        difference = mean - first if place and mean is not None and first is not None else None
+        asked = asked or next((one.asked for one in rollouts if one.asked), "")
+        squares = tuple(square(one, shades) for one in rollouts) if mean is not None else ()
+        cells.append(ShownCell(side, mean, difference, squares))
+    return ShownRow(row, asked, tuple(cells))

@@ -3,45 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Any
 
+from django.http import QueryDict
 from envhub.packaging.conversation import clipped, pretty
-from envhub.protocol.base import JsonObject
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from hub.core.http import validate
 from hub.core.ids import AskedId
+from hub.evals import matrix
 from hub.evals.charts import Histogram, equal_bins
 from hub.evals.comparison import Comparison, Difference, Pair
 
 SHOWN = 50
 _BINS = 21  # odd: the middle one holds the examples without a difference
 _NOT_OF_INTEREST = {"environment", "name", "visibility", "concurrency", "max_retries", "secrets"}
-_empty_is_none = BeforeValidator(lambda value: value or None)
 
 
 class Order(StrEnum):
-    """The orders of the table of examples."""
+    """The orders of a list of pairs."""
 
     BETTER = "better"
     WORSE = "worse"
     EXAMPLE = "example"
 
 
-ORDERS = ((Order.BETTER.value, "B ahead first"), (Order.WORSE.value, "A ahead first"), (Order.EXAMPLE.value, "example"))
+ORDERS = (
+    (matrix.Order.FLIPS.value, "fixed and broken first"),
+    (matrix.Order.WORSE.value, "A ahead first"),
+    (matrix.Order.BETTER.value, "others ahead first"),
+    (matrix.Order.EXAMPLE.value, "example"),
+)
+KEPT = (
+    (matrix.Only.ALL.value, "every example"),
+    (matrix.Only.REGRESSIONS.value, "regressions only"),
+    (matrix.Only.IMPROVEMENTS.value, "improvements only"),
+    (matrix.Only.FLIPS.value, "fixed and broken only"),
+)
 
 
 class Asked(BaseModel):
-    """What the address says: evaluation `b` against `a`."""
+    """What the address says: the evaluations `b`, of which there may be several, against `a`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     a: AskedId
-    b: Annotated[AskedId | None, _empty_is_none] = None
-    sort: Order = Order.BETTER
+    b: tuple[AskedId, ...] = ()
+    sort: matrix.Order = matrix.Order.FLIPS
+    only: matrix.Only = matrix.Only.ALL
+    pick: bool = False
     page: int = Field(default=1, ge=1, lt=2**20)
+
+    @property
+    def sides(self) -> str:
+        """The query that names the evaluations."""
+        return "&".join([f"a={self.a}", *(f"b={one}" for one in self.b)])
+
+
+def asked_of(query: QueryDict) -> Asked:
+    """Raises Invalid."""
+    return validate(Asked, query.dict() | {"b": [one for one in query.getlist("b") if one]})
 
 
 @dataclass(frozen=True)
@@ -94,10 +118,12 @@ def ordered(pairs: Sequence[Pair], order: Order) -> list[Pair]:
     return sorted(pairs, key=lambda pair: (sign * pair.difference, pair.example))
 
 
-def settings_that_differ(a: JsonObject, b: JsonObject) -> list[tuple[str, str, str]]:
-    """(setting, A's, B's) wherever two stored configurations are not equal."""
-    names = [name for name in {**a, **b} if name not in _NOT_OF_INTEREST and a.get(name) != b.get(name)]
-    return [(name, _text(a.get(name)), _text(b.get(name))) for name in names]
+def settings_that_differ(configurations: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """(setting, its text in each) wherever stored configurations are not all equal."""
+    names = dict.fromkeys(name for one in configurations for name in one if name not in _NOT_OF_INTEREST)
+    first = configurations[0]
+    kept = [name for name in names if any(one.get(name) != first.get(name) for one in configurations[1:])]
+    return [(name, [_text(one.get(name)) for one in configurations]) for name in kept]
 
 
 def _text(value: object) -> str:

@@ -46,7 +46,8 @@ OFFERED = 200  # models, versions, secrets to choose from
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
-    """GET: the form, filled with the defaults of a `version`, or with the evaluation `from`, with another `model`.
+    """GET: the form, filled with the defaults of a `version`, or with the evaluation `from`, with another `model` or
+    `num_examples`.
 
     POST starts the evaluation; with `show`, or for htmx, it only shows the form again for what is typed.
     """
@@ -144,7 +145,7 @@ def _first_texts(
         except ValidationError:  # a package may have written any number
             earlier = EvaluationConfig.model_validate(fields)
     texts = texts_of(earlier, inputs)
-    given = {key: storable_text(request.GET[key]) for key in ("model", "owner") if request.GET.get(key)}
+    given = {key: storable_text(request.GET[key]) for key in ("model", "owner", "num_examples") if request.GET.get(key)}
     return texts | given
 
 

@@ -11,17 +11,17 @@ from django.http import HttpRequest
 from hub.core.pagination import whole_number
 from hub.evals.models import Evaluation, ExampleScore, RolloutIndex
 from hub.evals.queries import rollouts_of_examples
+from hub.evals.reward_shades import Shades
 
 GROUPS = 25  # examples of a page
 MOST_SQUARES = 64  # rollouts of one example that are shown
 MOST_SCANNED = 20_000  # rollouts that are looked at for a page of mixed examples
-SHADES = 5
 _FIELDS = ("example", "rollout", "reward", "outcome", "failure_kind", "asked", "answered", "target")
 
 
 @dataclass(frozen=True)
 class Square:
-    """One rollout: its shade from 0 to SHADES - 1, None without a reward; `words` are the same for everybody."""
+    """One rollout: its shade (hub.evals.reward_shades), None without a reward; `words` are the same for everybody."""
 
     rollout: int
     shade: int | None
@@ -51,8 +51,8 @@ class GroupPage:
     searched: int | None = None
 
 
-def group_page(evaluation: Evaluation, request: HttpRequest, *, mixed: bool, low: float, high: float) -> GroupPage:
-    """The examples after `cursor`, or of the next ones those whose rewards differ. `low` and `high`: the shades' range.
+def group_page(evaluation: Evaluation, request: HttpRequest, *, mixed: bool, shades: Shades) -> GroupPage:
+    """The examples after `cursor`, or of the next ones those whose rewards differ.
 
     Raises Invalid for a cursor that is no number.
     """
@@ -69,7 +69,7 @@ def group_page(evaluation: Evaluation, request: HttpRequest, *, mixed: bool, low
         if len(examples) > GROUPS:
             examples, end = examples[:GROUPS], False
             last = examples[-1]
-    groups = _groups(evaluation, examples, low, high)
+    groups = _groups(evaluation, examples, shades)
     following = None if end or last is None else _address(request, last)
     return GroupPage(groups, following, last if mixed and following else None)
 
@@ -86,36 +86,33 @@ def _mixed(evaluation: Evaluation, first: int, last: int) -> list[int]:
     return [example for example, low, high in ranges if low is not None and low != high][: GROUPS + 1]
 
 
-def _groups(evaluation: Evaluation, examples: list[int], low: float, high: float) -> tuple[ExampleGroup, ...]:
+def _groups(evaluation: Evaluation, examples: list[int], shades: Shades) -> tuple[ExampleGroup, ...]:
     counts = rollouts_of_examples(evaluation, examples).order_by("example").values_list("example")
     summed = {example: (count, mean) for example, count, mean in counts.annotate(Count("pk"), Avg("reward"))}
     rows = rollouts_of_examples(evaluation, examples).filter(rollout__lt=MOST_SQUARES).only(*_FIELDS)
     by_example = {example: list(found) for example, found in groupby(rows, key=lambda row: row.example)}
     return tuple(
-        _group(example, by_example.get(example, []), *summed.get(example, (0, None)), low, high) for example in examples
+        _group(example, by_example.get(example, []), *summed.get(example, (0, None)), shades) for example in examples
     )
 
 
-def _group(
-    example: int, rows: list[RolloutIndex], count: int, mean: float | None, low: float, high: float
-) -> ExampleGroup:
+def _group(example: int, rows: list[RolloutIndex], count: int, mean: float | None, shades: Shades) -> ExampleGroup:
     return ExampleGroup(
         example=example,
         asked=next((row.asked for row in rows if row.asked), ""),
         answered=next((row.answered for row in rows if row.answered), ""),
         target=next((row.target for row in rows if row.target), ""),
-        squares=tuple(_square(row, low, high) for row in rows),
+        squares=tuple(square(row, shades) for row in rows),
         more=max(0, count - len(rows)),
         mean=mean,
     )
 
 
-def _square(row: RolloutIndex, low: float, high: float) -> Square:
+def square(row: RolloutIndex, shades: Shades) -> Square:
+    """A rollout as a square of the scale."""
     if row.reward is None:
         return Square(row.rollout, None, f"rollout {row.rollout}: {row.failure_kind or row.outcome}, no reward")
-    share = (row.reward - low) / (high - low) if high > low else 1.0
-    shade = round(max(0.0, min(1.0, share)) * (SHADES - 1))
-    return Square(row.rollout, shade, f"rollout {row.rollout}: reward {row.reward:.3g}")
+    return Square(row.rollout, shades.shade(row.reward), f"rollout {row.rollout}: reward {row.reward:.3g}")
 
 
 def _address(request: HttpRequest, cursor: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -30,6 +31,8 @@ from hub.evals.example_groups import group_page
 from hub.evals.failure_clusters import failure_clusters
 from hub.evals.leaderboard import leaderboard
 from hub.evals.models import RETRIED_KINDS, Evaluation
+from hub.evals.odd_rollouts import odd_page
+from hub.evals.outlook import outlook
 from hub.evals.paging import rollout_page
 from hub.evals.queries import (
     get_evaluation,
@@ -37,6 +40,7 @@ from hub.evals.queries import (
     shards_of,
     visible_evaluations,
 )
+from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_row, shard_view
@@ -47,6 +51,7 @@ from hub.runs.wire import trace_url
 
 PAGE = 50
 GROUPED = ("examples", "mixed")  # ways to show rollouts by example
+ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
 
 
@@ -91,9 +96,10 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context |= _figures(request, found)
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
+        context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
-            context |= _grouped(request, found) if request.GET.get("show") in GROUPED else _rollouts(request, found)
+            context |= _listed(request, found)
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
     response = show(request, "evals/evaluation_detail.html", context, status=status)
@@ -152,13 +158,28 @@ def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
     return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
 
 
+def _listed(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    """The rollouts in the way that `show` names. Raises Invalid."""
+    wanted = request.GET.get("show")
+    if wanted == ODD:
+        return _odd(request, found)
+    return _grouped(request, found) if wanted in GROUPED else _rollouts(request, found)
+
+
+def _odd(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+    """The best rollouts whose shape is odd."""
+    odd = odd_page(found, request.GET.get("cursor", ""))
+    query = urlencode({"show": ODD, "cursor": odd.cursor or ""})
+    return {"grouped": ODD, "odd": odd, "next": f"{request.path}?{query}" if odd.cursor else None}
+
+
 def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     """The examples of a page with their rollouts, or the mixed ones among them."""
     wanted = request.GET["show"]
     summary = evaluation_view(found).summary
-    low, high = min(0.0, summary.histogram_min), max(summary.histogram_min, summary.histogram_max)
-    page_of_groups = group_page(found, request, mixed=wanted == "mixed", low=low, high=high)
-    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "low": low, "high": high}
+    shades = shades_of([summary])
+    page_of_groups = group_page(found, request, mixed=wanted == "mixed", shades=shades)
+    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "shades": shades}
 
 
 def _rollouts(request: HttpRequest, found: Evaluation) -> dict[str, Any]:

@@ -68,10 +68,16 @@ def list_evaluations(user: Caller, *, environment: str = "", model: str = "", ow
 
 def get_evaluation(user: Caller, evaluation_id: GivenId) -> Evaluation:
     """One evaluation. Raises NotFound when absent or not visible, AmbiguousId."""
-    found = find_by_id(visible_evaluations(user).select_related("run"), evaluation_id, _in_words)
-    if found is None:
+    return get_evaluations(user, [evaluation_id])[0]
+
+
+def get_evaluations(user: Caller, ids: Iterable[GivenId]) -> list[Evaluation]:
+    """Each of them; who `user` is, is asked once. Raises NotFound when one is absent or not visible, AmbiguousId."""
+    rows = visible_evaluations(user).select_related("run")
+    found = [find_by_id(rows, one, _in_words) for one in ids]
+    if None in found:
         raise NotFound("there is no such evaluation")
-    return found
+    return [row for row in found if row is not None]
 
 
 def _in_words(row: Evaluation) -> str:
@@ -163,6 +169,14 @@ def example_tallies(evaluation: Evaluation) -> dict[int, ScoredExample]:
 def rollouts_of_examples(evaluation: Evaluation, examples: Iterable[int]) -> QuerySet[RolloutIndex]:
     """The rollouts of a page's examples, by example and number."""
     rows = RolloutIndex.objects.filter(evaluation=evaluation, example__in=list(examples))
+    return rows.order_by("example", "rollout")
+
+
+def rollouts_together(
+    evaluations: Iterable[Evaluation], examples: Iterable[int], *, most: int
+) -> QuerySet[RolloutIndex]:
+    """The first `most` rollouts of these examples in each of the evaluations, by example and number."""
+    rows = RolloutIndex.objects.filter(evaluation__in=list(evaluations), example__in=list(examples), rollout__lt=most)
     return rows.order_by("example", "rollout")
 
 

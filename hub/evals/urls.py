@@ -2,12 +2,22 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.evals import api, comparison_api, comparison_pages, evaluate_pages, leaderboard_api, pages, reader
+from hub.evals import (
+    api,
+    comparison_api,
+    comparison_pages,
+    evaluate_pages,
+    example_sides,
+    leaderboard_api,
+    pages,
+    reader,
+)
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
 api_urls: list[URLPattern | URLResolver] = [
     path("evaluations", api.evaluations),
     path("evaluations/push", api.push),
+    path("evaluations/compare", comparison_api.comparison_matrix),
     path("evaluations/<id:evaluation_id>", api.evaluation),
     path("evaluations/<id:evaluation_id>/compare/<id:other_id>", comparison_api.comparison),
     path("evaluations/<id:evaluation_id>/finalize", api.finalize),
@@ -23,6 +33,7 @@ api_urls: list[URLPattern | URLResolver] = [
 page_urls: list[URLPattern | URLResolver] = [
     path("evaluations", pages.evaluation_list, name="evaluations"),
     path("evaluations/compare", comparison_pages.evaluation_compare, name="evaluation-compare"),
+    path("evaluations/compare/example", example_sides.compare_example, name="evaluation-compare-example"),
     path("evaluations/<id:evaluation_id>", pages.evaluation_detail, name="evaluation"),
     path("evaluations/<id:evaluation_id>/cancel", pages.evaluation_cancel, name="evaluation-cancel"),
     path("evaluations/<id:evaluation_id>/resume", pages.evaluation_resume, name="evaluation-resume"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -58,10 +58,12 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Span:
-    """The x axis, shared by all charts."""
+    """The x axis, shared by all charts. `words`: how a place on it is written, `prefix` before the first."""
 
     first: int
     last: int
+    words: Callable[[int], str] = str
+    prefix: str = "step "
 
     def x(self, step: int) -> float:
         """From 0 to 100."""
@@ -72,6 +74,11 @@ class Span:
         """First, middle and last step, as far as they differ."""
         middle = (self.first + self.last) // 2
         return tuple(sorted({self.first, middle, self.last}))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The ticks as they are written."""
+        return tuple(self.words(tick) for tick in self.ticks)
 
 
 def span_of(steps: Sequence[StepMetrics], evaluations: Sequence[EvaluationPoint]) -> Span:

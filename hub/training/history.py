@@ -17,13 +17,17 @@ SPARK = 32  # steps of a list's sparkline
 
 def chart_steps(training: TrainingRun, *, newest: int | None = None) -> list[StepMetrics]:
     """Steps in order: all of them, or as many at equal distances as may be read; `newest` looks at the last ones."""
-    last = training.step
-    first = max(1, last - newest + 1) if newest else 1
+    first = max(1, training.step - newest + 1) if newest else 1
+    return steps_between(training, first, training.step)
+
+
+def steps_between(training: TrainingRun, first: int, last: int, *, most: int = MOST_READ) -> list[StepMetrics]:
+    """Steps from `first` to `last` in order, or `most` of them at equal distances."""
     rows = Step.objects.filter(training=training).order_by("step")
-    if last - first < MOST_READ:
-        rows = rows.filter(step__gte=first)
+    if last - first < most:
+        rows = rows.filter(step__gte=first, step__lte=last)
     else:
-        rows = rows.filter(step__in=spread(first, last, MOST_READ))
+        rows = rows.filter(step__in=spread(first, last, most))
     return [StepMetrics.model_validate(metrics) for metrics in rows.values_list("metrics", flat=True)]
 
 

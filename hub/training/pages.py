@@ -18,10 +18,14 @@ from envhub.protocol.runs import RunState
 from envhub.protocol.training import ResumeRequest
 
 from hub.accounts.models import User
+from hub.accounts.queries import Caller
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
+from hub.evals.outlook import outlook
+from hub.evals.queries import visible_evaluations
+from hub.registry.models import Environment
 from hub.registry.pages import environment_context
 from hub.training.charts import sparkline
 from hub.training.history import last_rewards
@@ -31,7 +35,7 @@ from hub.training.services import resume_training, share_training, stop_training
 from hub.training.wire import training_views
 
 PAGE = 30
-OFFERED = 200  # environments and models in the form's suggestions
+LOOKED_AT = 20  # evaluations of an environment, for its forecast
 
 
 @page
@@ -76,7 +80,20 @@ def environment_training(request: HttpRequest, owner: str, name: str) -> HttpRes
     context = environment_context(request, owner, name, tab="training")
     uses = TrainingVersion.objects.filter(training=OuterRef("pk"), version__environment=context["environment"])
     found, following = newest_first(visible_training(request.user).filter(Exists(uses)), request, default=PAGE)
-    return show(request, "training/environment_training.html", context | {"rows": listed(found), "next": following})
+    context |= {"rows": listed(found), "next": following}
+    if "before" not in request.GET:
+        context |= _outlook(request.user, context["environment"])
+    return show(request, "training/environment_training.html", context)
+
+
+def _outlook(user: Caller, environment: Environment) -> dict[str, Any]:
+    """What the newest evaluation with two rollouts of an example foretells; {} without one."""
+    rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
+    for row in rows.select_related("run")[:LOOKED_AT]:
+        found = outlook(row)
+        if found.forecast is not None:
+            return {"outlook": found, "foretold_by": row}
+    return {}
 
 
 @page

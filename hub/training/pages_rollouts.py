@@ -17,6 +17,7 @@ from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
+from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages_run import is_unchanged, run_context
 from hub.training.paging import page_after
 from hub.training.queries import filter_rollouts, get_rollout, get_step, get_training, read_record
@@ -72,6 +73,7 @@ def _step_context(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
         "rewards": bars(metrics.rewards if metrics else None),
         "advantages": bars(metrics.advantages if metrics else None),
         "first_page": after is None,
+        "odd": odd_rollouts(step) if step and after is None and not any(wanted.values()) else None,
     }
 
 

@@ -67,6 +67,15 @@ def get_training(user: Caller, training_id: GivenId) -> TrainingRun:
     return found
 
 
+def get_many_training(user: Caller, ids: Iterable[GivenId]) -> list[TrainingRun]:
+    """Each of them once, the oldest first. Raises NotFound when one is absent or not visible, AmbiguousId."""
+    rows = visible_training(user)
+    found = [find_by_id(rows, one, lambda row: f"{row.name}, {row.model_name}, {row.state}") for one in ids]
+    if None in found:
+        raise NotFound("there is no such training run", hint="`hub train list` shows yours")
+    return sorted({row.pk: row for row in found if row is not None}.values(), key=lambda row: row.pk)
+
+
 def steps_after(training: TrainingRun, step: int) -> QuerySet[Step]:
     """Steps in order."""
     return Step.objects.filter(training=training, step__gt=step).order_by("step")

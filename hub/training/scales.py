@@ -10,19 +10,26 @@ SMALLEST = 1e-300  # half of it, and half of that, still have their digits
 FLAT = 1e-4  # a range that is smaller than this share of its values is noise of the arithmetic
 DIGITS = range(3, 7)  # of a tick
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+MOST_DECADES = 4  # between the ticks of a logarithmic axis there may be more
 MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A range of values with round ends; `ticks` lie at equal distances, the highest first."""
+    """A range of values with round ends; `ticks` lie at equal distances, the highest first.
+
+    logarithmic: then both ends are above 0, and so is every value that has a place.
+    """
 
     low: float
     high: float
     ticks: tuple[float, ...]
+    logarithmic: bool = False
 
     def y(self, value: float) -> float:
         """From 100 (low) to 0 (high)."""
+        if self.logarithmic:
+            return round(100 - 100 * math.log(value / self.low) / math.log(self.high / self.low), 2)
         return round(100 - 100 * (value - self.low) / (self.high - self.low), 2)
 
 
@@ -42,6 +49,18 @@ def scale_of(values: Iterable[float], *, from_zero: bool = False, unit_range: bo
     digits = 2 - math.floor(math.log10(step))  # those of the step itself: 3 * 0.1 is 0.3
     ticks = tuple(round(step * place, digits) for place in range(last, first - 1, -1))
     return Scale(ticks[-1], ticks[0], ticks)
+
+
+def log_scale_of(values: Iterable[float]) -> Scale | None:
+    """Whole powers of ten around the values above 0; None without any."""
+    known = [value for value in values if math.isfinite(value) and value > SMALLEST]
+    if not known:
+        return None
+    first = math.floor(math.log10(min(known)) + 1e-9)
+    last = max(first + 1, math.ceil(math.log10(max(known)) - 1e-9))
+    apart = -(-(last - first) // MOST_DECADES)
+    powers = range(first + apart * -(-(last - first) // apart), first - 1, -apart)
+    return Scale(10.0**first, 10.0 ** powers[0], tuple(10.0**power for power in powers), logarithmic=True)
 
 
 def round_step(wanted: float) -> float:

@@ -2,7 +2,17 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.training import api, pages, pages_model, pages_new, pages_rollouts, pages_run, worker_api
+from hub.training import (
+    api,
+    pages,
+    pages_compare,
+    pages_lineage,
+    pages_model,
+    pages_new,
+    pages_rollouts,
+    pages_run,
+    worker_api,
+)
 
 _RUN = "training/<id:training_id>"
 
@@ -24,16 +34,24 @@ api_urls: list[URLPattern | URLResolver] = [
 page_urls: list[URLPattern | URLResolver] = [
     path("training", pages.training_list, name="training"),
     path("training/new", pages_new.training_new, name="training-new"),
+    path("training/compare", pages_compare.training_compare, name="training-compare"),
     path(_RUN, pages_run.training_run, name="training-run"),
     path(f"{_RUN}/numbers", pages_run.training_numbers, name="training-numbers"),
     path(f"{_RUN}/rollouts", pages_rollouts.training_rollouts, name="training-rollouts"),
     path(f"{_RUN}/rollouts/<int:step>/<int:index>", pages_rollouts.training_rollout, name="training-rollout"),
     path(f"{_RUN}/weights", pages_run.training_weights, name="training-weights"),
     path(f"{_RUN}/configuration", pages_run.training_configuration, name="training-configuration"),
+    path(f"{_RUN}/lineage", pages_lineage.training_lineage, name="training-lineage"),
     path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
     path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
     path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),
     path(f"{_RUN}/share", pages.training_share, name="training-share"),
     path("environments/<str:owner>/<str:name>/training", pages.environment_training, name="environment-training"),
+    path(
+        "environments/<str:owner>/<str:name>/versions/<str:version>/lineage",
+        pages_lineage.version_lineage,
+        name="version-lineage",
+    ),
+    path("models/<slug:owner>/<str:name>/lineage", pages_lineage.model_lineage, name="model-lineage"),
     path("models/<slug:owner>/<str:name>", pages_model.model_detail, name="model"),
 ]

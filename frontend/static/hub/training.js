@@ -22,7 +22,9 @@
       }
     }
     const said = charts.querySelector("[data-at]"), link = charts.querySelector("[data-at-link]");
-    said.textContent = `Step ${step}.`;
+    const own = charts.querySelector("[data-chart]"), named = charts.dataset.places?.split("|");
+    said.textContent = named ? `${named[nearest(numbers(own), step)]}.` : `Step ${step}.`;
+    if (!link) return;  // of several runs: none of them is meant
     link.href = charts.dataset.stepUrl + step;
     link.hidden = step < 1;
   };
@@ -57,7 +59,7 @@
     if (!chart || event.target !== chart || event.ctrlKey || event.metaKey || event.altKey) return;
     const charts = chart.closest("[data-charts]"), steps = numbers(chart);
     if (event.key === "Escape") return leave(charts);
-    if (event.key === "Enter" && chosen !== null && chosen > 0) return location.assign(charts.dataset.stepUrl + chosen);
+    if (event.key === "Enter" && chosen !== null && chosen > 0 && charts.dataset.stepUrl) return location.assign(charts.dataset.stepUrl + chosen);
     const place = moved(event.key, chosen === null ? steps.length : nearest(steps, chosen), steps.length);
     if (place === undefined) return;
     event.preventDefault();

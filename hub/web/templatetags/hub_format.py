@@ -156,6 +156,14 @@ def signed(value: float | None) -> str:
 
 
 @register.filter
+def chance(value: float | None) -> str:
+    """A p-value: "0.031", "< 0.001"; a dash where there is none."""
+    if value is None:
+        return "–"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@register.filter
 def whole(value: int | None) -> str:
     """A count with thin separators: "12 345"."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
@@ -224,6 +232,12 @@ def numbered_lines(text: str) -> SafeString:
 def metric(value: float | None) -> str:
     """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e+06"."""
     return "–" if value is None else f"{value:.4g}"
+
+
+@register.filter
+def hundredfold(value: float) -> str:
+    """A share as a width in a box of 100: 0.256 -> "25.6"."""
+    return f"{100 * value:.4g}"
 
 
 @register.filter

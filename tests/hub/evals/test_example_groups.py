@@ -12,6 +12,7 @@ from hub.core.errors import Invalid
 from hub.evals import example_groups, failure_clusters
 from hub.evals.example_groups import GroupPage, group_page
 from hub.evals.models import Evaluation
+from hub.evals.reward_shades import Shades
 from tests.factories.evals import create_hosted, make_failure, make_records, start, store
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +28,7 @@ def evaluation() -> Evaluation:
 
 
 def page_of(evaluation: Evaluation, url: str = "/x", *, mixed: bool = False) -> GroupPage:
-    return group_page(evaluation, RequestFactory().get(url), mixed=mixed, low=0.0, high=1.0)
+    return group_page(evaluation, RequestFactory().get(url), mixed=mixed, shades=Shades(0.0, 1.0))
 
 
 def test_every_example_comes_once_over_the_pages(evaluation: Evaluation) -> None:

@@ -7,8 +7,9 @@ from tests.factories.training_showcase import TrainingShowcase
 PRIVATE = (
     "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "weights",
     "configuration", "log", "rollout", "unused-rollout", "failed-rollout", "adapter",
+    "compare", "compare-time", "lineage", "adapter-lineage",
 )  # fmt: skip
-OPEN = ("list", "environment")
+OPEN = ("list", "environment", "version-lineage")
 NAMES = (*PRIVATE, *OPEN, "new", "base")
 
 
@@ -16,6 +17,7 @@ def address(showcase: TrainingShowcase, name: str) -> str:
     """The path of one of NAMES."""
     user = showcase.user.username
     running, ended = f"/training/{showcase.running.pk}", f"/training/{showcase.ended.pk}"
+    compared = f"/training/compare?id={showcase.ended.pk}&id={showcase.running.pk}"
     step, index = showcase.rollout
     return {
         "charts": running,
@@ -32,6 +34,11 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "rollout": f"{running}/rollouts/{step}/{index}",
         "unused-rollout": f"{running}/rollouts/{step}/{2 * index}",
         "failed-rollout": f"{running}/rollouts/{step}/{3 * index + 2}",
+        "lineage": f"{ended}/lineage",
+        "adapter-lineage": f"/models/{user}/reverse-lora/lineage",
+        "version-lineage": f"/environments/{user}/reverse-text/versions/0.1.0/lineage",
+        "compare": compared,
+        "compare-time": f"{compared}&by=time&scale=log&smooth=0.6",
         "adapter": f"/models/{user}/reverse-lora",
         "base": f"/models/{user}/tiny",
         "list": "/training",

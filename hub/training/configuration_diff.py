@@ -1,0 +1,39 @@
+"""Where the configurations of several runs differ, setting by setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envhub.packaging.conversation import clipped, pretty
+from envhub.protocol.base import Json
+
+_ABSENT = "–"
+_NOT_OF_INTEREST = {"name"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One that differs; `texts` in the order of the runs."""
+
+    name: str
+    texts: tuple[str, ...]
+
+
+def differing(configurations: Sequence[Mapping[str, Json]]) -> list[Setting]:
+    """`trainer.rank`, `env.0.id`: only what is not the same in all of them, in the order of the first that has it."""
+    flat = [dict(_leaves("", one)) for one in configurations]
+    names = dict.fromkeys(name for one in flat for name in one if name not in _NOT_OF_INTEREST)
+    found = (Setting(name, tuple(one.get(name, _ABSENT) for one in flat)) for name in names)
+    return [one for one in found if len(set(one.texts)) > 1]
+
+
+def _leaves(name: str, value: Json | Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for key, part in value.items():
+            yield from _leaves(f"{name}.{key}" if name else key, part)
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        for place, part in enumerate(value):
+            yield from _leaves(f"{name}.{place}", part)
+    elif value is not None:
+        yield name, clipped(value) if isinstance(value, str) else pretty(value)
