@@ -15,7 +15,7 @@ from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services.creating import storable_settings
 from hub.registry.queries import get_environment, get_version_of, split_reference
-from hub.registry.services.environments import count_evaluations
+from hub.registry.services.environments import count_evaluations, mark_cards
 
 
 def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Evaluation:
@@ -56,6 +56,7 @@ def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
     if evaluation.is_hosted:
         raise Conflict("a hosted evaluation ends with its run", code="hosted")
     open_ones = Evaluation.objects.filter(pk=evaluation.pk, state=RunState.RUNNING.value)
-    open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+    if open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now()):
+        mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
     evaluation.refresh_from_db()
     return evaluation

@@ -6,6 +6,7 @@ from hub.registry.services.environments import count_evaluations, delete_environ
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
 from hub.registry.services.samples import add_sample
+from hub.registry.services.stars import star_environment
 from hub.registry.services.versions import delete_version, yank_version
 from hub.registry.services.wheels import find_source_built, is_shared, put_source_built
 
@@ -25,6 +26,7 @@ __all__ = [
     "rebuild_version",
     "recheck_version",
     "recheck_waiting",
+    "star_environment",
     "start_build",
     "store_build_report",
     "yank_version",

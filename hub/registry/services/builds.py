@@ -132,6 +132,6 @@ def lock_environment(version: Version) -> None:
 def update_version(version: Version, **changes: Any) -> None:
     """Write these fields and no others, and let the index and the pages know of a change."""
     Version.objects.filter(pk=version.pk).update(**changes)
-    Environment.objects.filter(pk=version.environment_id).update(updated_at=timezone.now())
+    Environment.objects.filter(pk=version.environment_id).update(updated_at=timezone.now(), card_stale=True)
     for name, value in changes.items():
         setattr(version, name, value)

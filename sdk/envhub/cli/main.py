@@ -42,6 +42,8 @@ COMMANDS: Table = {
         "pull": "environments.install:pull",
         "install": "environments.install:install",
         "set": "environments.commands:set_properties",
+        "star": "environments.commands:star",
+        "unstar": "environments.commands:unstar",
         "yank": "environments.commands:yank",
         "unyank": "environments.commands:unyank",
         "check": "environments.check:check",

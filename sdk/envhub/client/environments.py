@@ -31,9 +31,29 @@ class Environments:
         self._hub = connection
         self._blobs = blobs
 
-    def list(self, *, search: str | None = None, owner: str | None = None) -> Iterator[EnvironmentView]:
-        """Visible environments, newest first."""
-        return iterate(self._hub, "/environments", Page[EnvironmentView], search=search, owner=owner)
+    def list(
+        self,
+        *,
+        search: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        starred: bool = False,
+        sort: str | None = None,
+    ) -> Iterator[EnvironmentView]:
+        """Visible environments, newest first, or by `sort`: "recent", "stars" or "evaluated"."""
+        narrowed = {"search": search, "owner": owner, "kind": kind, "tag": tag, "sort": sort}
+        only = "yes" if starred else None
+        return iterate(self._hub, "/environments", Page[EnvironmentView], **narrowed, starred=only)
+
+    def star(self, reference: str) -> EnvironmentView:
+        """Mark an environment with one's star; again is a no-op."""
+        return self._hub.put(f"/environments/{reference}/star", None, EnvironmentView)
+
+    def unstar(self, reference: str) -> EnvironmentView:
+        """Take one's star back."""
+        self._hub.delete(f"/environments/{reference}/star")
+        return self.get(reference)
 
     def get(self, reference: str) -> EnvironmentView:
         """One environment."""

@@ -266,6 +266,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "environments": {"get": Access.OPEN},
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/settings": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/star": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/versions": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/evaluations": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/evaluate": {"get": Access.PRIVATE, "post": Access.PRIVATE},
@@ -336,6 +338,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     # registry
     "api/v1/environments": {"get": Access.OPEN},
     _ENVIRONMENT: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/star": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT}/versions": {"get": Access.PRIVATE},
