@@ -16,6 +16,7 @@ from envhub.protocol.measured import in_words
 from envhub.protocol.needs import distinct
 from envhub.protocol.packages import Check
 
+from hub.accounts.addresses import address_of
 from hub.web.markdown import render
 
 register = template.Library()
@@ -46,6 +47,12 @@ def with_token(url: str) -> str:
     """An address as pip takes it for what is private: the shell puts the token in."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://__token__:$HUB_TOKEN@{rest}"
+
+
+@register.filter
+def owner_url(slug: str) -> str:
+    """The page of an owner."""
+    return address_of(slug)
 
 
 @register.filter

@@ -263,6 +263,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "cli": {"get": Access.OPEN},
     f"cli/{FILENAME}": {"get": Access.OPEN},
     "data": {"get": Access.SIGNED_IN},
+    "<slug:owner>": {"get": Access.PRIVATE},  # of alice nothing is public
+    "owners/<slug:owner>": {"get": Access.OPEN},  # a redirect to the short one
     "environments": {"get": Access.OPEN},
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
