@@ -2,7 +2,16 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.evals import api, comparison_api, comparison_pages, evaluate_pages, leaderboard_api, pages, reader
+from hub.evals import (
+    api,
+    comparison_api,
+    comparison_pages,
+    evaluate_pages,
+    leaderboard_api,
+    pages,
+    reader,
+    version_diff_views,
+)
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
 api_urls: list[URLPattern | URLResolver] = [
@@ -18,6 +27,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/rollouts", api.rollouts),
     path(_ROLLOUT, api.rollout),
     path("evaluations/<id:evaluation_id>/export", api.export),
+    path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
     path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
 ]
 page_urls: list[URLPattern | URLResolver] = [
@@ -32,5 +42,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path(
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
     ),
+    path("environments/<str:owner>/<str:name>/diff", version_diff_views.version_diff_page, name="version-diff"),
     path("environments/<str:owner>/<str:name>/evaluate", evaluate_pages.evaluate, name="evaluate"),
 ]

@@ -56,6 +56,14 @@ def owner_url(slug: str) -> str:
 
 
 @register.filter
+def diff_lines(text: str) -> SafeString:
+    """A unified diff, each line with the class of what it says."""
+    classes = {"+": "diff__new", "-": "diff__old", "@": "diff__at"}
+    rows = ((classes.get(line[:1], "diff__same"), line) for line in text.split("\n"))
+    return format_html_join("", '<span class="{}">{}</span>', rows)
+
+
+@register.filter
 def coded(text: str) -> SafeString:
     """A message or hint; what it has between two backticks is code."""
     parts = re.split("`([^`]+)`", text)

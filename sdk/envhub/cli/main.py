@@ -42,6 +42,7 @@ COMMANDS: Table = {
         "pull": "environments.install:pull",
         "install": "environments.install:install",
         "set": "environments.commands:set_properties",
+        "diff": "environments.diff:diff",
         "star": "environments.commands:star",
         "unstar": "environments.commands:unstar",
         "yank": "environments.commands:yank",

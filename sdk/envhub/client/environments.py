@@ -22,6 +22,7 @@ from envhub.protocol.packages import (
     VersionView,
     YankRequest,
 )
+from envhub.protocol.version_diffs import VersionDiff
 
 
 class Environments:
@@ -91,6 +92,10 @@ class Environments:
         """Check a version again, with `given` added to its settings, or to its package's own after a `reset`."""
         path = f"/environments/{reference}/versions/{version}/check{'?reset=true' if reset else ''}"
         return self._hub.post(path, given, VersionView)
+
+    def diff(self, reference: str, a: str, b: str) -> VersionDiff:
+        """Version `b` against version `a`."""
+        return self._hub.get(f"/environments/{reference}/diff", VersionDiff, a=a, b=b)
 
     def files(self, reference: str, version: str = "latest") -> Iterator[FileEntry]:
         """Files of a version's sdist."""
