@@ -17,6 +17,7 @@ PAGE = ("before", "limit")  # of lists by `newest_first`
 MEANINGS = {
     "after": "the cursor: the last index that the page before had",
     "after_step": "the cursor: steps after this one",
+    "archived": "`yes`: only those that are archived; else only those that are not",
     "attempt": "which attempt of the run; default: the current one",
     "before": "the cursor: the last id that the page before had; `next` has it",
     "cursor": "the cursor, as `next` has it",

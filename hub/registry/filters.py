@@ -50,7 +50,7 @@ SORT_TITLES = {
 }
 _SORTED_BY = {Sort.RECENT: "updated_at", Sort.STARS: "stars", Sort.EVALUATED: "evaluations"}
 _CHOICES = {"kind": tuple(Kind), "sort": tuple(Sort), **dict.fromkeys(("leaderboard", "sandbox", "needs"), (YES, NO)),
-            "starred": (YES,)}  # fmt: skip
+            "starred": (YES,), "archived": (YES,)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class EnvironmentFilter:
     sandbox: str = ""
     needs: str = ""
     starred: str = ""
+    archived: str = ""
     sort: str = ""
 
     @classmethod
@@ -122,7 +123,7 @@ class Facets(NamedTuple):
 
 def filtered(user: Viewer, asked: EnvironmentFilter) -> QuerySet[Environment]:
     """The visible environments that are asked for, in no order yet."""
-    rows = search_environments(user, search=asked.search, owner=asked.owner)
+    rows = search_environments(user, search=asked.search, owner=asked.owner).filter(archived=asked.archived == YES)
     if asked.kind:
         rows = rows.filter(kind=asked.kind)
     if asked.tag:
@@ -161,6 +162,7 @@ class _Counted:
     sandbox: str
     needs: str
     starred: str
+    archived: str
 
 
 def facets(user: Viewer, asked: EnvironmentFilter) -> Facets:
@@ -168,7 +170,7 @@ def facets(user: Viewer, asked: EnvironmentFilter) -> Facets:
     rows = search_environments(user, search=asked.search).select_related(None).order_by("-updated_at", "-pk")
     mine, stars = set(visible_owner_ids(user)), set(_starred(user)[:MOST_COUNTED])
     names = ("pk", "owner_id", "owner__slug", "kind", "tags", "ranked_publicly", "ranked_privately", "uses_sandbox")
-    known = list(rows.values_list(*names, "lacks")[: MOST_COUNTED + 1])
+    known = list(rows.values_list(*names, "archived", "lacks")[: MOST_COUNTED + 1])
     counted = [
         _Counted(
             owner=slug,
@@ -178,8 +180,9 @@ def facets(user: Viewer, asked: EnvironmentFilter) -> Facets:
             sandbox=_said(sandbox),
             needs=_said(lacks),
             starred=YES if pk in stars else "",
+            archived=YES if archived else "",
         )
-        for pk, owner, slug, kind, tags, publicly, privately, sandbox, lacks in known[:MOST_COUNTED]
+        for pk, owner, slug, kind, tags, publicly, privately, sandbox, archived, lacks in known[:MOST_COUNTED]
     ]
     everything = [row for row in counted if _matches(row, asked, "")]
     return Facets(tuple(_facets(counted, asked, user)), len(everything), len(known) > MOST_COUNTED)
@@ -192,6 +195,8 @@ def _said(value: bool) -> str:
 def _matches(row: _Counted, asked: EnvironmentFilter, but: str) -> bool:
     wanted = {name: getattr(asked, name) for name in ("owner", "kind", "leaderboard", "sandbox", "needs", "starred")}
     wanted.pop(but, None)
+    if but != "archived" and row.archived != asked.archived:
+        return False
     if but != "tag" and asked.tag and asked.tag.lower() not in row.tags:
         return False
     return all(not value or getattr(row, name) == value for name, value in wanted.items())
@@ -222,6 +227,7 @@ def _facets(counted: list[_Counted], asked: EnvironmentFilter, user: Viewer) -> 
         facet("", "leaderboard", lambda row: [row.leaderboard], {YES: "Has a leaderboard"}),
         facet("", "needs", lambda row: [row.needs], {NO: "Needs nothing"}),
         facet("", "sandbox", lambda row: [row.sandbox], {YES: "Uses sandboxes"}),
+        facet("", "archived", lambda row: [row.archived], {YES: "Archived"}),
     ]
     yield facet("Kind", "kind", lambda row: [row.kind], {})
     yield Facet("Only", tuple(value for one in narrow for value in one.values if value.leaves or value.chosen))

@@ -44,6 +44,7 @@ class Environment(models.Model):
     ranked_publicly = models.BooleanField(default=False, db_default=False)  # everybody sees a leaderboard
     ranked_privately = models.BooleanField(default=False, db_default=False)  # its owner's members do
     card_stale = models.BooleanField(default=True, db_default=True)
+    archived = models.BooleanField(default=False, db_default=False)  # read-only, and left out of the list
     search_text = models.TextField(
         editable=False
     )  # lower-case "owner/name description tags"; trigram index on Postgres

@@ -34,7 +34,14 @@ from hub.registry.queries import (
     get_environment,
     get_version_of,
 )
-from hub.registry.services import add_sample, check_version, patch_environment, rebuild_version, star_environment
+from hub.registry.services import (
+    add_sample,
+    archive_environment,
+    check_version,
+    patch_environment,
+    rebuild_version,
+    star_environment,
+)
 from hub.registry.tags import split_tags
 from hub.registry.wire import version_view
 
@@ -136,6 +143,7 @@ def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpRes
     context = environment_context(request, owner, name, tab="settings")
     environment = context["environment"]
     require_role(request.user, environment.owner, Role.MEMBER)
+    context["can_archive"] = has_role(request.user, environment.owner, Role.ADMIN)
     if request.method != "POST":
         return show(request, "registry/environment_settings.html", context)
     given = request.POST
@@ -153,6 +161,19 @@ def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpRes
         shown = context | {"error": error, "given": given}
         return show(request, "registry/environment_settings.html", shown, status=error.status)
     messages.success(request, "Saved.")
+    return redirect("environment-settings", environment.owner.slug, environment.name)
+
+
+@page
+@login_required
+@require_POST
+def environment_archive(request: HttpRequest, owner: str, name: str) -> HttpResponse:
+    """Archive an environment, or take it back (`archived=no`)."""
+    environment = get_environment(request.user, owner, name)
+    require_role(request.user, environment.owner, Role.ADMIN)
+    archived = request.POST.get("archived") != "no"
+    archive_environment(environment=environment, archived=archived)
+    messages.success(request, "Archived: it is read-only now." if archived else "Taken back from the archive.")
     return redirect("environment-settings", environment.owner.slug, environment.name)
 
 

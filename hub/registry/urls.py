@@ -11,6 +11,7 @@ _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
 api_urls: list[URLPattern | URLResolver] = [
     path("environments", environments.environment_list),
     path(_ENVIRONMENT, environments.environment_detail),
+    path(f"{_ENVIRONMENT}/archive", environments.environment_archive),
     path(f"{_ENVIRONMENT}/star", environments.environment_star),
     path(f"{_ENVIRONMENT}/pushes", environments.push_begin),
     path(f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete", environments.push_complete),
@@ -40,6 +41,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("environments/sample", pages.sample_add, name="sample-add"),
     path(_ENVIRONMENT, pages.environment_detail, name="environment"),
     path(f"{_ENVIRONMENT}/settings", pages.environment_settings, name="environment-settings"),
+    path(f"{_ENVIRONMENT}/archive", pages.environment_archive, name="environment-archive"),
     path(f"{_ENVIRONMENT}/star", pages.environment_star, name="environment-star"),
     path(f"{_ENVIRONMENT}/versions", pages.version_list, name="versions"),
     path(_VERSION, pages.version_detail, name="version"),

@@ -50,6 +50,7 @@ def environment_view(row: Environment) -> EnvironmentView:
         tags=tuple(row.tags),
         evaluations=row.evaluations,
         stars=row.stars,
+        archived=row.archived,
         kind=row.kind,
         examples=row.examples,
         created_at=row.created_at,

@@ -14,6 +14,7 @@ from hub.core.database_json import storable
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services.creating import storable_settings
+from hub.registry.archived import require_not_archived
 from hub.registry.queries import get_environment, get_version_of, split_reference
 from hub.registry.services.environments import count_evaluations, mark_cards
 
@@ -26,6 +27,7 @@ def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Eva
     require_role(user, owner, Role.MEMBER)
     environment_owner, name, version = split_reference(request.environment)
     environment = get_environment(user, environment_owner, name)
+    require_not_archived(environment)
     config = request.config
     with transaction.atomic():
         evaluation, created = Evaluation.objects.get_or_create(

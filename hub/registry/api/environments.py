@@ -35,7 +35,9 @@ def reach(request: Request, owner: str, name: str, scope: Scope, role: Role) -> 
 
 @extend_schema(
     parameters=[
-        *query("search", "owner", "kind", "tag", "leaderboard", "sandbox", "needs", "starred", "cursor", *PAGE),
+        *query(
+            "search", "owner", "kind", "tag", "leaderboard", "sandbox", "needs", "starred", "archived", "cursor", *PAGE
+        ),
         choice("sort", Sort, Sort.NEWEST),
     ],
     responses=Page[EnvironmentView],
@@ -75,6 +77,16 @@ def environment_star(request: Request, owner: str, name: str) -> HttpResponse:
     environment = queries.get_environment(user, owner, name)
     environment = services.star_environment(user=user, environment=environment, starred=request.method == "PUT")
     return answer(environment_view(environment)) if request.method == "PUT" else HttpResponse(status=204)
+
+
+@extend_schema(methods=["PUT"], request=None, responses=EnvironmentView)
+@extend_schema(methods=["DELETE"], request=None, responses={204: None})
+@api_view(["PUT", "DELETE"])
+def environment_archive(request: Request, owner: str, name: str) -> HttpResponse:
+    """Make an environment read-only and leave it out of the list, or take it back. Again is a no-op."""
+    _, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    environment = services.archive_environment(environment=environment, archived=request.method == "PUT")
+    return answer(environment_view(environment)) if environment.archived else HttpResponse(status=204)
 
 
 @extend_schema(request=PushRequest, responses=PushReply)

@@ -2,7 +2,12 @@
 
 from hub.registry.services.builds import rebuild_version, start_build
 from hub.registry.services.checks import check_version, follow_build, recheck_version, recheck_waiting
-from hub.registry.services.environments import count_evaluations, delete_environment, patch_environment
+from hub.registry.services.environments import (
+    archive_environment,
+    count_evaluations,
+    delete_environment,
+    patch_environment,
+)
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
 from hub.registry.services.samples import add_sample
@@ -12,6 +17,7 @@ from hub.registry.services.wheels import find_source_built, is_shared, put_sourc
 
 __all__ = [
     "add_sample",
+    "archive_environment",
     "begin_push",
     "check_version",
     "complete_push",

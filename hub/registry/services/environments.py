@@ -15,6 +15,7 @@ from envhub.protocol.packages import EnvironmentPatch, Visibility
 from hub.accounts.models import Owner
 from hub.core.database_json import storable_text
 from hub.core.errors import Conflict
+from hub.registry.archived import require_not_archived
 from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Version
 from hub.registry.queries import newest
 from hub.registry.services.builds import cancel_builds
@@ -56,11 +57,12 @@ def _locked(environment: Environment) -> Environment:
 
 
 def patch_environment(*, environment: Environment, patch: EnvironmentPatch) -> Environment:
-    """Change visibility, description or tags. Raises Invalid for what is no tag."""
+    """Change visibility, description or tags. Raises Invalid for what is no tag, Conflict for what is archived."""
     with transaction.atomic():
         row = (
             Environment.objects.select_for_update(of=("self",)).select_related("owner", "latest").get(pk=environment.pk)
         )
+        require_not_archived(row)
         if patch.visibility is not None:
             row.visibility = Visibility(patch.visibility).value
         if patch.description is not None:
@@ -72,6 +74,13 @@ def patch_environment(*, environment: Environment, patch: EnvironmentPatch) -> E
         row.updated_at, row.card_stale = timezone.now(), True
         row.save(update_fields=_PATCHED)
     return row
+
+
+def archive_environment(*, environment: Environment, archived: bool) -> Environment:
+    """Make it read-only and leave it out of the list, or take it back. Again is a no-op."""
+    Environment.objects.filter(pk=environment.pk).update(archived=archived, updated_at=timezone.now())
+    environment.archived = archived
+    return environment
 
 
 def delete_environment(*, environment: Environment) -> None:

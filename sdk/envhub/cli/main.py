@@ -42,6 +42,8 @@ COMMANDS: Table = {
         "pull": "environments.install:pull",
         "install": "environments.install:install",
         "set": "environments.commands:set_properties",
+        "archive": "environments.commands:archive",
+        "unarchive": "environments.commands:unarchive",
         "diff": "environments.diff:diff",
         "star": "environments.commands:star",
         "unstar": "environments.commands:unstar",

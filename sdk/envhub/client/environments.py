@@ -47,6 +47,15 @@ class Environments:
         only = "yes" if starred else None
         return iterate(self._hub, "/environments", Page[EnvironmentView], **narrowed, starred=only)
 
+    def archive(self, reference: str) -> EnvironmentView:
+        """Make it read-only and leave it out of the list; again is a no-op."""
+        return self._hub.put(f"/environments/{reference}/archive", None, EnvironmentView)
+
+    def unarchive(self, reference: str) -> EnvironmentView:
+        """Take it back from the archive."""
+        self._hub.delete(f"/environments/{reference}/archive")
+        return self.get(reference)
+
     def star(self, reference: str) -> EnvironmentView:
         """Mark an environment with one's star; again is a no-op."""
         return self._hub.put(f"/environments/{reference}/star", None, EnvironmentView)

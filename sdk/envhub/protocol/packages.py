@@ -101,6 +101,7 @@ class EnvironmentView(Response):
     tags: tuple[str, ...] = ()
     evaluations: int = 0
     stars: int = 0
+    archived: bool = False  # read-only, and left out of the list
     kind: str = ""  # "single-turn", "multi-turn", "tools"; "" before a build has described it
     examples: int | None = None  # of the split that is evaluated by default; None: endless or not known
     created_at: datetime

@@ -268,6 +268,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "environments": {"get": Access.OPEN},
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/archive": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/diff": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/settings": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/star": {"post": Access.PRIVATE},
@@ -341,6 +342,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     # registry
     "api/v1/environments": {"get": Access.OPEN},
     _ENVIRONMENT: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/archive": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/diff": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT}/star": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes": {"post": Access.PRIVATE},

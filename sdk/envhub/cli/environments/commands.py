@@ -1,4 +1,4 @@
-"""`hub env list|info|versions|files|yank|unyank|delete|star|unstar|rebuild|set`; `hub env check` is in env_check."""
+"""`hub env list|info|versions|files|yank|unyank|delete|archive|unarchive|star|unstar|rebuild|set`; `hub env check` is in env_check."""
 
 from __future__ import annotations
 
@@ -177,6 +177,20 @@ def set_properties(
     patch = EnvironmentPatch.model_validate({key: value for key, value in given.items() if value is not None})
     view = session.hub.environments.update(parse(session, name).environment, patch)
     session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: {view.visibility}"))
+
+
+def archive(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Make an environment read-only and leave it out of the list."""
+    session = current(ctx)
+    view = session.hub.environments.archive(parse(session, name).environment)
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: archived"))
+
+
+def unarchive(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Take an environment back from the archive."""
+    session = current(ctx)
+    view = session.hub.environments.unarchive(parse(session, name).environment)
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: no longer archived"))
 
 
 def star(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
