@@ -5,10 +5,11 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
+from hub.runs.chores import register_chore
 
 
 class EvalsConfig(AppConfig):
-    """Registers the app under its short label, and its kind of run."""
+    """Registers the app under its short label, its kind of run and its chore of the sweeper."""
 
     name = "hub.evals"
     label = "evals"
@@ -18,3 +19,4 @@ class EvalsConfig(AppConfig):
         import_module("hub.evals.run_kind")
         rows = self.get_model("Evaluation")._default_manager
         register_holding("evaluations", lambda owner: rows.filter(owner=owner), "/evaluations")
+        register_chore(import_module("hub.evals.cards").refresh_cards)

@@ -11,6 +11,7 @@ from hub.evals import (
     leaderboard_api,
     pages,
     reader,
+    version_diff_views,
 )
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
@@ -28,6 +29,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/rollouts", api.rollouts),
     path(_ROLLOUT, api.rollout),
     path("evaluations/<id:evaluation_id>/export", api.export),
+    path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
     path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
 ]
 page_urls: list[URLPattern | URLResolver] = [
@@ -43,5 +45,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path(
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
     ),
+    path("environments/<str:owner>/<str:name>/diff", version_diff_views.version_diff_page, name="version-diff"),
     path("environments/<str:owner>/<str:name>/evaluate", evaluate_pages.evaluate, name="evaluate"),
 ]

@@ -31,8 +31,20 @@ class Environment(models.Model):
         max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PUBLIC.value
     )
     tags = models.JSONField(default=list)
+    own_tags = models.JSONField(null=True, blank=True)  # set by a member; None: `tags` are the latest version's
     latest = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     evaluations = models.PositiveIntegerField(default=0)  # kept by registry.services.count_evaluations
+    stars = models.PositiveIntegerField(default=0, db_default=0)  # kept by registry.services.stars
+    # what lists show and filter by; the sweeper makes it anew from the latest version and the evaluations
+    kind = models.CharField(max_length=12, blank=True, default="", db_default="")  # registry.facts.Kind
+    examples = models.PositiveBigIntegerField(null=True, blank=True)  # of the split that is evaluated by default
+    uses_sandbox = models.BooleanField(default=False, db_default=False)
+    lacks = models.BooleanField(default=False, db_default=False)  # whether the latest version needs something
+    card = models.JSONField(default=dict, db_default={})  # registry.cards.Cards
+    ranked_publicly = models.BooleanField(default=False, db_default=False)  # everybody sees a leaderboard
+    ranked_privately = models.BooleanField(default=False, db_default=False)  # its owner's members do
+    card_stale = models.BooleanField(default=True, db_default=True)
+    archived = models.BooleanField(default=False, db_default=False)  # read-only, and left out of the list
     search_text = models.TextField(
         editable=False
     )  # lower-case "owner/name description tags"; trigram index on Postgres
@@ -44,6 +56,10 @@ class Environment(models.Model):
         indexes = [
             models.Index(fields=["owner", "-id"], name="environment_by_owner"),
             models.Index(fields=["visibility", "-id"], name="environment_by_visibility"),
+            models.Index(fields=["-stars", "-id"], name="environment_by_stars"),
+            models.Index(fields=["-evaluations", "-id"], name="environment_by_evaluations"),
+            models.Index(fields=["-updated_at", "-id"], name="environment_by_change"),
+            models.Index(fields=["id"], condition=models.Q(card_stale=True), name="environment_with_stale_card"),
         ]
 
     def __str__(self) -> str:
@@ -53,6 +69,20 @@ class Environment(models.Model):
     def is_public(self) -> bool:
         """Whether everybody may see it."""
         return self.visibility == Visibility.PUBLIC.value
+
+
+class Star(models.Model):
+    """A user's mark at an environment."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "environment"], name="star_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.environment_id}"
 
 
 class Again(models.TextChoices):

@@ -8,30 +8,41 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.needs import CheckSettings, command_for, flags_for, hint_for
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.packages import EnvironmentPatch, VersionState, VersionView
 from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role, visible_owners
+from hub.core.errors import HubError
+from hub.core.http import validate
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
+from hub.registry.cards import listed, starred_by
 from hub.registry.description import describe_for_page
 from hub.registry.file_tree import file_tree
 from hub.registry.files import read_file
+from hub.registry.filters import SORT_TITLES, EnvironmentFilter, facets, page_of
 from hub.registry.models import Version
 from hub.registry.queries import (
     LATEST,
     environment_versions,
     get_environment,
     get_version_of,
-    search_environments,
 )
-from hub.registry.services import add_sample, check_version, rebuild_version
+from hub.registry.services import (
+    add_sample,
+    archive_environment,
+    check_version,
+    patch_environment,
+    rebuild_version,
+    star_environment,
+)
+from hub.registry.tags import split_tags
 from hub.registry.wire import version_view
 
 PAGE = 50
@@ -40,16 +51,16 @@ PAGE = 50
 @page
 @require_safe
 def environment_list(request: HttpRequest) -> HttpResponseBase:
-    """Visible environments; every word of `search` must occur."""
-    search, owner = request.GET.get("search", "").strip(), request.GET.get("owner", "").strip()
-    rows = search_environments(request.user, search=search, owner=owner)
-    found, following = newest_first(rows, request, default=PAGE)
+    """Visible environments as the address narrows and orders them, with what it may be narrowed by."""
+    asked = EnvironmentFilter.read(request.GET)
+    found, following = page_of(request, asked, default=PAGE)
     context = {
         "section": "environments",
-        "search": search,
-        "owner": owner,
+        "asked": asked,
+        "facets": facets(request.user, asked),
+        "sorts": SORT_TITLES.items(),
         "owners": visible_owners(request.user)[:100],
-        "environments": found,
+        "environments": listed(request.user, found),
         "next": following,
     }
     return show(request, "registry/environment_list.html", context)
@@ -79,6 +90,8 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "section": "environments",
         "tab": tab,
         "environment": environment,
+        "can_set": has_role(request.user, environment.owner, Role.MEMBER),
+        "starred": bool(starred_by(request.user, [environment])),
         "shown": shown,
         "view": view,
         **_needs(view, is_latest=shown is not None and shown.pk == environment.latest_id),
@@ -120,6 +133,61 @@ def _wanted(view: VersionView, lock: EnvironmentLock | None) -> str:
 def environment_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     """The README of the latest version."""
     return show(request, "registry/environment_detail.html", environment_context(request, owner, name, tab="readme"))
+
+
+@page
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
+    """What members change of an environment: description, visibility, tags."""
+    context = environment_context(request, owner, name, tab="settings")
+    environment = context["environment"]
+    require_role(request.user, environment.owner, Role.MEMBER)
+    context["can_archive"] = has_role(request.user, environment.owner, Role.ADMIN)
+    if request.method != "POST":
+        return show(request, "registry/environment_settings.html", context)
+    given = request.POST
+    try:
+        patch = validate(
+            EnvironmentPatch,
+            {
+                "visibility": given.get("visibility", environment.visibility),
+                "description": given.get("description", "").strip(),
+                "tags": split_tags(given.get("tags", "")),
+            },
+        )
+        patch_environment(environment=environment, patch=patch)
+    except HubError as error:
+        shown = context | {"error": error, "given": given}
+        return show(request, "registry/environment_settings.html", shown, status=error.status)
+    messages.success(request, "Saved.")
+    return redirect("environment-settings", environment.owner.slug, environment.name)
+
+
+@page
+@login_required
+@require_POST
+def environment_archive(request: HttpRequest, owner: str, name: str) -> HttpResponse:
+    """Archive an environment, or take it back (`archived=no`)."""
+    environment = get_environment(request.user, owner, name)
+    require_role(request.user, environment.owner, Role.ADMIN)
+    archived = request.POST.get("archived") != "no"
+    archive_environment(environment=environment, archived=archived)
+    messages.success(request, "Archived: it is read-only now." if archived else "Taken back from the archive.")
+    return redirect("environment-settings", environment.owner.slug, environment.name)
+
+
+@page
+@login_required
+@require_POST
+def environment_star(request: HttpRequest, owner: str, name: str) -> HttpResponse:
+    """Star an environment, or take the star back (`starred=no`); htmx gets the button as it is now."""
+    user = cast("User", request.user)
+    found, starred = get_environment(user, owner, name), request.POST.get("starred") != "no"
+    found = star_environment(user=user, environment=found, starred=starred)
+    if request.headers.get("HX-Request"):
+        return render(request, "registry/_star.html", {"environment": found, "starred": starred})
+    return redirect("environment", found.owner.slug, found.name)
 
 
 @page

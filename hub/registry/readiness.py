@@ -9,6 +9,7 @@ from envhub.protocol.packages import Check, VersionState
 
 from hub.core.errors import Conflict
 from hub.core.needs import can_have
+from hub.registry.archived import require_not_archived
 from hub.registry.check_settings import settings_of
 from hub.registry.models import Version
 
@@ -25,10 +26,11 @@ BY_ARGUMENT = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE
 
 
 def require_runnable(version: Version, given: CheckSettings, fields: Mapping[NeedKind, str] = FIELDS) -> None:
-    """Raises Conflict with what to do about it: the version was not built, lacks something, or does not load.
+    """Raises Conflict with what to do about it: it is archived, was not built, lacks something, or does not load.
 
     `fields`: where the submission would have brought what it may bring.
     """
+    require_not_archived(version.environment)
     require_ready(version)
     if lacking := unmet_needs(version, given):
         raise _needs_unmet(version, lacking, fields)

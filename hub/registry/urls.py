@@ -11,6 +11,8 @@ _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
 api_urls: list[URLPattern | URLResolver] = [
     path("environments", environments.environment_list),
     path(_ENVIRONMENT, environments.environment_detail),
+    path(f"{_ENVIRONMENT}/archive", environments.environment_archive),
+    path(f"{_ENVIRONMENT}/star", environments.environment_star),
     path(f"{_ENVIRONMENT}/pushes", environments.push_begin),
     path(f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete", environments.push_complete),
     path(f"{_ENVIRONMENT}/versions", versions.version_list),
@@ -38,6 +40,9 @@ page_urls: list[URLPattern | URLResolver] = [
     path("environments", pages.environment_list, name="environments"),
     path("environments/sample", pages.sample_add, name="sample-add"),
     path(_ENVIRONMENT, pages.environment_detail, name="environment"),
+    path(f"{_ENVIRONMENT}/settings", pages.environment_settings, name="environment-settings"),
+    path(f"{_ENVIRONMENT}/archive", pages.environment_archive, name="environment-archive"),
+    path(f"{_ENVIRONMENT}/star", pages.environment_star, name="environment-star"),
     path(f"{_ENVIRONMENT}/versions", pages.version_list, name="versions"),
     path(_VERSION, pages.version_detail, name="version"),
     path(f"{_VERSION}/files", pages.version_files, name="version-files"),

@@ -49,6 +49,10 @@ def environment_view(row: Environment) -> EnvironmentView:
         latest_needs=len(needs_of(latest)) if latest else 0,
         tags=tuple(row.tags),
         evaluations=row.evaluations,
+        stars=row.stars,
+        archived=row.archived,
+        kind=row.kind,
+        examples=row.examples,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -13,9 +13,11 @@ from django.views.decorators.http import condition, require_safe
 
 from hub.accounts.models import User
 from hub.core.pages import page, show
-from hub.data.queries import listed, listed_files, listed_images
+from hub.data.queries import listed as listed_snapshots
+from hub.data.queries import listed_files, listed_images
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
+from hub.registry.cards import listed
 from hub.registry.queries import environments_of, search_environments
 from hub.runs.queries import failed_runs, unfinished_runs
 from hub.runs.wire import run_views
@@ -36,13 +38,13 @@ def home(request: HttpRequest) -> HttpResponseBase:
     hub_url = str(settings.HUB.base_url).rstrip("/")
     if not isinstance(user, User):
         public = search_environments(user).order_by("-pk")[:SHOWN]
-        return show(request, "web/welcome.html", {"environments": public, "hub_url": hub_url})
+        return show(request, "web/welcome.html", {"environments": listed(user, public), "hub_url": hub_url})
     now = timezone.now()
     runs = list(unfinished_runs(user)[:SHOWN])
     failed = list(failed_runs(user, now - FAILED_LATELY)[:SHOWN])
     views = run_views([*runs, *failed], now=now)
     context = {
-        "environments": environments_of(user).order_by("-updated_at", "-pk")[:SHOWN],
+        "environments": listed(user, environments_of(user).order_by("-updated_at", "-pk")[:SHOWN]),
         "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
         "runs": [(run, views[run.pk]) for run in runs],
         "failed": [(run, views[run.pk]) for run in failed],
@@ -82,7 +84,7 @@ def data_list(request: HttpRequest) -> HttpResponseBase:
     """The data sets, models, files and images that environments find without a network."""
     context = {
         "section": "data",
-        "snapshots": listed()[:MOST_DATA],
+        "snapshots": listed_snapshots()[:MOST_DATA],
         "files": listed_files()[:MOST_DATA],
         "file_hosts": settings.HUB.file_hosts,
         "images": listed_images()[:MOST_DATA],

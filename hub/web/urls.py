@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.web import pages
+from hub.web import owner_pages, pages
 from hub.web.documentation import pages as documentation
 from hub.web.sdk_wheel import FILENAME
 
@@ -15,4 +15,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path("docs", documentation.index, name="documents"),
     path("docs/<slug:slug>", documentation.read, name="document"),
     path(f"cli/{FILENAME}", pages.cli_wheel, name="cli-wheel"),
+    path("owners/<slug:owner>", owner_pages.owner_long, name="owner-long"),
+    path("<slug:owner>", owner_pages.owner_short, name="owner"),  # the last of all: the hub's own addresses win
 ]

@@ -28,6 +28,7 @@ RESERVED_SLUGS = frozenset(
         "admin",
         "anonymous",
         "api",
+        "cli",
         "data",
         "device",
         "docs",
@@ -47,11 +48,13 @@ RESERVED_SLUGS = frozenset(
         "metrics",
         "models",
         "new",
+        "outside",
         "owners",
         "readyz",
         "root",
         "rollouts",
         "runs",
+        "sandboxes",
     }
     | {"search", "secrets", "settings", "static", "system", "teams", "tokens", "training", "users", "workers"}
 )

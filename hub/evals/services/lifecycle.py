@@ -19,7 +19,7 @@ from hub.evals.services.creating import brought_by, queue_run, stored_config
 from hub.evals.services.shards import free_work
 from hub.evals.statistics import Aggregate
 from hub.registry.readiness import require_runnable
-from hub.registry.services.environments import count_evaluations
+from hub.registry.services.environments import count_evaluations, mark_cards
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
 from hub.runs.transitions import FINAL, HELD
@@ -30,7 +30,10 @@ def follow_run(run: Run, old: RunState, new: RunState) -> None:
     if new not in HELD:
         free_work(run)
     finished_at = timezone.now() if new.is_final else None
-    Evaluation.objects.filter(run=run).update(state=new.value, finished_at=finished_at)
+    rows = Evaluation.objects.filter(run=run)
+    rows.update(state=new.value, finished_at=finished_at)
+    if new.is_final:
+        mark_cards(rows)
 
 
 def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
@@ -44,7 +47,9 @@ def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
 def share_evaluation(*, user: User, evaluation: Evaluation, visibility: Visibility) -> None:
     """Who may see it from now on; what is public is seen while its environment is public too. Raises NotAllowed."""
     require_role(user, evaluation.owner, Role.MEMBER)
-    Evaluation.objects.filter(pk=evaluation.pk).update(visibility=visibility.value)
+    rows = Evaluation.objects.filter(pk=evaluation.pk)
+    rows.update(visibility=visibility.value)
+    mark_cards(rows)
 
 
 def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
@@ -60,6 +65,7 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
         row.run, row.work = queue_run(row, user), {}
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "work", "state", "finished_at"])
+        mark_cards(Evaluation.objects.filter(pk=row.pk))
     return row
 
 
@@ -92,6 +98,7 @@ def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:
 
 
 def _delete(row: Evaluation) -> None:
+    mark_cards(Evaluation.objects.filter(pk=row.pk))
     count_evaluations(environment_id=row.environment_id, change=-1)
     row.delete()
 

@@ -14,8 +14,9 @@ from hub.core.database_json import storable
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services.creating import storable_settings
+from hub.registry.archived import require_not_archived
 from hub.registry.queries import get_environment, get_version_of, split_reference
-from hub.registry.services.environments import count_evaluations
+from hub.registry.services.environments import count_evaluations, mark_cards
 
 
 def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Evaluation:
@@ -26,6 +27,7 @@ def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Eva
     require_role(user, owner, Role.MEMBER)
     environment_owner, name, version = split_reference(request.environment)
     environment = get_environment(user, environment_owner, name)
+    require_not_archived(environment)
     config = request.config
     with transaction.atomic():
         evaluation, created = Evaluation.objects.get_or_create(
@@ -56,6 +58,7 @@ def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
     if evaluation.is_hosted:
         raise Conflict("a hosted evaluation ends with its run", code="hosted")
     open_ones = Evaluation.objects.filter(pk=evaluation.pk, state=RunState.RUNNING.value)
-    open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+    if open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now()):
+        mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
     evaluation.refresh_from_db()
     return evaluation

@@ -18,9 +18,9 @@ from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
-from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.parameters import PAGE, choice, query
 from hub.registry import queries, services
+from hub.registry.filters import EnvironmentFilter, Sort, page_of
 from hub.registry.models import Environment
 from hub.registry.wire import environment_view, version_view
 
@@ -33,14 +33,21 @@ def reach(request: Request, owner: str, name: str, scope: Scope, role: Role) -> 
     return user, environment
 
 
-@extend_schema(parameters=query("search", "owner", *PAGE), responses=Page[EnvironmentView])
+@extend_schema(
+    parameters=[
+        *query(
+            "search", "owner", "kind", "tag", "leaderboard", "sandbox", "needs", "starred", "archived", "cursor", *PAGE
+        ),
+        choice("sort", Sort, Sort.NEWEST),
+    ],
+    responses=Page[EnvironmentView],
+)
 @api_view(["GET"])
 def environment_list(request: Request) -> HttpResponse:
-    """Visible environments, newest first; `search` takes words that must all occur, `owner` a slug."""
+    """Visible environments, newest first or by `sort`; `search` takes words that must all occur, `owner` a slug."""
     check_read(request)
-    search, owner = request.query_params.get("search", ""), request.query_params.get("owner", "")
-    rows = queries.search_environments(request.user, search=search, owner=owner)
-    return answer_page(*newest_first(rows, request), environment_view)
+    asked = EnvironmentFilter.read(request.query_params.dict(), sort=Sort.NEWEST)
+    return answer_page(*page_of(request, asked), environment_view)
 
 
 @extend_schema(methods=["GET"], responses=EnvironmentView)
@@ -59,6 +66,27 @@ def environment_detail(request: Request, owner: str, name: str) -> HttpResponse:
         return HttpResponse(status=204)
     patch = parse(request, EnvironmentPatch)
     return answer(environment_view(services.patch_environment(environment=environment, patch=patch)))
+
+
+@extend_schema(methods=["PUT"], request=None, responses=EnvironmentView)
+@extend_schema(methods=["DELETE"], request=None, responses={204: None})
+@api_view(["PUT", "DELETE"])
+def environment_star(request: Request, owner: str, name: str) -> HttpResponse:
+    """Star an environment that you may see, or take the star back. Again is a no-op."""
+    user = require_scope(request, Scope.WRITE)
+    environment = queries.get_environment(user, owner, name)
+    environment = services.star_environment(user=user, environment=environment, starred=request.method == "PUT")
+    return answer(environment_view(environment)) if request.method == "PUT" else HttpResponse(status=204)
+
+
+@extend_schema(methods=["PUT"], request=None, responses=EnvironmentView)
+@extend_schema(methods=["DELETE"], request=None, responses={204: None})
+@api_view(["PUT", "DELETE"])
+def environment_archive(request: Request, owner: str, name: str) -> HttpResponse:
+    """Make an environment read-only and leave it out of the list, or take it back. Again is a no-op."""
+    _, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    environment = services.archive_environment(environment=environment, archived=request.method == "PUT")
+    return answer(environment_view(environment)) if environment.archived else HttpResponse(status=204)
 
 
 @extend_schema(request=PushRequest, responses=PushReply)

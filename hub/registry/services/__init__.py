@@ -2,15 +2,22 @@
 
 from hub.registry.services.builds import rebuild_version, start_build
 from hub.registry.services.checks import check_version, follow_build, recheck_version, recheck_waiting
-from hub.registry.services.environments import count_evaluations, delete_environment, patch_environment
+from hub.registry.services.environments import (
+    archive_environment,
+    count_evaluations,
+    delete_environment,
+    patch_environment,
+)
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
 from hub.registry.services.samples import add_sample
+from hub.registry.services.stars import star_environment
 from hub.registry.services.versions import delete_version, yank_version
 from hub.registry.services.wheels import find_source_built, is_shared, put_source_built
 
 __all__ = [
     "add_sample",
+    "archive_environment",
     "begin_push",
     "check_version",
     "complete_push",
@@ -25,6 +32,7 @@ __all__ = [
     "rebuild_version",
     "recheck_version",
     "recheck_waiting",
+    "star_environment",
     "start_build",
     "store_build_report",
     "yank_version",

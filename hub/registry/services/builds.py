@@ -13,6 +13,7 @@ from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict
+from hub.registry.archived import require_not_archived
 from hub.registry.models import Again, Environment, Version
 from hub.runs.models import Run
 from hub.runs.services import create_run, request_cancel, start_now
@@ -62,7 +63,8 @@ def queue_run(
 
 
 def rebuild_version(*, version: Version, user: User) -> Run:
-    """Build again, at once. Raises Conflict (`already_building`) while a build waits for a worker, or runs."""
+    """Build again, at once. Raises Conflict (`already_building`) while a build waits or runs, `archived`."""
+    require_not_archived(version.environment)
     with transaction.atomic():
         lock_environment(version)
         current = Run.objects.filter(pk__in=Version.objects.filter(pk=version.pk).values("build_run_id")).first()
@@ -132,6 +134,6 @@ def lock_environment(version: Version) -> None:
 def update_version(version: Version, **changes: Any) -> None:
     """Write these fields and no others, and let the index and the pages know of a change."""
     Version.objects.filter(pk=version.pk).update(**changes)
-    Environment.objects.filter(pk=version.environment_id).update(updated_at=timezone.now())
+    Environment.objects.filter(pk=version.environment_id).update(updated_at=timezone.now(), card_stale=True)
     for name, value in changes.items():
         setattr(version, name, value)

@@ -19,6 +19,7 @@ from hub.accounts.models import User
 from hub.core.database_json import storable
 from hub.core.errors import Invalid
 from hub.core.needs import Arrival, has
+from hub.registry.archived import require_not_archived
 from hub.registry.check_settings import package_settings, settings_of
 from hub.registry.models import Again, Version, VersionNeed
 from hub.registry.services.builds import (
@@ -42,8 +43,9 @@ _NOTE = " (checks)"
 def check_version(*, version: Version, user: User, given: CheckSettings, reset: bool = False) -> Version:
     """Add to what the version is checked with (after `reset`: to what its package says), and check it again.
 
-    Raises Invalid (no such secret, a refused host, too large), NotFound (a judge's model).
+    Raises Invalid (no such secret, a refused host, too large), NotFound (a judge's model), Conflict (archived).
     """
+    require_not_archived(version.environment)
     owner = version.environment.owner
     reveal_for_run(owner, given.secrets)
     check_hosts(given.allow_hosts)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from typing import TypeVar
 
 from django.db import transaction
-from django.db.models import F, ProtectedError
+from django.db.models import F, Model, ProtectedError, QuerySet
 from django.db.models.functions import Greatest
 from django.utils import timezone
 from envhub.protocol.packages import EnvironmentPatch, Visibility
@@ -14,16 +15,22 @@ from envhub.protocol.packages import EnvironmentPatch, Visibility
 from hub.accounts.models import Owner
 from hub.core.database_json import storable_text
 from hub.core.errors import Conflict
+from hub.registry.archived import require_not_archived
 from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Version
 from hub.registry.queries import newest
 from hub.registry.services.builds import cancel_builds
+from hub.registry.tags import checked_tags
 
+_PATCHED = ("visibility", "description", "own_tags", "tags", "search_text", "updated_at", "card_stale")
+Evaluated = TypeVar("Evaluated", bound=Model)  # with an environment
 SUMMARY_LENGTH = 500
+MARK = "\x1f"  # around each tag in what the search looks through, so that a tag is found as a whole
 
 
 def search_text(owner: Owner, name: str, description: str, tags: list[str]) -> str:
     """What the search looks through."""
-    return " ".join([f"{owner.slug}/{name}", description, *tags]).lower()
+    words = f"{owner.slug}/{name} {description}".replace(MARK, " ")
+    return f"{words} {MARK}{MARK.join(tags)}{MARK}".lower() if tags else words.lower()
 
 
 def refresh_environment(environment: Environment) -> Environment:
@@ -37,10 +44,10 @@ def refresh_environment(environment: Environment) -> Environment:
     if row.latest is not None:
         if row.description in ("", before.summary if before else ""):  # else somebody wrote one by hand
             row.description = row.latest.summary
-        row.tags = row.latest.tags
+        row.tags = row.latest.tags if row.own_tags is None else row.own_tags
     row.search_text = search_text(row.owner, row.name, row.description, row.tags)
-    row.updated_at = timezone.now()
-    row.save(update_fields=["latest", "description", "tags", "search_text", "updated_at"])
+    row.updated_at, row.card_stale = timezone.now(), True
+    row.save(update_fields=["latest", "description", "tags", "search_text", "updated_at", "card_stale"])
     return row
 
 
@@ -50,19 +57,30 @@ def _locked(environment: Environment) -> Environment:
 
 
 def patch_environment(*, environment: Environment, patch: EnvironmentPatch) -> Environment:
-    """Change visibility or description."""
+    """Change visibility, description or tags. Raises Invalid for what is no tag, Conflict for what is archived."""
     with transaction.atomic():
         row = (
             Environment.objects.select_for_update(of=("self",)).select_related("owner", "latest").get(pk=environment.pk)
         )
+        require_not_archived(row)
         if patch.visibility is not None:
             row.visibility = Visibility(patch.visibility).value
         if patch.description is not None:
             row.description = storable_text(patch.description)[:SUMMARY_LENGTH]
+        if patch.tags is not None:
+            row.own_tags = checked_tags(patch.tags) or None
+            row.tags = row.own_tags or (row.latest.tags if row.latest else [])
         row.search_text = search_text(row.owner, row.name, row.description, row.tags)
-        row.updated_at = timezone.now()
-        row.save(update_fields=["visibility", "description", "search_text", "updated_at"])
+        row.updated_at, row.card_stale = timezone.now(), True
+        row.save(update_fields=_PATCHED)
     return row
+
+
+def archive_environment(*, environment: Environment, archived: bool) -> Environment:
+    """Make it read-only and leave it out of the list, or take it back. Again is a no-op."""
+    Environment.objects.filter(pk=environment.pk).update(archived=archived, updated_at=timezone.now())
+    environment.archived = archived
+    return environment
 
 
 def delete_environment(*, environment: Environment) -> None:
@@ -86,3 +104,8 @@ def in_use(subject: str, error: ProtectedError) -> Conflict:
 def count_evaluations(*, environment_id: uuid.UUID, change: int) -> None:
     """Keep the number of evaluations that lists show; called by the evals app with +1 or -1."""
     Environment.objects.filter(pk=environment_id).update(evaluations=Greatest(F("evaluations") + change, 0))
+
+
+def mark_cards(rows: QuerySet[Evaluated]) -> None:
+    """The cards of these rows' environments are made anew soon: an evaluation of theirs has changed."""
+    Environment.objects.filter(pk__in=rows.order_by().values("environment_id")).update(card_stale=True)

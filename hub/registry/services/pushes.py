@@ -27,6 +27,7 @@ from packaging.version import Version as Pep440
 from hub.accounts.models import Owner, User
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Conflict, Invalid, TooLarge
+from hub.registry.archived import require_not_archived
 from hub.registry.inspection import Archives, Package, inspect
 from hub.registry.models import Environment, Push, Version
 from hub.registry.services.builds import start_build, update_version
@@ -82,8 +83,11 @@ class Carried:
 
 
 def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
-    """Check what can be checked without the bytes. Raises Invalid, TooLarge."""
+    """Check what can be checked without the bytes. Raises Invalid, TooLarge, Conflict (archived)."""
     _check_files(request)
+    known = Environment.objects.select_related("owner").filter(owner=owner, name=canonicalize_name(request.name))
+    if (environment := known.first()) is not None:
+        require_not_archived(environment)
     Push.objects.filter(owner=owner, created_at__lt=timezone.now() - KEEP_OPEN).delete()
     same = _published(owner, request.name, request.version)
     unchanged = same is not None and (same.wheel_id, same.sdist_id) == (request.wheel.sha256, request.sdist.sha256)
@@ -158,6 +162,7 @@ def _ensure_environment(push: Push, request: PushRequest) -> Environment:
     defaults = {"visibility": visibility, "search_text": search_text(push.owner, push.name, "", [])}
     environment, created = Environment.objects.get_or_create(owner=push.owner, name=push.name, defaults=defaults)
     if not created:
+        require_not_archived(environment)
         _show_to(environment, request.visibility)
     return environment
 

@@ -15,6 +15,7 @@ from envhub.protocol.measured import in_words
 from envhub.protocol.needs import distinct
 from envhub.protocol.packages import Check
 
+from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
 from hub.web.markdown import render
 
@@ -46,6 +47,20 @@ def with_token(url: str) -> str:
     """An address as pip takes it for what is private: the shell puts the token in."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://__token__:$HUB_TOKEN@{rest}"
+
+
+@register.filter
+def owner_url(slug: str) -> str:
+    """The page of an owner."""
+    return address_of(slug)
+
+
+@register.filter
+def diff_lines(text: str) -> SafeString:
+    """A unified diff, each line with the class of what it says."""
+    classes = {"+": "diff__new", "-": "diff__old", "@": "diff__at"}
+    rows = ((classes.get(line[:1], "diff__same"), line) for line in text.split("\n"))
+    return format_html_join("", '<span class="{}">{}</span>', rows)
 
 
 @register.filter

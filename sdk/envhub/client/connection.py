@@ -99,7 +99,7 @@ class Connection:
         """POST `body`; retried only when `repeatable` says that a second arrival does no harm."""
         return self._parse(self.send("POST", path, params=params, body=body, repeatable=repeatable), answer)
 
-    def put(self, path: str, body: BaseModel, answer: type[Model]) -> Model:
+    def put(self, path: str, body: BaseModel | None, answer: type[Model]) -> Model:
         """PUT `body`."""
         return self._parse(self.send("PUT", path, body=body), answer)
 

@@ -22,6 +22,7 @@ from envhub.protocol.packages import (
     VersionView,
     YankRequest,
 )
+from envhub.protocol.version_diffs import VersionDiff
 
 
 class Environments:
@@ -31,9 +32,38 @@ class Environments:
         self._hub = connection
         self._blobs = blobs
 
-    def list(self, *, search: str | None = None, owner: str | None = None) -> Iterator[EnvironmentView]:
-        """Visible environments, newest first."""
-        return iterate(self._hub, "/environments", Page[EnvironmentView], search=search, owner=owner)
+    def list(
+        self,
+        *,
+        search: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        starred: bool = False,
+        sort: str | None = None,
+    ) -> Iterator[EnvironmentView]:
+        """Visible environments, newest first, or by `sort`: "recent", "stars" or "evaluated"."""
+        narrowed = {"search": search, "owner": owner, "kind": kind, "tag": tag, "sort": sort}
+        only = "yes" if starred else None
+        return iterate(self._hub, "/environments", Page[EnvironmentView], **narrowed, starred=only)
+
+    def archive(self, reference: str) -> EnvironmentView:
+        """Make it read-only and leave it out of the list; again is a no-op."""
+        return self._hub.put(f"/environments/{reference}/archive", None, EnvironmentView)
+
+    def unarchive(self, reference: str) -> EnvironmentView:
+        """Take it back from the archive."""
+        self._hub.delete(f"/environments/{reference}/archive")
+        return self.get(reference)
+
+    def star(self, reference: str) -> EnvironmentView:
+        """Mark an environment with one's star; again is a no-op."""
+        return self._hub.put(f"/environments/{reference}/star", None, EnvironmentView)
+
+    def unstar(self, reference: str) -> EnvironmentView:
+        """Take one's star back."""
+        self._hub.delete(f"/environments/{reference}/star")
+        return self.get(reference)
 
     def get(self, reference: str) -> EnvironmentView:
         """One environment."""
@@ -71,6 +101,10 @@ class Environments:
         """Check a version again, with `given` added to its settings, or to its package's own after a `reset`."""
         path = f"/environments/{reference}/versions/{version}/check{'?reset=true' if reset else ''}"
         return self._hub.post(path, given, VersionView)
+
+    def diff(self, reference: str, a: str, b: str) -> VersionDiff:
+        """Version `b` against version `a`."""
+        return self._hub.get(f"/environments/{reference}/diff", VersionDiff, a=a, b=b)
 
     def files(self, reference: str, version: str = "latest") -> Iterator[FileEntry]:
         """Files of a version's sdist."""

@@ -100,6 +100,10 @@ class EnvironmentView(Response):
     latest_needs: int = 0  # how many things its checks lack
     tags: tuple[str, ...] = ()
     evaluations: int = 0
+    stars: int = 0
+    archived: bool = False  # read-only, and left out of the list
+    kind: str = ""  # "single-turn", "multi-turn", "tools"; "" before a build has described it
+    examples: int | None = None  # of the split that is evaluated by default; None: endless or not known
     created_at: datetime
     updated_at: datetime
 
@@ -200,6 +204,7 @@ class EnvironmentPatch(Request):
 
     visibility: Visibility | None = None
     description: str | None = None
+    tags: tuple[str, ...] | None = None  # (): those of the latest version again
 
 
 class VisibilityPatch(Request):

@@ -263,9 +263,15 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "cli": {"get": Access.OPEN},
     f"cli/{FILENAME}": {"get": Access.OPEN},
     "data": {"get": Access.SIGNED_IN},
+    "<slug:owner>": {"get": Access.PRIVATE},  # of alice nothing is public
+    "owners/<slug:owner>": {"get": Access.OPEN},  # a redirect to the short one
     "environments": {"get": Access.OPEN},
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/archive": {"post": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/diff": {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/settings": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/star": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/versions": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/evaluations": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/evaluate": {"get": Access.PRIVATE, "post": Access.PRIVATE},
@@ -341,6 +347,9 @@ RIGHTS: dict[str, dict[str, Access]] = {
     # registry
     "api/v1/environments": {"get": Access.OPEN},
     _ENVIRONMENT: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/archive": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/diff": {"get": Access.PRIVATE},
+    f"{_ENVIRONMENT}/star": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT}/versions": {"get": Access.PRIVATE},

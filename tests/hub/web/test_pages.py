@@ -26,8 +26,9 @@ from tests.hub.web.showcase import HOSTILE, Showcase
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 13
 MORE_QUERIES = {
-    "needing-evaluate": 22,  # it looks at everything that could stand in the way
-    "home": 15,  # it shows four lists
+    "environment-evaluations": 14,  # the leaderboard beside the list
+    "needing-evaluate": 24,  # it looks at everything that could stand in the way
+    "home": 17,  # it shows four lists, one of them with stars
 }
 
 

@@ -1,4 +1,4 @@
-"""`hub env list|info|versions|files|yank|unyank|delete|rebuild|set`; `hub env check` is in env_check."""
+"""`hub env list|info|versions|files|yank|unyank|delete|archive|unarchive|star|unstar|rebuild|set`; `hub env check` is in env_check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from envhub.protocol.packages import (
     YankRequest,
 )
 
-LISTED = Fit(drop=("description", "visibility", "state", "version"), cut=("description",))
+LISTED = Fit(drop=("description", "visibility", "stars", "state", "version"), cut=("description",))
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 
@@ -31,15 +31,22 @@ def list_environments(
     ctx: typer.Context,
     search: Annotated[str | None, typer.Argument(help="Words to search for.")] = None,
     owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only single-turn, multi-turn or tools.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    starred: Annotated[bool, typer.Option("--starred", help="Only those that you have starred.")] = False,
+    sort: Annotated[str | None, typer.Option(help="newest (default), recent, stars or evaluated.")] = None,
     limit: Limit = 50,
     json: JsonFlag = False,
 ) -> None:
     """List the environments that you may see."""
     session = current(ctx)
-    found = list(islice(session.hub.environments.list(search=search, owner=owner), limit))
-    rows = [(f"{item.owner}/{item.name}", item.latest_version, _state(item), item.visibility, item.description)
+    listed = session.hub.environments.list(
+        search=search, owner=owner, kind=kind, tag=tag, starred=starred, sort=sort
+    )
+    found = list(islice(listed, limit))
+    rows = [(f"{item.owner}/{item.name}", item.latest_version, _state(item), item.visibility, item.stars, item.description)
             for item in found]  # fmt: skip
-    columns = ("environment", "version", "state", "visibility", "description")
+    columns = ("environment", "version", "state", "visibility", "stars", "description")
     session.show(found, lambda: session.table(columns, rows, "no environments found", LISTED))
 
 
@@ -66,6 +73,7 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
     page = f"{session.hub.url}/environments/{reference}"
     session.fields({"environment": reference, "description": environment.description,
                     "visibility": environment.visibility, "evaluations": environment.evaluations,
+                    "stars": environment.stars, "kind": environment.kind, "tags": environment.tags,
                     "updated": environment.updated_at, "page": page})  # fmt: skip
     if version is None:
         session.fields({"version": f"none to use; `hub env versions {reference}` lists the yanked ones"})
@@ -157,16 +165,49 @@ def set_properties(
     name: Name,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see it.")] = None,
     description: Annotated[str | None, typer.Option(help="One line about it.")] = None,
+    tags: Annotated[str | None, typer.Option(help='Tags between commas; "": those of the package again.')] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Change visibility or description."""
+    """Change visibility, description or tags."""
     session = current(ctx)
-    given = {"visibility": visibility, "description": description}
-    if set(given.values()) == {None}:
-        raise UsageError("nothing to change", hint="Give --visibility or --description.")
+    listed = None if tags is None else [tag for tag in map(str.strip, tags.split(",")) if tag]
+    given = {"visibility": visibility, "description": description, "tags": listed}
+    if all(value is None for value in given.values()):
+        raise UsageError("nothing to change", hint="Give --visibility, --description or --tags.")
     patch = EnvironmentPatch.model_validate({key: value for key, value in given.items() if value is not None})
     view = session.hub.environments.update(parse(session, name).environment, patch)
     session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: {view.visibility}"))
+
+
+def archive(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Make an environment read-only and leave it out of the list."""
+    session = current(ctx)
+    view = session.hub.environments.archive(parse(session, name).environment)
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: archived"))
+
+
+def unarchive(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Take an environment back from the archive."""
+    session = current(ctx)
+    view = session.hub.environments.unarchive(parse(session, name).environment)
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: no longer archived"))
+
+
+def star(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Star an environment."""
+    session = current(ctx)
+    _print_stars(session, session.hub.environments.star(parse(session, name).environment))
+
+
+def unstar(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:
+    """Take your star back."""
+    session = current(ctx)
+    _print_stars(session, session.hub.environments.unstar(parse(session, name).environment))
+
+
+def _print_stars(session: Session, view: EnvironmentView) -> None:
+    stars = f"{view.stars} star{'s'[: view.stars != 1]}"
+    session.show(view, lambda: session.out.print(f"{view.owner}/{view.name}: {stars}"))
 
 
 def rebuild(ctx: typer.Context, name: Name, json: JsonFlag = False) -> None:

@@ -1,0 +1,14 @@
+"""What is archived is read-only: every write of an environment asks here first."""
+
+from __future__ import annotations
+
+from hub.core.errors import Conflict
+from hub.registry.models import Environment
+
+
+def require_not_archived(environment: Environment) -> None:
+    """Raises Conflict for one that is archived."""
+    if environment.archived:
+        name = f"{environment.owner.slug}/{environment.name}"
+        hint = f"an admin of {environment.owner.slug} takes it back: `hub env unarchive {name}`"
+        raise Conflict(f"{name} is archived: it is read-only", code="archived", hint=hint)

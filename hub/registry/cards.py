@@ -1,0 +1,88 @@
+"""What a list shows of each environment: the best model, the course of its evaluations, the viewer's star.
+
+A card is stored twice: as everybody sees it, and as members of the environment's owner do. `hub.evals.cards` makes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hub.accounts.models import User
+from hub.accounts.queries import visible_owners
+from hub.registry.models import Environment, Star
+from hub.registry.queries import Viewer
+
+MOST_MEANS = 16
+_EDGE = 8.0  # above and below, of the 100 x 100 box: the line's own width
+
+
+class Card(BaseModel):
+    """The best model under the leaderboard's first settings, and the means of the newest evaluations, oldest first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str = ""
+    score: float | None = None
+    means: tuple[float, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The means as points of a polyline; "" for fewer than two."""
+        return sparkline(self.means)
+
+
+class Cards(BaseModel):
+    """`Environment.card`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    public: Card = Card()
+    members: Card = Card()
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An environment in a list, as one viewer sees it."""
+
+    environment: Environment
+    card: Card
+    starred: bool
+
+
+def sparkline(means: tuple[float, ...]) -> str:
+    """Points in a box of 100 x 100. Rewards from 0 to 1 keep that scale; others fill it."""
+    if len(means) < 2:
+        return ""
+    low, high = min(0.0, *means), max(1.0, *means)
+    step, height = 100 / (len(means) - 1), 100 - 2 * _EDGE
+    points = ((step * at, _EDGE + height * (high - mean) / (high - low)) for at, mean in enumerate(means))
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def listed(user: Viewer, rows: Iterable[Environment]) -> list[Listed]:
+    """The rows of one page, with two queries."""
+    shown = list(rows)
+    mine = set(visible_owners(user).filter(pk__in={row.owner_id for row in shown}).values_list("pk", flat=True))
+    starred = starred_by(user, shown)
+    return [Listed(row, card_of(row, is_member=row.owner_id in mine), row.pk in starred) for row in shown]
+
+
+def card_of(row: Environment, *, is_member: bool) -> Card:
+    """Empty before the first was made."""
+    try:
+        cards = Cards.model_validate(row.card)
+    except ValidationError:
+        return Card()
+    return cards.members if is_member else cards.public
+
+
+def starred_by(user: Viewer, rows: Iterable[Environment]) -> set[object]:
+    """The ids of those that the user has starred."""
+    if not isinstance(user, User):
+        return set()
+    stars = Star.objects.filter(user=user, environment__in=list(rows))
+    return set(stars.values_list("environment_id", flat=True))

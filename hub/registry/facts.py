@@ -1,0 +1,57 @@
+"""What lists say of an environment at a glance, read from what the build described of its latest version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from envhub.protocol.needs import NeedKind
+from envhub.protocol.runner import Described
+from pydantic import ValidationError
+
+from hub.registry.models import Version
+
+DEFAULT_SPLIT = "eval"
+
+
+class Kind(StrEnum):
+    """How a rollout goes: one answer, a conversation, or a conversation with tools."""
+
+    SINGLE = "single-turn"
+    MULTI = "multi-turn"
+    TOOLS = "tools"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`kind` is "" and `examples` None where the build said nothing of them."""
+
+    kind: str = ""
+    examples: int | None = None
+    uses_sandbox: bool = False
+    lacks: bool = False
+
+
+def facts_of(version: Version | None) -> Facts:
+    """Nothing for an environment without a version."""
+    if version is None:
+        return Facts()
+    needs = [need for check in version.checks for need in check.get("needs", ())]
+    sandbox = any(need.get("kind") == NeedKind.SANDBOX.value for need in (*needs, *version.granted))
+    try:
+        found = Described.model_validate(version.describe)
+    except ValidationError:
+        return Facts(uses_sandbox=sandbox, lacks=bool(needs))
+    split = str(version.eval_config.get("split") or DEFAULT_SPLIT)
+    return Facts(
+        kind=_kind(found).value,
+        examples=found.size(split),
+        uses_sandbox=sandbox or "sandbox" in found.env_class.lower(),
+        lacks=bool(needs),
+    )
+
+
+def _kind(found: Described) -> Kind:
+    if found.tools:
+        return Kind.TOOLS
+    return Kind.SINGLE if found.max_turns == 1 or found.env_class.startswith("SingleTurn") else Kind.MULTI

@@ -1,0 +1,33 @@
+"""Tags: short words by which environments are found. A member sets them, or the package names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hub.core.errors import Invalid
+
+MOST_TAGS = 20
+LONGEST_TAG = 40
+_TAG = re.compile(r"[a-z0-9](?:[a-z0-9 ._+-]*[a-z0-9+])?")
+
+
+def split_tags(text: str) -> list[str]:
+    """Of a line that somebody typed: tags stand between commas."""
+    return [part for part in (piece.strip() for piece in text.split(",")) if part]
+
+
+def checked_tags(given: Iterable[str]) -> list[str]:
+    """In lower case, each once. Raises Invalid, which names the one that is no tag."""
+    tags = list(dict.fromkeys(" ".join(tag.lower().split()) for tag in given))
+    for tag in tags:
+        if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
+            raise Invalid(
+                f"{tag[:LONGEST_TAG]!r} is no tag",
+                code="bad_tag",
+                hint=f"letters a to z, digits, and inside also space . _ + -; at most {LONGEST_TAG} characters",
+                fields={"tags": tag[:LONGEST_TAG]},
+            )
+    if len(tags) > MOST_TAGS:
+        raise Invalid(f"an environment has at most {MOST_TAGS} tags", code="bad_tag", fields={"tags": str(len(tags))})
+    return tags
