@@ -26,8 +26,9 @@ from tests.hub.web.showcase import HOSTILE, Showcase
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 13
 MORE_QUERIES = {
-    "environment-evaluations": 14,  # the leaderboard beside the list
-    "needing-evaluate": 24,  # it looks at everything that could stand in the way
+    "evaluate": 15,  # the arguments, the owners, the models to choose from
+    "environment-evaluations": 15,  # the leaderboard beside the list
+    "needing-evaluate": 25,  # it looks at everything that could stand in the way
     "home": 17,  # it shows four lists, one of them with stars
 }
 
