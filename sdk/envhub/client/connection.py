@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from envhub.protocol.releases import PROTOCOL
 from envhub.protocol.traces import HEADER as TRACE_HEADER
 
 Model = TypeVar("Model", bound=BaseModel)
-Params = Mapping[str, str | int | float | bool | None]
+Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
 CHUNK = 1024 * 1024
 RETRIED_STATUS = {429, 502, 503, 504}
 IDEMPOTENT = {"GET", "HEAD", "PUT", "DELETE"}
@@ -82,7 +82,7 @@ class Connection:
         """Close the sockets."""
         self._http.close()
 
-    def get(self, path: str, answer: type[Model], /, **params: str | float | bool | None) -> Model:
+    def get(self, path: str, answer: type[Model], /, **params: str | float | bool | Sequence[str] | None) -> Model:
         """GET `path` below /api/v1. Raises ApiError or ConnectionFailed, as every call here."""
         return self._parse(self.send("GET", path, params=params), answer)
 

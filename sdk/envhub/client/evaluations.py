@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envhub.client.blobs import Blobs
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.comparisons import ComparisonView
+from envhub.protocol.comparisons import ComparisonMatrix, ComparisonView
 from envhub.protocol.evals import (
     EvaluationConfig,
     EvaluationPush,
@@ -54,6 +54,20 @@ class Evaluations:
     def compare(self, a: str, b: str, *, sort: str | None = None, limit: int | None = None) -> ComparisonView:
         """`b` against `a`, paired by example, with the first `limit` examples in the order better, worse or example."""
         return self._hub.get(f"/evaluations/{a}/compare/{b}", ComparisonView, sort=sort, limit=limit)
+
+    def compare_many(
+        self,
+        evaluation_ids: Sequence[str],
+        *,
+        sort: str | None = None,
+        only: str | None = None,
+        limit: int | None = None,
+        page: int | None = None,
+    ) -> ComparisonMatrix:
+        """Two to eight evaluations of one environment, each held against the first: every pair's difference, and a page
+        of the examples' mean rewards. sort: flips, better, worse, example; only: regressions, improvements, flips."""
+        asked = {"sort": sort, "only": only, "limit": limit, "page": page}
+        return self._hub.get("/evaluations/compare", ComparisonMatrix, id=list(evaluation_ids), **asked)
 
     def leaderboard(self, environment: str, *, settings: str | None = None) -> LeaderboardView:
         """Models measured in the same way on `owner/name`: as most were, or under the key `settings`."""

@@ -35,6 +35,22 @@ def test_the_table_says_what_may_be_concluded(cli: Cli, two: tuple[str, str]) ->
     assert f"/evaluations/compare?a={two[0]}&b={two[1]}" in shown.stderr
 
 
+def test_several_are_held_against_the_first(cli: Cli, two: tuple[str, str]) -> None:
+    a, b = two
+    third = create_hosted(cli.user, num_examples=3)
+    start(third)
+    store(third, make_records([0.0, 0.0], [1.0, 1.0], [0.0]))
+    ids = (a, b, str(third.pk)[:30])
+    found = cli.json("eval", "compare", *ids, "--only", "regressions")
+    assert [(row["example"], row["rewards"]) for row in found["rows"]] == [(0, [0.5, 1.0, 0.0])]
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    shown = cli("eval", "compare", *ids, "--examples", "1")
+    assert "C - A" in shown.stdout
+    assert "1 of 3 examples" in shown.stderr
+    assert f"/evaluations/compare?a={a}&b={b}&b={third.pk}" in shown.stderr
+    cli("eval", "compare", a, b, "latest", code=2)
+
+
 def test_nothing_in_common_is_said(cli: Cli, two: tuple[str, str]) -> None:
     empty = create_hosted(cli.user)
     assert "no example was scored by both" in cli("eval", "compare", two[0], str(empty.pk)).stdout

@@ -29,12 +29,10 @@ ROLLOUTS = Fit(
     drop=("seconds", "tokens", "turns", "prompt", "target"), wrap=("failure",), cut=("prompt", "answer", "target")
 )
 
+EVALUATION = id_of("an evaluation", "hub eval list", _whole)  # reads one, whole or not
 EvaluationId = Annotated[
     str,
-    typer.Argument(
-        help="The evaluation's id (its first characters will do) or address.",
-        callback=id_of("an evaluation", "hub eval list", _whole),
-    ),
+    typer.Argument(help="The evaluation's id (its first characters will do) or address.", callback=EVALUATION),
 ]
 
 

@@ -1,40 +1,102 @@
-"""`hub eval compare`: two evaluations of one environment, paired by example."""
+"""`hub eval compare`: evaluations of one environment, paired by example."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from string import ascii_uppercase
 from typing import Annotated
 
 import typer
 
-from envhub.cli.evaluations.commands import EvaluationId
+from envhub.cli.evaluations.commands import EVALUATION, EvaluationId
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.protocol.comparisons import ComparisonView, PairedDifference
+from envhub.protocol.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
 from envhub.protocol.evals import EvaluationSource, EvaluationView
 
 
 class Order(StrEnum):
-    """Which examples are listed first: those on which B is ahead, those on which A is, or by number."""
+    """Which examples are listed first: those that are solved by some alone, those on which B (or any later one) is
+    ahead, those on which A is, or by number."""
 
+    FLIPS = "flips"
     BETTER = "better"
     WORSE = "worse"
     EXAMPLE = "example"
+
+
+class Only(StrEnum):
+    """Which examples are listed: those that A solves and another does not, those that another solves and A does not,
+    or both."""
+
+    REGRESSIONS = "regressions"
+    IMPROVEMENTS = "improvements"
+    FLIPS = "flips"
 
 
 def compare(
     ctx: typer.Context,
     a: EvaluationId,
     b: EvaluationId,
-    sort: Annotated[Order, typer.Option(help="Order of the examples.")] = Order.BETTER,
+    others: Annotated[list[str] | None, typer.Argument(help="Up to six more, each held against A.")] = None,
+    sort: Annotated[
+        Order | None, typer.Option(help="Order of the examples (default: better; of several: flips).")
+    ] = None,
+    only: Annotated[Only | None, typer.Option(help="Which examples; solved is a mean reward of at least 0.5.")] = None,
     examples: Annotated[int, typer.Option(min=0, max=1000, help="How many examples to list.")] = 10,
     json: JsonFlag = False,
 ) -> None:
-    """Compare evaluation B with A: the paired difference, its standard error and 95 % interval."""
+    """Compare evaluations with the first: the paired difference, its standard error and 95 % interval."""
     session = current(ctx)
-    found = session.hub.evaluations.compare(a, b, sort=sort.value, limit=examples)
-    session.show(found, lambda: _print(session, found))
-    query = f"?a={found.a.id}&b={found.b.id}&sort={sort.value}"
-    session.note(f"{session.hub.url}/evaluations/compare{query}")
+    if others or only or sort is Order.FLIPS:
+        ids = [a, b, *(EVALUATION(ctx, text) for text in others or ())]
+        order = sort.value if sort else None
+        matrix = session.hub.evaluations.compare_many(
+            ids, sort=order, only=only.value if only else None, limit=examples
+        )
+        session.show(matrix, lambda: _print_matrix(session, matrix))
+        first, *rest = (view.id for view in matrix.evaluations)
+    else:
+        order = (sort or Order.BETTER).value
+        found = session.hub.evaluations.compare(a, b, sort=order, limit=examples)
+        session.show(found, lambda: _print(session, found))
+        first, rest = found.a.id, [found.b.id]
+    chosen = {"sort": order, "only": only.value if only else None}
+    query = "".join([*(f"&b={one}" for one in rest), *(f"&{name}={value}" for name, value in chosen.items() if value)])
+    session.note(f"{session.hub.url}/evaluations/compare?a={first}{query}")
+
+
+def _print_matrix(session: Session, found: ComparisonMatrix) -> None:
+    names = ascii_uppercase[: len(found.evaluations)]
+    session.fields({
+        "environment": found.evaluations[0].environment,
+        **{name: _side(view) for name, view in zip(names, found.evaluations, strict=True)},
+        "examples": f"{found.examples} that at least two have scored"
+        + (f"; left out: {found.alone} that one alone has" if found.alone else ""),
+    })  # fmt: skip
+    rows = [_pair_row(names, pair) for pair in found.pairs]
+    session.table(("pair", "difference", "95 % interval", "p (Holm)", "ahead", "behind", "clear"), rows)
+    if found.rows:
+        shown = [
+            (
+                row.example,
+                *("" if reward is None else reward for reward in row.rewards),
+                row.broken or "",
+                row.fixed or "",
+            )
+            for row in found.rows
+        ]
+        session.table(("example", *names, "broken", "fixed"), shown)
+        if found.found > len(found.rows):
+            session.note(f"{len(found.rows)} of {found.found} examples; --examples lists more")
+
+
+def _pair_row(names: str, pair: MatrixPair) -> tuple[object, ...]:
+    name, found = f"{names[pair.b]} - {names[pair.a]}", pair.difference
+    if found is None:
+        return (name, "", "", "", pair.better, pair.worse, "")
+    interval = "" if found.std_error is None else f"{found.low:+.4g} to {found.high:+.4g}"
+    p = "" if pair.p_adjusted is None else f"{pair.p_adjusted:.2g}"
+    return (name, f"{found.mean:+.4g}", interval, p, pair.better, pair.worse, "yes" if pair.is_clear else "no")
 
 
 def _print(session: Session, found: ComparisonView) -> None:
