@@ -1,0 +1,40 @@
+"""`hub env star|archive|diff|set|list` against the real API."""
+
+from __future__ import annotations
+
+from tests.envhub.cli.conftest import Cli, MakeCli
+from tests.factories.accounts import make_user
+from tests.factories.registry import build_pair, create_ready_version, push_pair
+
+
+def test_stars_are_counted_and_listed(cli: Cli, make_cli: MakeCli) -> None:
+    for name in ("one", "two"):
+        create_ready_version(cli.user, name)
+    bob, name = make_cli(make_user("bob")), f"{cli.user.username}/two"
+    assert "1 star" in bob("env", "star", name).stdout
+    assert bob.json("env", "star", name)["stars"] == 1
+    assert [row["name"] for row in bob.json("env", "list", "--starred")] == ["two"]
+    assert [row["name"] for row in cli.json("env", "list", "--sort", "stars")] == ["two", "one"]
+    assert bob.json("env", "unstar", name)["stars"] == 0
+
+
+def test_an_archived_environment_takes_nothing_until_it_is_taken_back(cli: Cli, make_cli: MakeCli) -> None:
+    create_ready_version(cli.user)
+    name = f"{cli.user.username}/tiny-env"
+    make_cli(make_user("bob"))("env", "archive", name, code=1)
+    cli("env", "archive", name)
+    assert cli.json("env", "list") == []
+    assert "archived" in cli("env", "set", name, "--description", "new", code=1).stderr
+    cli("env", "unarchive", name)
+    cli("env", "set", name, "--tags", "maths, easy")
+    assert [row["tags"] for row in cli.json("env", "list", "--tag", "easy")] == [["maths", "easy"]]
+
+
+def test_two_versions_are_compared(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    push_pair(cli.user, build_pair(version="0.2.0", files={"notes.txt": "more\n"}))
+    shown = cli("env", "diff", f"{cli.user.username}/tiny-env@0.1.0", "0.2.0")
+    assert "added" in shown.stdout
+    assert "+more" in shown.stdout
+    assert "/diff?a=0.1.0&b=0.2.0" in shown.stderr
+    cli("env", "diff", f"{cli.user.username}/tiny-env@0.1.0", "9", code=1)
