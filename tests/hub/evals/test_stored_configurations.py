@@ -63,7 +63,7 @@ def test_its_page_shows_what_was_submitted(old: Evaluation, ada: Client) -> None
 def test_comparing_shows_settings_that_one_side_alone_has(old: Evaluation, ada: Client) -> None:
     today = create_hosted(old.created_by)
     settings = ada.get(f"/evaluations/compare?a={old.pk}&b={today.pk}").context["settings"]
-    assert settings == [("vanished", "yes", "null")]
+    assert settings == [("vanished", ["yes", "null"])]
 
 
 @pytest.mark.parametrize("address", ["/api/v1/evaluations", "/api/v1/evaluations/{}"])

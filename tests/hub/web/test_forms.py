@@ -166,7 +166,7 @@ def test_environments_come_in_pages(browser: Client) -> None:
     create_environments(_user(browser).owner, 60)
     first = browser.get("/environments")
     second = browser.get(first.context["next"])
-    names = [item.name for page in (first, second) for item in page.context["environments"]]
+    names = [item.environment.name for page in (first, second) for item in page.context["environments"]]
     assert len(set(names)) == len(names) == 60
     assert second.context["next"] is None
 
