@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponseBase
@@ -120,7 +119,6 @@ def _form(
     return {
         "section": "training",
         "toml": toml,
-        "texts": texts,
         "unreadable": unreadable,
         "fields": fields(texts, errors),
         "arguments": Maker(texts, errors).arguments(inputs),
@@ -135,5 +133,4 @@ def _form(
             f"{row.owner.slug}/{row.name}"
             for row in visible_models(user).filter(trainable=True).prefetch_related(None)[:OFFERED]
         ],
-        "hub_url": str(settings.HUB.base_url).rstrip("/"),
     }

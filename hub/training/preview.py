@@ -18,8 +18,7 @@ from envhub.protocol.training_estimate import TrainingEstimate, estimate
 from envhub.protocol.training_toml import ConfigProblem, TrainingConfigError, read_training_toml
 
 from hub.accounts.models import Owner, User
-from hub.catalog.making import TINY
-from hub.catalog.queries import is_tiny_being_made, visible_models
+from hub.catalog.queries import visible_models
 from hub.core.errors import HubError
 from hub.core.sizes import in_bytes
 from hub.evals.preflight import Obstacle
@@ -56,6 +55,8 @@ def preview(*, user: User, owner: Owner, toml: str, now: datetime) -> Preview:
         problems.append(_words(error))
     draft, unknown = _draft(user, owner, read.config)
     problems += unknown
+    if draft is None and not unknown:
+        warnings += (f"this hub's catalog has no {read.config.model}: it is looked up when the run starts",)
     shape = policy_shape(draft) if draft is not None else None
     found = estimate(read.config, shape)
     lines = list(_lines(read.config, found))
@@ -76,8 +77,6 @@ def _draft(user: User, owner: Owner, config: TrainingConfig) -> tuple[TrainingRu
     slug, slash, name = config.model.partition("/")
     wanted = {"owner__slug": slug, "name": name} if slash else {"owner": owner, "name": config.model}
     if not visible_models(user).filter(**wanted).exists():
-        if config.model.endswith(f"/{TINY}") and is_tiny_being_made():
-            return None, []
         return None, [] if slash else [f"there is no model {config.model}"]
     try:
         policy = find_policy_model(user=user, owner=owner, config=config)

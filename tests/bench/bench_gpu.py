@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, device: torch.device) -> bool:
     torch.set_num_threads(1)  # as the learner has it
     results: dict[str, Any] = {"machine": machine(device), "agreement": agreement(device), "cases": []}
     results["matmul_flops"] = peak = matmul_peak(device, SMALL_PRODUCT if options.small else PRODUCT)
-    results["promises"] = promises(MODEL, MIX, device)
+    results["promises"] = promises(*(SMALL["small"], SMALL_MIXES[0]) if options.small else (MODEL, MIX), device)
     print(json.dumps({name: results[name] for name in results if name != "cases"}), flush=True)
     forget(device)
     for case in cases(small=options.small):

@@ -37,7 +37,7 @@ SMALL = {"small": sizes(64, 128, 2, 4) | TINY}
 
 @dataclass(frozen=True)
 class Mix:
-    """Rollouts of a step: lengths are uniform between two bounds, the prompt among them; `budget`: of a micro-batch."""
+    """Rollouts of a step: lengths are uniform between two bounds, the prompt among them; `budget`: a micro-batch's."""
 
     name: str
     shortest: int

@@ -219,6 +219,7 @@ def test_what_keeps_it_from_starting_is_told_as_it_is_typed(showcase: TrainingSh
     toml = 'model = "ada/none"\nsecrets = ["MISSING"]\n[[env]]\nid = "ada/reverse-text"\n'
     html = ada.post("/training/new", {"toml": toml, "side": "file"}, headers=LIVE).content.decode()
     assert "MISSING" in html.partition("Before it can start")[2].partition("</ul>")[0]
+    assert "This hub&#x27;s catalog has no ada/none" in html
     html = ada.post("/training/new", {"toml": "model =", "side": "file"}, headers=LIVE).content.decode()
     assert "The fields come back once it can be read" in html
     html = ada.post("/training/new", {"toml": toml, "max_steps": "x", "side": "fields"}, headers=LIVE).content.decode()

@@ -8,6 +8,7 @@ share heads between queries, and are causal from the bottom right: the last quer
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
+logger = logging.getLogger(__name__)
+PACKAGES = {"flash_attn", "flash_attn.cute"}
 NEWEST_NEEDS = (9, 0)
 NEWEST_TAKES = 128  # features of a head: of more, which of them depends on the GPU
 
@@ -33,10 +36,15 @@ Kernel = Callable[[Tensor, Tensor, Tensor, Lengths, float, int | None], Tensor]
 
 
 def installed(module: str) -> Callable[..., Any] | None:
-    """A package's function, or None where it is missing or cannot be loaded."""
+    """A package's function, or None where it is missing, or, which the log then says, cannot be loaded."""
     try:
         found: Callable[..., Any] = importlib.import_module(module).flash_attn_varlen_func
-    except (ImportError, AttributeError, OSError, RuntimeError):
+    except AttributeError:  # 4 alone is there, in a folder of 2's name
+        return None
+    except (ImportError, OSError, RuntimeError) as error:
+        if getattr(error, "name", "") in PACKAGES:
+            return None
+        logger.warning("%s is installed and cannot be used (%s); going on without it", module, error)
         return None
     return found
 

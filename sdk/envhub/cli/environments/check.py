@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.environments.version_card import is_fine, print_card
 from envhub.cli.terminal.option_values import json_object, judge_pairs
 from envhub.cli.terminal.progress import goes_on, run_progress
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.cli.environments.version_card import is_fine, print_card
 from envhub.errors import EnvhubError
 from envhub.protocol.needs import CheckSettings
 from envhub.protocol.packages import VersionState, VersionView

@@ -1,4 +1,4 @@
-"""`hub env list|info|versions|files|yank|unyank|delete|archive|unarchive|star|unstar|rebuild|set`; `hub env check` is in env_check."""
+"""`hub env`: listing, reading and changing environments; push, install, check and diff have files of their own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.environments.version_card import print_card
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
-from envhub.cli.environments.version_card import print_card
 from envhub.errors import UsageError
 from envhub.protocol.packages import (
     EnvironmentPatch,
@@ -40,12 +40,12 @@ def list_environments(
 ) -> None:
     """List the environments that you may see."""
     session = current(ctx)
-    listed = session.hub.environments.list(
-        search=search, owner=owner, kind=kind, tag=tag, starred=starred, sort=sort
-    )
+    listed = session.hub.environments.list(search=search, owner=owner, kind=kind, tag=tag, starred=starred, sort=sort)
     found = list(islice(listed, limit))
-    rows = [(f"{item.owner}/{item.name}", item.latest_version, _state(item), item.visibility, item.stars, item.description)
-            for item in found]  # fmt: skip
+    rows = [
+        (f"{one.owner}/{one.name}", one.latest_version, _state(one), one.visibility, one.stars, one.description)
+        for one in found
+    ]
     columns = ("environment", "version", "state", "visibility", "stars", "description")
     session.show(found, lambda: session.table(columns, rows, "no environments found", LISTED))
 

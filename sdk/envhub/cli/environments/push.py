@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.environments.local_packages import find_package
+from envhub.cli.environments.version_card import print_needs
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.cli.environments.version_card import print_needs
 from envhub.client.blobs import LocalBlob
 from envhub.errors import EnvhubError, NotFound, UsageError
 from envhub.packaging.build import BuiltPackage, build_package

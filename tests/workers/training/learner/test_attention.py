@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -91,6 +93,29 @@ def test_flash_attention_is_told_whether_it_must_repeat(
     q, k, v = (torch.zeros(1, 2, batch.tokens, 8) for _ in range(3))
     assert attention.varlen(q, k, v, Packed.of(batch, CPU), 1.0, None).shape == (1, batch.tokens, 2, 8)
     assert told == [repeats]
+
+
+@pytest.mark.parametrize(
+    ("source", "found", "warned"),
+    [
+        (None, False, False),
+        ("", False, False),  # FlashAttention 4 alone
+        ("def flash_attn_varlen_func(): ...", True, False),
+        ("import not_there", False, True),
+        ("raise OSError('no libcudart')", False, True),
+    ],
+)
+def test_an_installed_kernel_that_cannot_be_used_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    source: str | None, found: bool, warned: bool,
+) -> None:  # fmt: skip
+    monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if source is not None:
+        (tmp_path / "flash_attn.py").write_text(source)
+    assert (flash.installed("flash_attn") is not None) == found
+    assert bool(caplog.records) == warned
+    sys.modules.pop("flash_attn", None)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the varlen kernels need a GPU")
