@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
@@ -84,12 +84,22 @@ def _followed_by_htmx(request: HttpRequest, response: HttpResponseBase) -> HttpR
     return HttpResponse(headers={"HX-Redirect": response["Location"]})
 
 
+class Elsewhere(Exception):
+    """Raised by what a page reads: what was asked for is at `location` now."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.location = location
+
+
 def page(view: View[Arguments]) -> View[Arguments]:
-    """What a page view raises becomes a page: NotAuthenticated leads to signing in."""
+    """What a page view raises becomes a page: NotAuthenticated leads to signing in, Elsewhere to where it says."""
 
     def run(request: HttpRequest, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> HttpResponseBase:
         try:
             return _followed_by_htmx(request, view(request, *args, **kwargs))
+        except Elsewhere as found:
+            return _followed_by_htmx(request, redirect(found.location))
         except NotAuthenticated:
             return _followed_by_htmx(request, redirect_to_login(request.get_full_path()))
         except HubError as error:

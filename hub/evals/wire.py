@@ -116,7 +116,7 @@ def eval_payload(run: Run) -> EvalPayload:
     return EvalPayload(
         evaluation_id=str(evaluation.pk),
         environment=f"{environment.owner.slug}/{environment.name}@{version.version}",
-        env_id=environment.name,
+        env_id=version.project,
         module=version.module,
         evidence=GenerationEvidence.model_validate(version.evidence),
         lock=lock_for_payload(version),

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 from envhub.protocol.needs import NeedKind
 from envhub.protocol.packages import VersionState, Visibility
+from packaging.utils import parse_wheel_filename
 
 from hub.accounts.models import Owner, slug_validator
 from hub.core.ids import new_id
@@ -69,6 +70,20 @@ class Environment(models.Model):
     def is_public(self) -> bool:
         """Whether everybody may see it."""
         return self.visibility == Visibility.PUBLIC.value
+
+
+class FormerName(models.Model):
+    """An address that an environment had before it was moved: it still leads there, and no other takes it."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="former_names")
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="former_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Star(models.Model):
@@ -156,6 +171,11 @@ class Version(models.Model):
 
     def __str__(self) -> str:
         return self.version
+
+    @property
+    def project(self) -> str:
+        """The name under which installers know it: its environment's at the time of the push."""
+        return str(parse_wheel_filename(self.wheel_filename)[0])
 
     @property
     def is_lock_open(self) -> bool:

@@ -9,25 +9,26 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.needs import CheckSettings, command_for, flags_for, hint_for
-from envhub.protocol.packages import EnvironmentPatch, VersionState, VersionView
+from envhub.protocol.packages import EnvironmentPatch, MoveRequest, VersionState, VersionView
 from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
-from hub.accounts.queries import has_role, require_role, visible_owners
+from hub.accounts.queries import get_owner, has_role, member_owners, require_role, visible_owners
 from hub.core.errors import HubError
 from hub.core.http import validate
-from hub.core.pages import page, show
+from hub.core.pages import Elsewhere, page, show
 from hub.core.pagination import newest_first
 from hub.registry.cards import listed, starred_by
 from hub.registry.description import describe_for_page
 from hub.registry.file_tree import file_tree
 from hub.registry.files import read_file
 from hub.registry.filters import SORT_TITLES, EnvironmentFilter, facets, page_of
-from hub.registry.models import Version
+from hub.registry.models import Environment, Version
 from hub.registry.queries import (
     LATEST,
     environment_versions,
@@ -38,6 +39,7 @@ from hub.registry.services import (
     add_sample,
     archive_environment,
     check_version,
+    move_environment,
     patch_environment,
     rebuild_version,
     star_environment,
@@ -79,6 +81,11 @@ def sample_add(request: HttpRequest) -> HttpResponse:
 def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str, version: str = "") -> dict[str, Any]:
     """What the head and the side of every page of an environment show. Raises NotFound."""
     environment = get_environment(request.user, owner, name)
+    if (environment.owner.slug, environment.name) != (owner, name):
+        asked, now = (
+            reverse("environment", args=pair) for pair in ((owner, name), (environment.owner.slug, environment.name))
+        )
+        raise Elsewhere(request.get_full_path().replace(asked, now, 1))
     shown: Version | None = None
     if version:
         shown = get_version_of(environment, version)
@@ -100,6 +107,10 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "hub_url": str(settings.HUB.base_url).rstrip("/"),
         "is_latest": shown is not None and shown.pk == environment.latest_id,
     }
+
+
+def _address(environment: Environment) -> str:
+    return reverse("environment", args=[environment.owner.slug, environment.name])
 
 
 def _needs(view: VersionView | None, *, is_latest: bool) -> dict[str, Any]:
@@ -125,7 +136,7 @@ def _lock(version: Version | None) -> EnvironmentLock | None:
 def _wanted(view: VersionView, lock: EnvironmentLock | None) -> str:
     """What pip is to install: without the release, packages of last year get one whose API has gone."""
     release = f" verifiers=={lock.verifiers}" if lock and lock.verifiers else ""
-    return f"{view.name}=={view.version}{release}"
+    return f"{view.project}=={view.version}{release}"
 
 
 @page
@@ -144,6 +155,8 @@ def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpRes
     environment = context["environment"]
     require_role(request.user, environment.owner, Role.MEMBER)
     context["can_archive"] = has_role(request.user, environment.owner, Role.ADMIN)
+    context["targets"] = member_owners(request.user, Role.MEMBER) if context["can_archive"] else []
+    context["former"] = environment.former_names.select_related("owner").order_by("pk")[:20]
     if request.method != "POST":
         return show(request, "registry/environment_settings.html", context)
     given = request.POST
@@ -175,6 +188,22 @@ def environment_archive(request: HttpRequest, owner: str, name: str) -> HttpResp
     archive_environment(environment=environment, archived=archived)
     messages.success(request, "Archived: it is read-only now." if archived else "Taken back from the archive.")
     return redirect("environment-settings", environment.owner.slug, environment.name)
+
+
+@page
+@login_required
+@require_POST
+def environment_move(request: HttpRequest, owner: str, name: str) -> HttpResponse:
+    """Rename an environment, or give it to another owner."""
+    user, environment = cast("User", request.user), get_environment(request.user, owner, name)
+    require_role(user, environment.owner, Role.ADMIN)
+    fields = {key: request.POST[key].strip() for key in ("owner", "name") if request.POST.get(key, "").strip()}
+    to = validate(MoveRequest, fields)
+    target = environment.owner if to.owner is None else get_owner(user, to.owner)
+    require_role(user, target, Role.MEMBER)
+    moved = move_environment(environment=environment, owner=target, name=to.name or environment.name)
+    messages.success(request, f"Moved to {moved.owner.slug}/{moved.name}. The old address leads here.")
+    return redirect("environment", moved.owner.slug, moved.name)
 
 
 @page

@@ -15,7 +15,7 @@ from packaging.version import Version as Pep440
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import member_owners, owner_ids, visible_owner_ids
 from hub.core.errors import Invalid, NotFound
-from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Push, Version
+from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, FormerName, Push, Version
 
 Viewer: TypeAlias = User | AnonymousUser
 LATEST = "latest"
@@ -51,11 +51,28 @@ def environments_of(user: User) -> models.QuerySet[Environment]:
 
 
 def get_environment(user: Viewer, owner: str, name: str) -> Environment:
-    """One environment with its owner and latest version. Raises NotFound when absent or not visible."""
-    rows = visible_environments(user).select_related("owner", "latest")
-    found = rows.filter(owner__slug=owner, name=canonicalize_name(name)).first()
+    """One environment with its owner and latest version, also by a former name. Raises NotFound when absent or not
+    visible."""
+    found = at_address(visible_environments(user).select_related("owner", "latest"), owner, name)
     if found is None:
         raise NotFound(f"no environment {owner}/{name}")
+    return found
+
+
+def at_address(rows: models.QuerySet[Environment], owner: str, name: str) -> Environment | None:
+    """The one of `rows` that is called owner/name, or else was."""
+    name = canonicalize_name(name)
+    found = rows.filter(owner__slug=owner, name=name).first()
+    return found or rows.filter(former_names__owner__slug=owner, former_names__name=name).first()
+
+
+def get_former_name(user: Viewer, owner: str, name: str) -> FormerName:
+    """A former address of an environment that the user sees, or of an owner of the user's. Raises NotFound."""
+    rows = FormerName.objects.select_related("owner", "environment__owner")
+    mine = models.Q(owner__in=visible_owner_ids(user)) | models.Q(environment__in=visible_environments(user))
+    found = rows.filter(mine, owner__slug=owner, name=canonicalize_name(name)).first()
+    if found is None:
+        raise NotFound(f"{owner}/{name} is no former address of an environment")
     return found
 
 

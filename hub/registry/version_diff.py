@@ -120,7 +120,7 @@ def package_changes(a: Version, b: Version) -> tuple[PackageChange, ...]:
 
 def _locked(version: Version) -> dict[str, str]:
     wheels = (version.lock or {}).get("wheels", ())
-    own = version.environment.name
+    own = version.project
     return {wheel["name"]: wheel["version"] for wheel in wheels if not wheel.get("tool") and wheel["name"] != own}
 
 

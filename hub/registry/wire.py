@@ -69,6 +69,7 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         id=str(row.pk),
         owner=row.environment.owner.slug,
         name=row.environment.name,
+        project=row.project,
         version=row.version,
         state=VersionState(row.state),
         yanked=row.yanked,
@@ -113,7 +114,7 @@ def build_payload(run: Run) -> BuildPayload:
     return BuildPayload(
         version_id=str(version.pk),
         owner=owner,
-        name=version.environment.name,
+        name=version.project,
         version=version.version,
         module=version.module,
         requires_python=version.requires_python,

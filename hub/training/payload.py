@@ -129,7 +129,7 @@ def _target(
     return {
         "label": table.label,
         "environment": reference_of(version),
-        "env_id": version.environment.name,
+        "env_id": version.project,
         "module": version.module,
         "evidence": GenerationEvidence.model_validate(version.evidence),
         "lock": lock_for_payload(version),

@@ -14,7 +14,7 @@ from tests.e2e.package_runs import PACKAGES, says
 from tests.e2e.stack import USER, Stack, wait_until
 from tests.fakes.policy_endpoint import PolicyEndpoint
 
-pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox]
+pytestmark = [pytest.mark.matrix, pytest.mark.verifiers, pytest.mark.sandbox]
 WORD = "crane"
 TAGGER = "averaged_perceptron_tagger_eng"
 GAMES = {"e2e-textarena": f"<guess>[{WORD}]</guess>", "e2e-gem": f"\\boxed{{{WORD}}}"}

@@ -45,6 +45,7 @@ def version_part(version: Version, user: Viewer) -> BundledVersion:
     return BundledVersion(
         owner=version.environment.owner.slug,
         name=version.environment.name,
+        project=version.project,
         version=version.version,
         visibility=Visibility(version.environment.visibility),
         wheel=PushFile(filename=version.wheel_filename, sha256=version.wheel_id, size=version.wheel.size),

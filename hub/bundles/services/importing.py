@@ -19,8 +19,7 @@ from hub.bundles.services.arrived import Arrived, Imported, take_up_models, take
 from hub.bundles.services.exporting import blob_names
 from hub.bundles.services.trust import trusted_manifest
 from hub.core.errors import Conflict, Invalid, NotAllowed
-from hub.registry.models import Environment
-from hub.registry.services import begin_push
+from hub.registry.services import begin_push, environment_of_package
 from hub.registry.services.pushes import Carried, Completed, publish, read_push
 from hub.storage.models import PendingUpload
 from hub.storage.queries import backend
@@ -97,10 +96,11 @@ def _batch(missing: Mapping[str, int]) -> list[tuple[str, int]]:
 def _take_up(arrived: Arrived, key: str) -> Imported:
     manifest, owner, user = arrived.manifest, arrived.owner, arrived.user
     part = manifest.version
-    new = not Environment.objects.filter(owner=owner, name=part.name).exists()
+    project = part.project or part.name
+    new = environment_of_package(owner, project) is None
     visibility = part.visibility if new else None
     request = PushRequest(
-        name=part.name, version=part.version, visibility=visibility, wheel=part.wheel, sdist=part.sdist, git=part.git
+        name=project, version=part.version, visibility=visibility, wheel=part.wheel, sdist=part.sdist, git=part.git
     )
     push = begin_push(owner=owner, user=user, request=request).push
     pushed = read_push(push=push)

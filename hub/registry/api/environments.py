@@ -8,7 +8,14 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.packages import EnvironmentPatch, EnvironmentView, PushComplete, PushReply, PushRequest
+from envhub.protocol.packages import (
+    EnvironmentPatch,
+    EnvironmentView,
+    MoveRequest,
+    PushComplete,
+    PushReply,
+    PushRequest,
+)
 from packaging.utils import canonicalize_name
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -87,6 +94,29 @@ def environment_archive(request: Request, owner: str, name: str) -> HttpResponse
     _, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
     environment = services.archive_environment(environment=environment, archived=request.method == "PUT")
     return answer(environment_view(environment)) if environment.archived else HttpResponse(status=204)
+
+
+@extend_schema(request=MoveRequest, responses=EnvironmentView)
+@api_view(["POST"])
+def environment_move(request: Request, owner: str, name: str) -> HttpResponse:
+    """Rename an environment or give it to another owner; its former address goes on leading to it."""
+    user, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    to = parse(request, MoveRequest)
+    target = environment.owner if to.owner is None else get_owner(user, to.owner)
+    require_role(user, target, Role.MEMBER)
+    moved = services.move_environment(environment=environment, owner=target, name=to.name or environment.name)
+    return answer(environment_view(moved))
+
+
+@extend_schema(request=None, responses={204: None})
+@api_view(["DELETE"])
+def former_name(request: Request, owner: str, name: str) -> HttpResponse:
+    """Forget a former address, which then can be used again."""
+    user = require_scope(request, Scope.WRITE)
+    former = queries.get_former_name(user, owner, name)
+    require_role(user, former.owner, Role.ADMIN)
+    services.forget_name(former=former)
+    return HttpResponse(status=204)
 
 
 @extend_schema(request=PushRequest, responses=PushReply)

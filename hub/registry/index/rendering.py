@@ -42,12 +42,12 @@ class IndexFile:
         return f"../../files/{self.sha256}/{quote(self.filename)}"
 
 
-def project_files(environment_id: UUID) -> list[IndexFile]:
-    """All files of an environment in one query: for each version its wheel and its sdist."""
+def project_files(environment_id: UUID, project: str) -> list[IndexFile]:
+    """The files of an environment that installers know as `project`, in one query: wheel and sdist of each version."""
     rows = Version.objects.filter(environment=environment_id).select_related("wheel", "sdist").order_by("pk")
     columns = ("version", "requires_python", "yanked_at", "yank_reason", "created_at", "metadata_id")
     names = ("wheel_filename", "sdist_filename", "wheel__sha256", "wheel__size", "sdist__sha256", "sdist__size")
-    return [file for row in rows.only(*columns, *names) for file in _files(row)]
+    return [file for row in rows.only(*columns, *names) if row.project == project for file in _files(row)]
 
 
 def _files(row: Version) -> Iterator[IndexFile]:

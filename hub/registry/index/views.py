@@ -15,7 +15,8 @@ from hub.registry.index.answers import answer_file, answer_page, index_view
 from hub.registry.index.callers import Caller, caller_of
 from hub.registry.index.negotiation import Form
 from hub.registry.index.rendering import list_html, list_json, project_files, project_html, project_json
-from hub.registry.models import Environment, Version
+from hub.registry.models import Environment, FormerName, Version
+from hub.registry.queries import at_address
 
 METADATA_SUFFIX = ".metadata"
 PAGES_KEPT = 64  # in each web process; a page is a few hundred bytes a file
@@ -32,16 +33,19 @@ def project_list(request: HttpRequest, owner: str) -> HttpResponseBase:
     """The projects of an owner that the caller may see."""
     caller = caller_of(request)
     rows = caller.environments.filter(owner__slug=owner)
+    moved = FormerName.objects.filter(owner__slug=owner, environment__in=caller.environments)
+    former = list(moved.order_by("name").values_list("name", "environment__updated_at"))
     found = rows.aggregate(count=Count("pk"), changed=Max("updated_at"))
-    if not found["count"]:
+    if not found["count"] and not former:
         raise _missing(caller, rows, f"there are no packages of {owner}")
 
     def body(form: Form) -> str:
-        names = list(rows.order_by("name").values_list("name", flat=True))
+        names = sorted([*rows.values_list("name", flat=True), *(name for name, _ in former)])
         return list_json(names) if form is Form.JSON else list_html(owner, names)
 
-    subject = f"{owner}-{found['count']}"
-    return answer_page(request, subject, found["changed"], body, public=caller.anonymous)
+    changed = max(moment for moment in (found["changed"], *(moment for _, moment in former)) if moment)
+    subject = f"{owner}-{found['count']}-{len(former)}"
+    return answer_page(request, subject, changed, body, public=caller.anonymous)
 
 
 @index_view
@@ -52,22 +56,28 @@ def project_detail(request: HttpRequest, owner: str, project: str) -> HttpRespon
         return HttpResponsePermanentRedirect(f"/index/{owner}/simple/{name}/")
     caller = caller_of(request)
     rows = caller.environments.filter(owner__slug=owner)
-    environment = rows.filter(name=name).only("id", "name", "updated_at").first()
+    known = caller.environments.only("id", "name", "updated_at")
+    environment = at_address(known, owner, name)
     if environment is None:
         raise _missing(caller, rows, f"{owner} has no package {name}")
 
     changed = environment.updated_at
 
     def body(form: Form) -> str:
-        return _project_page(environment.pk, changed, name, form)
+        if found := _project_page(environment.pk, changed, name, form):
+            return found
+        raise _missing(caller, rows, f"{owner} has no package {name}")
 
     return answer_page(request, environment.pk.hex, changed, body, public=caller.anonymous)
 
 
 @lru_cache(maxsize=PAGES_KEPT)
 def _project_page(environment_id: UUID, changed: datetime, name: str, form: Form) -> str:
-    """Every change of a project's files changes the project's `updated_at`, so a page is made once."""
-    files = project_files(environment_id)
+    """Every change of a project's files changes the project's `updated_at`, so a page is made once. "": it has none, as
+    an environment that was renamed and not pushed since."""
+    files = project_files(environment_id, name)
+    if not files:  # an index without the project, or uv looks no further
+        return ""
     return project_json(name, files) if form is Form.JSON else project_html(name, files)
 
 
@@ -80,7 +90,9 @@ def file(request: HttpRequest, owner: str, sha256: str, filename: str) -> HttpRe
     same = Q(wheel=sha256, wheel_filename=wanted)
     if wanted == filename:
         same |= Q(sdist=sha256, sdist_filename=wanted)
-    version = Version.objects.filter(same, environment__in=rows).only("metadata_id").first()
+    moved = caller.environments.filter(former_names__owner__slug=owner)
+    found = (Version.objects.filter(same, environment__in=some).only("metadata_id").first() for some in (rows, moved))
+    version = next(filter(None, found), None)
     if version is None:
         raise _missing(caller, rows, f"{owner} has no file {filename}")
     blob = sha256 if wanted == filename else version.metadata_id

@@ -8,6 +8,7 @@ from hub.registry.services.environments import (
     delete_environment,
     patch_environment,
 )
+from hub.registry.services.moves import environment_of_package, forget_name, move_environment
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
 from hub.registry.services.samples import add_sample
@@ -24,9 +25,12 @@ __all__ = [
     "count_evaluations",
     "delete_environment",
     "delete_version",
+    "environment_of_package",
     "find_source_built",
     "follow_build",
+    "forget_name",
     "is_shared",
+    "move_environment",
     "patch_environment",
     "put_source_built",
     "rebuild_version",

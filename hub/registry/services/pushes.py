@@ -33,6 +33,7 @@ from hub.registry.models import Environment, Push, Version
 from hub.registry.services.builds import start_build, update_version
 from hub.registry.services.environments import SUMMARY_LENGTH, refresh_environment, search_text
 from hub.registry.services.locks import lock_columns
+from hub.registry.services.moves import environment_of_package, lock_addresses
 from hub.runs.models import Run
 from hub.storage.models import Blob
 from hub.storage.services import confirm_blob, local_or_temp_path, prepare_uploads, store_bytes
@@ -85,8 +86,7 @@ class Carried:
 def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
     """Check what can be checked without the bytes. Raises Invalid, TooLarge, Conflict (archived)."""
     _check_files(request)
-    known = Environment.objects.select_related("owner").filter(owner=owner, name=canonicalize_name(request.name))
-    if (environment := known.first()) is not None:
+    if (environment := environment_of_package(owner, request.name)) is not None:
         require_not_archived(environment)
     Push.objects.filter(owner=owner, created_at__lt=timezone.now() - KEEP_OPEN).delete()
     same = _published(owner, request.name, request.version)
@@ -159,11 +159,15 @@ def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
 
 def _ensure_environment(push: Push, request: PushRequest) -> Environment:
     visibility = Visibility(request.visibility or Visibility.PUBLIC).value
-    defaults = {"visibility": visibility, "search_text": search_text(push.owner, push.name, "", [])}
-    environment, created = Environment.objects.get_or_create(owner=push.owner, name=push.name, defaults=defaults)
-    if not created:
-        require_not_archived(environment)
-        _show_to(environment, request.visibility)
+    environment = environment_of_package(push.owner, push.name)
+    if environment is None:
+        lock_addresses(push.owner)
+        environment = environment_of_package(push.owner, push.name)
+    if environment is None:
+        words = search_text(push.owner, push.name, "", [])
+        return Environment.objects.create(owner=push.owner, name=push.name, visibility=visibility, search_text=words)
+    require_not_archived(environment)
+    _show_to(environment, request.visibility)
     return environment
 
 
@@ -208,8 +212,10 @@ def _create_version(
 
 def _published(owner: Owner, name: str, version: str) -> Version | None:
     rows = Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by")
-    canonical = canonicalize_version(version)
-    return rows.filter(environment__owner=owner, environment__name=canonicalize_name(name), canonical=canonical).first()
+    environment = environment_of_package(owner, name)
+    return (
+        rows.filter(environment=environment, canonical=canonicalize_version(version)).first() if environment else None
+    )
 
 
 def _same_or_conflict(existing: Version, push: Push, pushed: Pushed, carried: Carried | None) -> Completed:

@@ -43,6 +43,8 @@ COMMANDS: Table = {
         "install": "environments.install:install",
         "set": "environments.commands:set_properties",
         "archive": "environments.commands:archive",
+        "move": "environments.move:move",
+        "forget": "environments.move:forget",
         "unarchive": "environments.commands:unarchive",
         "diff": "environments.diff:diff",
         "star": "environments.commands:star",

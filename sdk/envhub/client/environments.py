@@ -16,6 +16,7 @@ from envhub.protocol.packages import (
     EnvironmentView,
     FileContent,
     FileEntry,
+    MoveRequest,
     PushComplete,
     PushReply,
     PushRequest,
@@ -55,6 +56,14 @@ class Environments:
         """Take it back from the archive."""
         self._hub.delete(f"/environments/{reference}/archive")
         return self.get(reference)
+
+    def move(self, reference: str, to: MoveRequest) -> EnvironmentView:
+        """Rename it, or give it to another owner; its former address goes on leading to it."""
+        return self._hub.post(f"/environments/{reference}/move", to, EnvironmentView)
+
+    def forget(self, reference: str) -> None:
+        """Forget a former address, which then can be used again."""
+        self._hub.delete(f"/former-names/{reference}")
 
     def star(self, reference: str) -> EnvironmentView:
         """Mark an environment with one's star; again is a no-op."""

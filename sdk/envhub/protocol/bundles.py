@@ -36,6 +36,7 @@ class BundledVersion(Response):
 
     owner: Slug
     name: Slug
+    project: str = ""  # its name to installers; "": the same
     version: str
     visibility: Visibility
     wheel: PushFile

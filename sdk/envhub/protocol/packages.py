@@ -108,6 +108,13 @@ class EnvironmentView(Response):
     updated_at: datetime
 
 
+class MoveRequest(Request):
+    """A new owner, a new name, or both; what is left out stays."""
+
+    owner: Slug | None = None
+    name: Slug | None = None
+
+
 class Check(Response):
     """One automatic test of a version, shown on its trust card: it passed, failed, or needs what the outside has."""
 
@@ -153,6 +160,7 @@ class VersionView(Response):
     id: str
     owner: Slug
     name: Slug
+    project: str = ""  # its name to installers, where the environment has been renamed since; of older hubs ""
     version: str
     state: VersionState
     yanked: bool = False

@@ -1,4 +1,4 @@
-"""`hub env star|archive|diff|set|list` against the real API."""
+"""`hub env star|archive|move|diff|set|list` against the real API."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def test_stars_are_counted_and_listed(cli: Cli, make_cli: MakeCli) -> None:
     assert [row["name"] for row in bob.json("env", "list", "--starred")] == ["two"]
     assert [row["name"] for row in cli.json("env", "list", "--sort", "stars")] == ["two", "one"]
     assert bob.json("env", "unstar", name)["stars"] == 0
+
+
+def test_a_moved_environment_is_reached_by_both_names_until_one_is_forgotten(cli: Cli, make_cli: MakeCli) -> None:
+    create_ready_version(cli.user, "three")
+    user = cli.user.username
+    name = f"{user}/three"
+    assert f"is now {user}/four" in cli("env", "move", name, "four").stdout
+    assert cli.json("env", "info", name)["environment"]["name"] == "four"
+    cli("env", "move", "four", "nobody/four", code=1)
+    cli("env", "forget", name)
+    cli("env", "info", name, code=1)
 
 
 def test_an_archived_environment_takes_nothing_until_it_is_taken_back(cli: Cli, make_cli: MakeCli) -> None:

@@ -21,7 +21,7 @@ from hub.accounts.services import create_token, invite_to_team
 from hub.evals.models import Evaluation
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
-from hub.registry.models import Version
+from hub.registry.models import FormerName, Version
 from hub.registry.services import begin_push
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.models import Run, Worker
@@ -94,6 +94,7 @@ def make_world() -> World:
     version = create_ready_version(alice, f"{MARK}-env")
     version.environment.visibility = "private"
     version.environment.save(update_fields=["visibility"])
+    FormerName.objects.create(owner=alice.owner, name=f"{MARK}-was", environment=version.environment)
     create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
     create_endpoint(alice, f"{MARK}-model", base_url="http://127.0.0.1:9/v1", max_retries=0)
     evaluation = create_hosted(alice, name=f"{MARK}-env")
@@ -178,6 +179,8 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
     }
     if route.startswith(("api/v1/users", "settings/users")):
         known["name"] = "bob"
+    if route.startswith("api/v1/former-names"):
+        known["name"] = f"{MARK}-was"
     if route.startswith("join/"):
         known["secret"] = world.join_secret
     if route.startswith("api/v1/data"):
@@ -269,6 +272,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/archive": {"post": Access.PRIVATE},
+    f"{_ENVIRONMENT_PAGE}/move": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/diff": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/settings": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/star": {"post": Access.PRIVATE},
@@ -346,8 +350,10 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/workers/<id:worker_id>/beat": {"post": Access.WORKER},
     # registry
     "api/v1/environments": {"get": Access.OPEN},
+    "api/v1/former-names/<str:owner>/<str:name>": {"delete": Access.PRIVATE},
     _ENVIRONMENT: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/archive": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ENVIRONMENT}/move": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT}/diff": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT}/star": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ENVIRONMENT}/pushes": {"post": Access.PRIVATE},

@@ -8,7 +8,7 @@ import pytest
 
 from tests.workers.training.runs.test_run import SMALL
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.torch]
+pytestmark = [pytest.mark.matrix, pytest.mark.sandbox, pytest.mark.torch]
 
 
 async def test_rollouts_that_reach_max_turns_are_truncated_and_scored(trainings: Any) -> None:

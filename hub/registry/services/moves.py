@@ -1,0 +1,106 @@
+"""Renaming an environment and giving it to another owner. Its former addresses go on leading to it."""
+
+from __future__ import annotations
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from envhub.protocol.packages import VersionState
+from packaging.utils import canonicalize_name
+
+from hub.accounts.models import Owner
+from hub.core.errors import Conflict
+from hub.registry.archived import require_not_archived
+from hub.registry.models import Environment, FormerName, Version
+from hub.registry.services.environments import search_text
+from hub.runs.transitions import FINAL
+
+
+def move_environment(*, environment: Environment, owner: Owner, name: str) -> Environment:
+    """Make it `owner`/`name`. To the address that it has is a no-op.
+
+    Raises Conflict: `name_taken`, `archived`, or `busy` (to another owner, while a version is being built).
+    """
+    name = canonicalize_name(name)
+    try:
+        with transaction.atomic():
+            lock_addresses(environment.owner, owner)
+            row = Environment.objects.select_for_update(of=("self",)).select_related("owner", "latest")
+            return _move(row.get(pk=environment.pk), owner, name)
+    except IntegrityError as error:
+        raise _taken(owner, name) from error
+
+
+def lock_addresses(*owners: Owner) -> None:
+    """Whoever gives or takes an address of these owners takes turns; call it inside a transaction."""
+    rows = Owner.objects.select_for_update(no_key=True).filter(pk__in={owner.pk for owner in owners}).order_by("pk")
+    list(rows)
+
+
+def _move(row: Environment, owner: Owner, name: str) -> Environment:
+    before = row.owner, row.name
+    addresses = {before, *((owner, project) for project in _projects(row))} - {(owner, name)}
+    if (owner.pk, name) == (row.owner_id, row.name):
+        return row
+    require_not_archived(row)
+    if owner.pk != row.owner_id:
+        _require_idle(row)
+        Version.objects.filter(environment=row).update(check_settings=None)  # they name the old owner's secrets
+    for slot in ((owner, name), *addresses):
+        _require_free(row, *slot)
+    FormerName.objects.filter(owner=owner, name=name).delete()
+    row.owner, row.name = owner, name
+    row.search_text = search_text(owner, name, row.description, row.tags)
+    row.updated_at, row.card_stale = timezone.now(), True
+    row.save(update_fields=["owner", "name", "search_text", "updated_at", "card_stale"])
+    for of, former in sorted(addresses, key=lambda slot: slot[1]):
+        FormerName.objects.get_or_create(environment=row, owner=of, name=former)
+    return row
+
+
+def _projects(row: Environment) -> set[str]:
+    """The names under which installers know its versions: the index of its owner has to find them."""
+    return {version.project for version in Version.objects.filter(environment=row).only("wheel_filename")}
+
+
+def _require_free(row: Environment, owner: Owner, name: str) -> None:
+    others = Environment.objects.filter(owner=owner, name=name).exclude(pk=row.pk)
+    if others.exists() or FormerName.objects.filter(owner=owner, name=name).exclude(environment=row).exists():
+        raise _taken(owner, name)
+
+
+def _require_idle(row: Environment) -> None:
+    versions = Version.objects.filter(environment=row)
+    building = versions.filter(state=VersionState.BUILDING)
+    checking = versions.filter(check_run__isnull=False).exclude(check_run__state__in=FINAL)
+    if building.exists() or checking.exists():
+        name = f"{row.owner.slug}/{row.name}"
+        raise Conflict(
+            f"a version of {name} is being built or checked", code="busy", hint="try again once that is done"
+        )
+
+
+def _taken(owner: Owner, name: str) -> Conflict:
+    address = f"{owner.slug}/{name}"
+    hint = f"choose another name; if {address} only leads to where that has moved, `hub env forget {address}` frees it"
+    return Conflict(f"there is {address} already", code="name_taken", hint=hint)
+
+
+def forget_name(*, former: FormerName) -> None:
+    """The address leads nowhere from now on, and can be used again."""
+    former.delete()
+    Environment.objects.filter(pk=former.environment_id).update(updated_at=timezone.now())
+
+
+def environment_of_package(owner: Owner, project: str) -> Environment | None:
+    """The environment into which `owner` pushes a package: of its name, or once of its name. Raises Conflict (`moved`):
+    it belongs to another owner now."""
+    name = canonicalize_name(project)
+    rows = Environment.objects.select_related("owner")
+    if (found := rows.filter(owner=owner, name=name).first()) is not None:
+        return found
+    found = rows.filter(former_names__owner=owner, former_names__name=name).first()
+    if found is None or found.owner_id == owner.pk:
+        return found
+    was, now = f"{owner.slug}/{name}", f"{found.owner.slug}/{found.name}"
+    hint = f"push it there with `--team {found.owner.slug}`; `hub env forget {was}` makes {was} a new one"
+    raise Conflict(f"{was} has moved to {now}", code="moved", hint=hint)
