@@ -16,6 +16,7 @@ from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 
 from hub.evals.models import Evaluation
+from hub.evals.moves import Slim, moves, pairs_of
 from hub.evals.wire import evaluation_summary
 from hub.registry.cards import MOST_MEANS, Card, Cards
 from hub.registry.facts import facts_of
@@ -64,23 +65,27 @@ def _cards(environment: Environment) -> Cards:
 
 
 def _card(rows: QuerySet[Evaluation]) -> Card:
-    slim = list(rows.order_by("-pk").values_list("pk", "board", "version_id", "model_name")[:LOOKED_AT])
+    slim = [Slim(*row) for row in rows.order_by("-pk").values_list(*Slim._fields)[:LOOKED_AT]]
     if not slim:
         return Card()
-    best = _ranked(slim)
-    means = [pk for pk, *_ in slim[:MOST_MEANS]]
-    full = {row.pk: evaluation_summary(row).reward for row in rows.filter(pk__in={*best, *means})}
+    best, pairs = _ranked(slim), pairs_of(slim)
+    means = [row.pk for row in slim[:MOST_MEANS]]
+    wanted = {*best, *means, *(pk for pair in pairs for pk in pair)}
+    full = {row.pk: row for row in rows.filter(pk__in=wanted)}
+    rewards = {pk: evaluation_summary(row).reward for pk, row in full.items()}
     standing = [
-        (reward.std_error is None, -reward.mean, best[pk]) for pk, reward in full.items() if reward and pk in best
+        (reward.std_error is None, -reward.mean, best[pk], pk)
+        for pk, reward in rewards.items()
+        if reward and pk in best
     ]
-    course = [reward.mean for pk in reversed(means) if (reward := full.get(pk))]
+    course = tuple(reward.mean for pk in reversed(means) if (reward := rewards.get(pk)))
     if not standing:
-        return Card(means=tuple(course))
-    _, mean, model = min(standing)
-    return Card(model=model, score=-mean, means=tuple(course))
+        return Card(means=course, moves=moves(pairs, full, None))
+    _, mean, model, leader = min(standing)
+    return Card(model=model, score=-mean, means=course, moves=moves(pairs, full, leader))
 
 
-def _ranked(slim: Sequence[tuple[UUID, str, UUID | None, str]]) -> dict[UUID, str]:
+def _ranked(slim: Sequence[Slim]) -> dict[UUID, str]:
     """Of the newest version's board with the most models: the newest evaluation of each, as the leaderboard has it."""
     newest = max((version for _, _, version, _ in slim if version), default=None)
     models: dict[str, dict[str, UUID]] = {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,17 +19,34 @@ from hub.registry.models import Environment, Star
 from hub.registry.queries import Viewer
 
 MOST_MEANS = 16
+MOST_MOVES = 4
 _EDGE = 8.0  # above and below, of the 100 x 100 box: the line's own width
 
 
+class Move(BaseModel):
+    """A mean reward that clearly differs from that of the same model's evaluation before. best: it leads the board."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evaluation: UUID
+    since: UUID  # the evaluation before
+    model: str
+    before: float
+    after: float
+    at: datetime
+    best: bool = False
+
+
 class Card(BaseModel):
-    """The best model under the leaderboard's first settings, and the means of the newest evaluations, oldest first."""
+    """The best model under the leaderboard's first settings, the means of the newest evaluations, oldest first, and
+    the scores among them that moved, newest first."""
 
     model_config = ConfigDict(frozen=True)
 
     model: str = ""
     score: float | None = None
     means: tuple[float, ...] = ()
+    moves: tuple[Move, ...] = ()
 
     @property
     def line(self) -> str:

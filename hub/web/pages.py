@@ -22,10 +22,11 @@ from hub.registry.queries import environments_of, search_environments
 from hub.runs.queries import failed_runs, unfinished_runs
 from hub.runs.wire import run_views
 from hub.web.finding import find
+from hub.web.moved_scores import moved_scores
 from hub.web.sdk_wheel import sdk_wheel
 
 SHOWN = 6
-FAILED_LATELY = timedelta(days=7)
+LATELY = timedelta(days=7)
 MOST_DATA = 500
 LONGEST_SEARCH = 200
 
@@ -41,11 +42,12 @@ def home(request: HttpRequest) -> HttpResponseBase:
         return show(request, "web/welcome.html", {"environments": listed(user, public), "hub_url": hub_url})
     now = timezone.now()
     runs = list(unfinished_runs(user)[:SHOWN])
-    failed = list(failed_runs(user, now - FAILED_LATELY)[:SHOWN])
+    failed = list(failed_runs(user, now - LATELY)[:SHOWN])
     views = run_views([*runs, *failed], now=now)
     context = {
         "environments": listed(user, environments_of(user).order_by("-updated_at", "-pk")[:SHOWN]),
         "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
+        "moved": moved_scores(user, since=now - LATELY, most=SHOWN),
         "runs": [(run, views[run.pk]) for run in runs],
         "failed": [(run, views[run.pk]) for run in failed],
         "hub_url": hub_url,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -17,6 +18,7 @@ from envhub.protocol.runs import Claim, Heartbeat, HeartbeatReply, Progress
 from workers.runs.errors import LeaseLost
 from workers.runs.hub import RunClient
 from workers.runs.log import LogStream
+from workers.runs.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ class Lease:
         self._stream = stream
         self._progress: Progress | None = None
         self._sent: Progress | None = None
+        self._pace = Pace(time.monotonic)
 
     def log(self, text: str) -> None:
         """Append to the run's log (a newline is added when it lacks one). Never blocks, never fails."""
@@ -47,7 +50,8 @@ class Lease:
 
     def progress(self, done: int, total: int, unit: str, note: str = "") -> None:
         """Say how far the run is; sent with the next heartbeat."""
-        self._progress = Progress(done=done, total=total, unit=unit, note=note)
+        left_s = self._pace.left_s(done, total, unit)
+        self._progress = Progress(done=done, total=total, unit=unit, note=note, left_s=left_s)
 
     async def beat(self) -> HeartbeatReply:
         """Send one heartbeat. Raises LeaseLost and connection errors."""

@@ -157,4 +157,12 @@
       palette.close();
     }
   });
+
+  // A menu closes when something else is clicked, and by Escape.
+  const shut = (except) => document.querySelectorAll(".menu[open]").forEach((menu) => menu.contains(except) || menu.removeAttribute("open"));
+  document.addEventListener("click", (event) => shut(event.target));
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector(".menu[open]");
+    if (menu) { shut(null); menu.querySelector("summary").focus(); }
+  });
 })();

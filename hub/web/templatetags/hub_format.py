@@ -17,6 +17,7 @@ from envhub.protocol.packages import Check
 
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
+from hub.runs.pace import roughly as in_rough_words
 from hub.web.markdown import render
 
 register = template.Library()
@@ -131,6 +132,12 @@ def seconds(value: float | None) -> str:
         return f"{value:.0f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+@register.filter
+def roughly(value: float) -> str:
+    """A duration that nobody knows exactly: "about 4 min"."""
+    return in_rough_words(value)
 
 
 @register.filter

@@ -94,6 +94,7 @@ class Progress(Response):
     total: Whole
     unit: str
     note: str = ""
+    left_s: float | None = None  # how long it will take from now on, as its worker believes
 
 
 class WorkerFacts(Response):

@@ -173,6 +173,13 @@ def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showc
     look.page.locator(".confirm > summary").focus()
     look.page.keyboard.press("Enter")
     expect(look.page.get_by_role("button", name="Really delete")).to_be_visible()
+    look.open("/")
+    look.page.locator(".menu > summary").focus()
+    look.page.keyboard.press("Enter")
+    expect(look.page.get_by_role("link", name="Training run")).to_be_visible()
+    look.page.keyboard.press("Escape")
+    expect(look.page.get_by_role("link", name="Training run")).to_be_hidden()
+    expect(look.page.locator(".menu > summary")).to_be_focused()
 
 
 def test_a_device_signs_in_by_the_code_that_the_browser_approves(

@@ -1,0 +1,71 @@
+"""Scores that moved: an evaluation that clearly differs from the one before it of the same model, measured alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from envhub.protocol.evals import MetricSummary
+from envhub.protocol.measured import measured
+
+from hub.evals.boards import examples_of
+from hub.evals.models import Evaluation
+from hub.evals.wire import evaluation_summary
+from hub.registry.cards import MOST_MOVES, Move
+
+LOOKED_AT = 12  # the newest evaluations of an environment
+_CLEAR = 1.959964  # two-sided, 5 %
+
+
+class Slim(NamedTuple):
+    """What is read of every evaluation of a card."""
+
+    pk: UUID
+    board: str
+    version_id: UUID | None
+    model_name: str
+
+
+def pairs_of(slim: Sequence[Slim]) -> list[tuple[UUID, UUID]]:
+    """(evaluation, the one before it of its model) of the newest, newest first; `slim` is so ordered."""
+    found = []
+    for place, row in enumerate(slim[:LOOKED_AT]):
+        before = next((older.pk for older in slim[place + 1 :] if older.model_name == row.model_name), None)
+        if before is not None:
+            found.append((row.pk, before))
+    return found
+
+
+def moves(pairs: Iterable[tuple[UUID, UUID]], rows: Mapping[UUID, Evaluation], best: UUID | None) -> tuple[Move, ...]:
+    """The clear ones of them, newest first. Versions may differ; settings and examples may not."""
+    found = list(_moves(pairs, rows, best))
+    return tuple(found[:MOST_MOVES])
+
+
+def _moves(pairs: Iterable[tuple[UUID, UUID]], rows: Mapping[UUID, Evaluation], best: UUID | None) -> Iterator[Move]:
+    for after, before in ((rows[new], rows[old]) for new, old in pairs if new in rows and old in rows):
+        was, now = evaluation_summary(before).reward, evaluation_summary(after).reward
+        if was and now and _alike(before, after) and _differ(was, now):
+            yield Move(
+                evaluation=after.pk,
+                since=before.pk,
+                model=after.model_name,
+                before=was.mean,
+                after=now.mean,
+                at=after.finished_at or after.created_at,
+                best=after.pk == best,
+            )
+
+
+def _alike(a: Evaluation, b: Evaluation) -> bool:
+    same = [(row.config["split"], examples_of(row), measured(row.config)) for row in (a, b)]
+    return same[0] == same[1]
+
+
+def _differ(was: MetricSummary, now: MetricSummary) -> bool:
+    """Whether two independent means differ at the 5 % level (a paired test would read both evaluations' examples)."""
+    if was.std_error is None or now.std_error is None:
+        return False
+    return abs(now.mean - was.mean) > _CLEAR * math.hypot(was.std_error, now.std_error)
