@@ -21,6 +21,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from hub.accounts.connecting import proof_of_session
 from hub.accounts.models import User
 from hub.accounts.queries import addresses_of, has_second_factor, identities_of
 from hub.core.errors import Conflict
@@ -43,6 +44,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "has_second_factor": has_second_factor(user),
         "identities": identities_of(user)[:MOST_SHOWN],
         "hub": settings.HUB,
+        "proof": proof_of_session(request),
     }
     return show(request, "accounts/account_detail.html", context)
 

@@ -23,8 +23,9 @@ from django.http import HttpRequest
 from hub.accounts.client_address import client_address
 from hub.accounts.models import User
 from hub.accounts.services import create_user, register_user
-from hub.accounts.services.signup import OPEN, check_mail_domain, join_by_invitation, may_sign_up
+from hub.accounts.services.signup import check_mail_domain, join_by_invitation, may_choose_password, may_sign_up
 from hub.accounts.services.users import check_free, free_name
+from hub.accounts.signing_in import note_password
 from hub.core.errors import Conflict, HubError
 from hub.core.pages import error_page
 
@@ -41,16 +42,16 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Sign-up, names, addresses and mail."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """With a password: only where passwords sign in."""
-        return bool(settings.HUB.password_login) and may_sign_up(next_path=next_path(request))
+        """With a password."""
+        return may_choose_password(next_path=next_path(request))
 
     def save_user(self, request: HttpRequest, user: User, form: BaseForm, commit: bool = True) -> User:
         """The account with its namespace, and its team if an invitation led here."""
         given = form.cleaned_data
         with transaction.atomic():
             made = create_user(username=given["username"], password=given.get("password1"))
-            if settings.HUB.signup != OPEN:
-                join_by_invitation(user=made, next_path=next_path(request))
+            join_by_invitation(user=made, next_path=next_path(request))
+        note_password(request, made)
         return made
 
     def clean_username(self, username: str, shallow: bool = False) -> str:
@@ -69,13 +70,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         """As all the hub's limits count."""
         return client_address(request)
 
-    def get_reset_password_from_key_url(self, key: str) -> str:
-        """At HUB_BASE_URL: the Host header of whoever asked has no part in mail."""
-        return _public(super().get_reset_password_from_key_url(key))
-
-    def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
-        """Likewise."""
-        return _public(super().get_email_confirmation_url(request, emailconfirmation))
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """With links to HUB_BASE_URL: the Host header of whoever asked has no part in mail."""
+        links = {name: _public(value) for name, value in context.items() if name.endswith("_url") and value}
+        super().send_mail(template_prefix, email, context | links | {"hub_url": _public("")})
 
     def add_message(
         self, request: HttpRequest, level: int, message_template: str | None = None, *rest: Any, **named: Any
@@ -126,8 +124,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         with transaction.atomic():
             register_user(user=user)
             sociallogin.save(request)
-            if settings.HUB.signup != OPEN:
-                join_by_invitation(user=user, next_path=sociallogin.state.get("next") or "")
+            join_by_invitation(user=user, next_path=sociallogin.state.get("next") or "")
         return user
 
 

@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
+from hub.accounts.connecting import check_process
 from hub.accounts.services.signup import check_mail_domain, waiting_invitation
 from hub.core.errors import HubError, NotFound
 from hub.core.pages import page
@@ -83,7 +84,9 @@ def _needs_mail(view: Any) -> Any:
 
 def _needs_provider(view: Any) -> Any:
     @page
+    @never_cache
     def run(request: HttpRequest, provider_id: str) -> HttpResponseBase:
+        check_process(request)
         if not settings.HUB.oidc_issuer:
             raise NotFound("this hub has no identity provider", hint="the operator sets HUB_OIDC_ISSUER")
         answer: HttpResponseBase = view(request, provider_id)
@@ -92,7 +95,7 @@ def _needs_provider(view: Any) -> Any:
     return run
 
 
-sign_up = SignUp.as_view()
+sign_up = page(SignUp.as_view())
 password_forgotten = _needs_mail(account.PasswordResetView.as_view(template_name="accounts/password_forgotten.html"))
 password_sent = account.PasswordResetDoneView.as_view(template_name="accounts/password_sent.html")
 password_new = _needs_mail(NewPassword.as_view())

@@ -13,11 +13,13 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from redis.exceptions import RedisError
 
 from hub.accounts.models import User
 from hub.accounts.queries import has_second_factor
-from hub.core.errors import NotAllowed
+from hub.core.errors import NotAllowed, Unavailable
 from hub.core.http import error_answer
+from hub.core.pages import error_page
 
 REACHABLE = frozenset(
     {
@@ -51,9 +53,12 @@ class IdentityChecks:
         return redirect("mfa_activate_totp")
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Asks for the password or a code, and leads back. What was posted is not repeated: the audit log would not
-        know what was done.
+        """Asks for the password or a code, and leads back; without Redis, which counts tries, nobody gets through.
+
+        What was posted is not repeated: the audit log would not know what was done.
         """
+        if isinstance(error, RedisError):
+            return error_page(request, Unavailable("tries cannot be counted: Redis is away", hint="try again soon"))
         if not isinstance(error, ReauthenticationRequired):
             return None
         methods = get_adapter().get_reauthentication_methods(request.user)

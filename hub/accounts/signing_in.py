@@ -19,10 +19,15 @@ def sign_in_by_password(request: HttpRequest, user: User, *, redirect_url: str) 
 
     People whom an administrator invited may have no address; nothing is asked of them.
     """
-    record_authentication(request, user, method="password", username=user.username, reauthenticated=True)
+    note_password(request, user)
     verification = None if addresses_of(user).exists() else "none"
     answer: HttpResponse = perform_login(request, user, email_verification=verification, redirect_url=redirect_url)
     return answer
+
+
+def note_password(request: HttpRequest, user: User) -> None:
+    """The session about to begin is one of a password, given or set just now: a second factor may be required of it."""
+    record_authentication(request, user, method="password", username=user.username, reauthenticated=True)
 
 
 def must_confirm(request: HttpRequest) -> bool:

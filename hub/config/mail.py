@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 BACKENDS = "django.core.mail.backends"
 DEFAULT_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -32,14 +32,22 @@ def parse(url: str) -> Mail:
         return Mail(f"{BACKENDS}.console.EmailBackend")
     if parts.scheme == "file" and parts.path:
         return Mail(f"{BACKENDS}.filebased.EmailBackend", directory=unquote(parts.path))
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-        raise ValueError(f"cannot be read; write {EXAMPLE}")
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or (port := _port(parts)) is None:
+        raise ValueError(f"cannot be read; write {EXAMPLE}, a password's special characters percent-encoded")
     return Mail(
         f"{BACKENDS}.smtp.EmailBackend",
         host=parts.hostname,
-        port=parts.port or DEFAULT_PORTS[parts.scheme],
+        port=port or DEFAULT_PORTS[parts.scheme],
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
         starttls=parts.scheme == "smtp+tls",
         tls=parts.scheme == "smtps",
     )
+
+
+def _port(parts: SplitResult) -> int | None:
+    """0 for none; None for what is no number, which may be a piece of a password."""
+    try:
+        return parts.port or 0
+    except ValueError:
+        return None

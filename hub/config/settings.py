@@ -157,6 +157,7 @@ if HUB.broker_url.startswith("redis"):  # limits and spent codes hold for all we
             "BACKEND": "django.core.cache.backends.redis.RedisCache",
             "LOCATION": HUB.broker_url,
             "KEY_PREFIX": "hub",
+            "OPTIONS": {"serializer": "hub.core.cache_json.JsonSerializer"},
         }
     }
 

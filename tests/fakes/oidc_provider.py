@@ -36,7 +36,7 @@ class OidcProvider:
         handler = type("Handler", (_Handler,), {"fake": self})
         self._key = _key()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,12 +33,22 @@ def waiting_invitation(next_path: str) -> TeamInvitation | None:
         return None
 
 
-def join_by_invitation(*, user: User, next_path: str) -> bool:
-    """Spend the invitation that let a new user in, so that it lets in one. Whether there was one. Raises NotFound."""
-    secret = _secret_of(next_path)
-    if secret:
-        join_team(user=user, secret=secret)
-    return bool(secret)
+def may_choose_password(*, next_path: str) -> bool:
+    """Whether that account may have a password. Domains are only as good as the mail that confirms the address."""
+    hub = settings.HUB
+    confirmed = bool(hub.mail_url) or not hub.signup_domains
+    return bool(hub.password_login) and confirmed and may_sign_up(next_path=next_path)
+
+
+def join_by_invitation(*, user: User, next_path: str) -> None:
+    """Spend the invitation that led a new user here, so that it lets in one.
+
+    Raises NotFound, NotAllowed when it was spent meanwhile and nothing else lets the user in.
+    """
+    if waiting_invitation(next_path):
+        join_team(user=user, secret=_secret_of(next_path))
+    elif settings.HUB.signup != OPEN:
+        raise NotAllowed("the invitation was used meanwhile", hint="ask an admin of the team for another link")
 
 
 def check_mail_domain(address: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from html import unescape
 from typing import Any
 
 import httpx
@@ -70,10 +72,20 @@ def test_an_account_with_the_same_address_is_not_taken_over(
 
 def test_whoever_is_signed_in_connects_an_identity_and_signs_in_with_it(client: Client, provider: Any) -> None:
     client.force_login(make_user("grace"))
-    sign_in(client, "?process=connect&next=/settings/account")
+    (link,) = re.findall(r'/login/identity/sso([^"]+)', client.get("/settings/account").text)
+    sign_in(client, unescape(link))
     other = Client()
     sign_in(other)
     assert user_of(other) == "grace"
+
+
+def test_a_link_of_another_site_connects_nothing(client: Client, provider: OidcProvider) -> None:
+    client.force_login(make_user("grace"))
+    other = Client()
+    other.force_login(make_user("eve"))
+    (link,) = re.findall(r'/login/identity/sso([^"]+)', other.get("/settings/account").text)
+    for query in ("?process=connect", "?process=connect&proof=x", unescape(link), "?process=redirect"):
+        assert client.get(f"/login/identity/sso{query}").status_code == 403
 
 
 @pytest.mark.parametrize(

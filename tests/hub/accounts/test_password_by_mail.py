@@ -10,6 +10,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.core import mail
 from django.test import Client
+from pytest_django import Settings
 
 from hub.accounts.models import User
 from hub.audit.models import AuditEntry
@@ -80,3 +81,10 @@ def test_asking_is_limited(client: Client, ada: User) -> None:
 def test_a_hub_without_mail_says_who_helps(client: Client) -> None:
     reply = client.get("/password/forgotten")
     assert (reply.status_code, "hub user invite NAME --reset" in reply.text) == (404, True)
+
+
+def test_without_redis_nobody_gets_through_uncounted(client: Client, ada: User, settings: Settings) -> None:
+    backend = "django.core.cache.backends.redis.RedisCache"
+    settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": "redis://127.0.0.1:1/0"}}
+    reply = ask(client)
+    assert (reply.status_code, len(mail.outbox)) == (503, 0)

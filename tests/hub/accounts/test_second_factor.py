@@ -148,6 +148,17 @@ def test_a_hub_may_require_it_of_whoever_signs_in_by_password(
     assert client.get("/runs").status_code == 200
 
 
+def test_an_account_that_has_just_got_its_password_needs_the_second_factor_too(
+    configure: Callable[..., None],
+) -> None:
+    configure(mfa="required", signup="open")
+    made, invited = Client(), Client()
+    made.post("/signup", {"username": "grace", "password1": PASSWORD})
+    link = invite_user(username="alan").url.removeprefix("http://127.0.0.1:8000")
+    invited.post(link, {"new": PASSWORD})
+    assert [client.get("/runs")["Location"] for client in (made, invited)] == [ON, ON]
+
+
 def test_a_token_is_made_in_a_session_that_has_just_signed_in(client: Client, ada: User) -> None:
     form = {"name": "laptop", "scopes": ["read"]}
     client.force_login(ada)

@@ -42,6 +42,12 @@ def test_a_hub_that_is_not_open_says_so_and_makes_no_account(client: Client, con
     assert not User.objects.exists()
 
 
+def test_domains_that_no_mail_can_confirm_are_the_providers_alone(client: Client, configure: Configure) -> None:
+    configure(signup="open", signup_domains=["example.org"], oidc_issuer="http://127.0.0.1:9")
+    assert "Create one" not in client.get("/login").text
+    assert "without an invitation" in client.post("/signup", FORM).text
+
+
 def test_an_open_hub_makes_an_account_with_a_namespace(client: Client, configure: Configure) -> None:
     configure(signup="open")
     assert "/signup?next=/runs" in client.get("/login?next=/runs").text

@@ -48,6 +48,8 @@ NAMES = (
     "secrets",
     "storage",
     "password",
+    "account",
+    "two-factor",
     "device",
     "document",
     "document-search",
@@ -107,5 +109,7 @@ def address(showcase: Showcase, name: str) -> str:
         "storage": "/settings/storage",
         "usage": "/settings/usage",
         "password": "/settings/password",
+        "account": "/settings/account",
+        "two-factor": "/settings/account/two-factor",
         "device": "/device",
     }[name]
