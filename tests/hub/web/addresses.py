@@ -49,7 +49,6 @@ NAMES = (
     "storage",
     "password",
     "account",
-    "two-factor",
     "device",
     "document",
     "document-search",
@@ -110,6 +109,5 @@ def address(showcase: Showcase, name: str) -> str:
         "usage": "/settings/usage",
         "password": "/settings/password",
         "account": "/settings/account",
-        "two-factor": "/settings/account/two-factor",
         "device": "/device",
     }[name]
