@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ from hub.accounts.signing_in import note_password
 from hub.core.errors import Conflict, HubError
 from hub.core.pages import error_page
 
+logger = logging.getLogger(__name__)
 OPENID_CONNECT = "openid_connect"
 QUIET = ("account/messages/logged_in.txt", "account/messages/logged_out.txt")
 
@@ -91,6 +93,12 @@ class IdentityAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         found = app_settings.PROVIDERS.get(OPENID_CONNECT, {}).get("APPS", ())
         asked = (None, OPENID_CONNECT)
         return [SocialApp(provider=OPENID_CONNECT, **app) for app in found if provider in (*asked, app["provider_id"])]
+
+    def on_authentication_error(
+        self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
+    ) -> None:
+        """The page says little; the operator reads why."""
+        logger.warning("nobody signed in by the identity provider: %s", exception or error)
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         """Takes from the provider only addresses that it has verified, and no account that has one of them.

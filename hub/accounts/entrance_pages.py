@@ -5,6 +5,7 @@ The views are django-allauth's, with the hub's templates, limits and conditions.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from allauth.account import views as account
@@ -18,11 +19,14 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
+from requests import RequestException
 
 from hub.accounts.connecting import check_process
 from hub.accounts.services.signup import check_mail_domain, waiting_invitation
-from hub.core.errors import HubError, NotFound
+from hub.core.errors import HubError, NotFound, Unavailable
 from hub.core.pages import page
+
+logger = logging.getLogger(__name__)
 
 
 class SignUpForm(SignupForm):  # type: ignore[misc]
@@ -89,7 +93,12 @@ def _needs_provider(view: Any) -> Any:
         check_process(request)
         if not settings.HUB.oidc_issuer:
             raise NotFound("this hub has no identity provider", hint="the operator sets HUB_OIDC_ISSUER")
-        answer: HttpResponseBase = view(request, provider_id)
+        try:
+            answer: HttpResponseBase = view(request, provider_id)
+        except RequestException as error:
+            logger.warning("the identity provider does not answer: %s", error)
+            hint = "try again soon; the operator finds the reason in the hub's log"
+            raise Unavailable("the identity provider does not answer", hint=hint) from error
         return answer
 
     return run

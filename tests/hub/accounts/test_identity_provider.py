@@ -134,6 +134,15 @@ def test_a_token_for_somebody_else_and_a_forged_return_sign_nobody_in(client: Cl
     assert "_auth_user_id" not in client.session
 
 
+def test_a_provider_that_is_away_is_named_in_the_log(
+    client: Client, configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(oidc_issuer="http://127.0.0.1:9", oidc_client_id=CLIENT)
+    reply = client.get("/login/identity/sso")
+    assert (reply.status_code, "does not answer" in reply.text) == (503, True)
+    assert "127.0.0.1" in caplog.text
+
+
 def test_a_disabled_user_is_refused(client: Client, provider: OidcProvider) -> None:
     sign_in(client)
     disable_user(user=User.objects.get(username="ada-l"), by=make_user())
