@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.http import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import (
@@ -31,6 +32,7 @@ from hub.accounts.models import ApiToken, User
 from hub.accounts.permissions import require_scope, scopes_of
 from hub.accounts.queries import get_token, tokens_of
 from hub.accounts.services import create_token, exchange_device_code, limit_rate, revoke_token, start_device_login
+from hub.accounts.signing_in import must_confirm
 from hub.accounts.wire import token_view, who_am_i
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.core.http import answer, answer_page, error_answer, parse
@@ -61,6 +63,9 @@ def tokens(request: Request) -> HttpResponse:
         rows, following = newest_first(tokens_of(user), request)
         return answer_page(rows, following, token_view)
     user = require_scope(request, Scope.WRITE)
+    if request.auth is None and must_confirm(request._request):
+        hint = f"enter your password again: {reverse('account_reauthenticate')}"
+        raise NotAllowed("a token needs a session that has just signed in", code="confirm_identity", hint=hint)
     body = parse(request, TokenRequest)
     _refuse_more_than_own(request, body)
     secret, token = create_token(user=user, name=body.name, scopes=body.scopes, expires_in_days=body.expires_in_days)

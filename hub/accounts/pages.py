@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import cast
 
+from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
 from django.contrib.auth import authenticate, update_session_auth_hash
 from django.contrib.auth import login as start_session
@@ -34,7 +35,9 @@ from hub.accounts.services import (
     use_link,
 )
 from hub.accounts.services.devices import clean_user_code
-from hub.core.errors import HubError, NotFound
+from hub.accounts.services.signup import may_choose_password, may_sign_up
+from hub.accounts.signing_in import must_confirm, sign_in_by_password
+from hub.core.errors import HubError, NotAllowed, NotFound
 from hub.core.ids import GivenId
 from hub.core.pages import page, refusal
 
@@ -58,21 +61,25 @@ def login(request: HttpRequest) -> HttpResponse:
     """User name and password; tries are limited (see hub.accounts.services.limits)."""
     if request.user.is_authenticated:
         return HttpResponseRedirect(_safe_next(request))
-    context = {"next": _safe_next(request), "username": request.POST.get("username", "")}
+    name = request.POST.get("username", "")
+    context = {"next": _safe_next(request), "username": name, "hub": settings.HUB}
+    context["may_sign_up"] = may_sign_up(next_path=_safe_next(request))
+    context["may_choose_password"] = may_choose_password(next_path=_safe_next(request))
     if request.method == "GET":
         return render(request, "accounts/login.html", context)
     try:
-        name = context["username"]
+        if not settings.HUB.password_login:
+            raise NotAllowed("this hub takes no passwords", hint=f"use {settings.HUB.oidc_name}")
         limit_login(name=name, address=client_address(request), known_browser=knows(request, name))
     except HubError as error:
         answer = render(request, "accounts/login.html", context | {"error": error}, status=error.status)
         return refusal(answer, error)
-    user = authenticate(request, username=context["username"], password=request.POST.get("password", ""))
+    user = authenticate(request, username=name, password=request.POST.get("password", ""))
     if user is None:
         wrong = HubError("the name or the password is wrong", code="wrong_password")
         return render(request, "accounts/login.html", context | {"error": wrong}, status=401)
-    start_session(request, user)
-    return _remember(HttpResponseRedirect(_safe_next(request)), user.get_username())
+    answer = sign_in_by_password(request, user, redirect_url=_safe_next(request))
+    return _remember(answer, user.get_username())
 
 
 def knows(request: HttpRequest, name: str) -> bool:
@@ -158,7 +165,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
     """The user's API tokens; making one shows its secret once, in the answer to the form."""
     user = cast("User", request.user)
     context: dict[str, object] = {"section": "settings", "scopes": _grantable(user), "lifetimes": LIFETIMES}
+    context["must_confirm"] = must_confirm(request)
     if request.method == "POST":
+        if context["must_confirm"]:
+            raise ReauthenticationRequired
         days = request.POST.get("days", "")
         wanted = [scope for scope in _grantable(user) if scope.value in request.POST.getlist("scopes")]
         context["secret"], context["created"] = create_token(

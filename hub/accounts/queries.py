@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
@@ -190,3 +193,20 @@ def waiting_device(user_code: str, *, now: datetime) -> DeviceLogin | None:
     """The device that waits for a person's decision under this (cleaned) code."""
     waiting = DeviceLogin.objects.filter(decision=DeviceDecision.PENDING, expires_at__gt=now)
     return waiting.filter(user_code=user_code).first()
+
+
+def has_second_factor(user: User) -> bool:
+    """Whether an authenticator app belongs to the account."""
+    return bool(Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists())
+
+
+def addresses_of(user: User) -> QuerySet[EmailAddress]:
+    """The user's mail addresses, the one that gets mail first."""
+    rows: QuerySet[EmailAddress] = EmailAddress.objects.filter(user=user)
+    return rows.order_by("-primary", "email", "pk")
+
+
+def identities_of(user: User) -> QuerySet[SocialAccount]:
+    """The accounts of the identity provider that sign this user in, oldest first."""
+    rows: QuerySet[SocialAccount] = SocialAccount.objects.filter(user=user)
+    return rows.order_by("pk")

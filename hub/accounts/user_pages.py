@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.contrib import messages
-from django.contrib.auth import login as start_session
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -25,12 +24,11 @@ from hub.accounts.services import (
     invite_user,
     limit_rate,
 )
+from hub.accounts.signing_in import sign_in_by_password
 from hub.accounts.wire import user_view
 from hub.core.errors import HubError
 from hub.core.pages import page
 from hub.core.pagination import newest_first
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @page
@@ -91,5 +89,4 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
         user = accept_invitation(secret=secret, password=request.POST.get("new", ""))
     except HubError as error:
         return render(request, "accounts/invitation_accept.html", context | {"error": error}, status=error.status)
-    start_session(request, user, backend=BACKEND)
-    return redirect("/")
+    return sign_in_by_password(request, user, redirect_url="/")

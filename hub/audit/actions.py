@@ -84,7 +84,16 @@ _API = {
 }
 _PAGES = {
     "POST login": "signed in",
+    "POST login/second-factor": "signed in with a second factor",
     "POST login/link/<str:secret>": "signed in with a link",
+    "POST signup": "made an account",
+    "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)": "set a new password by mail",
+    "POST mail/confirm/<str:key>": "confirmed a mail address",
+    "POST settings/account/mail": "changed the own mail addresses",
+    "POST settings/account/two-factor": "turned on two-factor authentication",
+    "POST settings/account/two-factor/off": "turned off two-factor authentication",
+    "POST settings/account/recovery-codes/new": "made recovery codes",
+    "POST settings/account/identities": "disconnected an identity",
     "POST invitation/<str:secret>": "accepted an invitation to the hub",
     "POST device": "answered a device that wants to sign in",
     "POST settings/tokens": "made an API token",
@@ -127,7 +136,21 @@ _PAGES = {
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
     f"POST {_SANDBOX}/end": "ended a sandbox",
 }
-SHOWN_AGAIN = frozenset({f"POST {_ENVIRONMENT}/evaluate"})  # also posted to be looked at; a redirect means done
+# also posted to be looked at, or shown again with what is wrong; a redirect means done
+SHOWN_AGAIN = frozenset(
+    {
+        f"POST {_ENVIRONMENT}/evaluate",
+        "POST signup",
+        "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",
+        "POST settings/account/mail",
+        "POST settings/account/two-factor",
+        "POST settings/account/two-factor/off",
+        "POST settings/account/recovery-codes/new",
+        "POST settings/account/identities",
+    }
+)
+# what a person does on another host, which sends the browser back by GET
+RETURNS = {"GET login/identity/<slug:provider_id>/callback": "signed in with the identity provider"}
 ACTIONS = {call.replace(" ", " api/v1/", 1): words for call, words in _API.items()} | _PAGES
 
 _REPORT = "a run or a worker reports with its own token; who started the run is logged"
@@ -164,6 +187,9 @@ _API_UNLOGGED = {
     **{f"POST {_SANDBOX}/processes/<int:pid>/{part}": _INSIDE for part in ("input", "signal", "resize")},
 }
 UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
+    "POST password/forgotten": "sends a mail, to nobody who is signed in; the new password is logged",
+    "POST settings/confirm": "shows again who the user is, and changes nothing",
+    "POST settings/confirm/code": "shows again who the user is, and changes nothing",
     "POST logout": "ends the own session, and nothing else",
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,
@@ -179,7 +205,7 @@ def action_of(method: str, route: str, status: int = 200) -> str | None:
         return None
     if route.startswith(_ADMIN):
         return "changed something in Django's admin"
-    return ACTIONS.get(call, call[:200])
+    return RETURNS.get(call) or ACTIONS.get(call, call[:200])
 
 
 def plain(route: str) -> str:

@@ -11,7 +11,7 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 
 LONGEST_READ = 64 * 1024  # of an answer, in bytes
-HIDDEN = {"secret", "push_id"}  # arguments of paths that name nothing for people, or too much
+HIDDEN = {"secret", "push_id", "key", "uidb36"}  # arguments of paths that name nothing for people, or too much
 _NAMING = ("owner", "name", "version", "id")  # fields of an answer that are read, and no others
 _INSIDE = ("view", "user", "invitation", "version")  # where they may be
 

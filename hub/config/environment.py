@@ -29,6 +29,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from hub.config.database import urls_of
+from hub.config.mail import parse as parse_mail
 
 PREFIX = "HUB_"
 LEAST_TOKEN = 16  # characters of a token that the operator makes up
@@ -113,6 +114,16 @@ class HubEnvironment(BaseSettings):
     backup_s3_region: str = "us-east-1"
     backup_s3_access_key_id: str = ""  # empty: as for the hub's own object storage
     backup_s3_secret_access_key: str = ""
+    signup: Literal["open", "invited", "closed"] = "closed"  # invited: whoever holds a team's link; closed: nobody
+    signup_domains: list[str] = Field(default_factory=list)  # of verified mail addresses; empty: any
+    password_login: bool = True  # false: only the identity provider signs people in
+    mfa: Literal["optional", "required"] = "optional"  # beside a password
+    mail_url: str = ""  # smtp+tls://USER:PASSWORD@HOST:587, console: or file:DIRECTORY; empty: no mail is sent
+    mail_from: str = ""  # empty: noreply@ the host of base_url
+    oidc_issuer: str = ""  # https://login.example.org/realm; empty: no identity provider
+    oidc_client_id: str = ""
+    oidc_client_secret: str = ""
+    oidc_name: str = "Single sign-on"  # on the button
 
     @field_validator("data")
     @classmethod
@@ -169,6 +180,22 @@ class HubEnvironment(BaseSettings):
     def _has_a_bucket(self) -> Self:
         if self.storage == "s3" and not self.s3_bucket:
             raise ValueError("HUB_STORAGE=s3 needs HUB_S3_BUCKET")
+        return self
+
+    @field_validator("mail_url")
+    @classmethod
+    def _is_a_mail_server(cls, url: str) -> str:
+        parse_mail(url)
+        return url
+
+    @model_validator(mode="after")
+    def _can_sign_people_in(self) -> Self:
+        if self.oidc_issuer and not self.oidc_client_id:
+            raise ValueError("HUB_OIDC_ISSUER needs HUB_OIDC_CLIENT_ID")
+        if not self.password_login and not self.oidc_issuer:
+            raise ValueError("HUB_PASSWORD_LOGIN=false needs HUB_OIDC_ISSUER, or nobody could sign in")
+        if self.signup_domains and not (self.mail_url or self.oidc_issuer):
+            raise ValueError("HUB_SIGNUP_DOMAINS needs HUB_MAIL_URL or HUB_OIDC_ISSUER, which verify addresses")
         return self
 
     @model_validator(mode="after")

@@ -11,6 +11,8 @@ from envhub.protocol.files import FileKind
 
 from hub.config.database import parse as parse_database
 from hub.config.environment import load
+from hub.config.mail import parse as parse_mail
+from hub.config.sign_in import sign_in_settings
 from hub.core.csp import policy
 from hub.core.ids import SHORTEST
 
@@ -34,6 +36,11 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django.contrib.humanize",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -70,6 +77,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "hub.accounts.middleware.IdentityChecks",
     "hub.audit.middleware.audit_log",
 ]
 
@@ -119,6 +128,38 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+ACCOUNT_ADAPTER = "hub.accounts.adapters.AccountAdapter"
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "[Environments Hub] "
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_REAUTHENTICATION_REQUIRED = True
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 15 * 60
+ACCOUNT_USER_MODEL_EMAIL_FIELD = None  # addresses have rows of their own, which are indexed
+ACCOUNT_USERNAME_MIN_LENGTH = 1
+_mail = parse_mail(HUB.mail_url)
+EMAIL_BACKEND, EMAIL_FILE_PATH = _mail.backend, _mail.directory
+EMAIL_HOST, EMAIL_PORT, EMAIL_TIMEOUT = _mail.host, _mail.port, 10
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starttls, _mail.tls
+DEFAULT_FROM_EMAIL = HUB.mail_from or f"Environments Hub <noreply@{HUB.base_url.host}>"
+MFA_ADAPTER = "hub.secrets.second_factors.SecondFactors"
+MFA_TOTP_ISSUER = "Environments Hub"
+MFA_TOTP_TOLERANCE = 1  # a clock that is half a minute off
+SOCIALACCOUNT_ADAPTER = "hub.accounts.adapters.IdentityAdapter"
+SOCIALACCOUNT_EMAIL_REQUIRED = False
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"  # an address that the provider has not verified stays unverified
+SOCIALACCOUNT_LOGIN_ON_GET = True  # the CSP forbids a form that ends at another host; a state guards the way back
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
+globals().update(sign_in_settings(HUB))
+if HUB.broker_url.startswith("redis"):  # limits and spent codes hold for all web processes together
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": HUB.broker_url,
+            "KEY_PREFIX": "hub",
+            "OPTIONS": {"serializer": "hub.core.cache_json.JsonSerializer"},
+        }
+    }
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

@@ -50,6 +50,7 @@ OWN_PLACES = {
     "Settings: audit log": "audit",
     "Settings: usage and quotas": "usage",
     "Settings: storage": "storage",
+    "Settings: account": "account",
     "Settings: password": "password",
 }
 

@@ -39,6 +39,7 @@ IN_WORDS = {  # what packages wrote before there were expressions
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
+IN_ITS_FILE = {"qrcode": "BSD-3-Clause AND MIT"}  # "proprietary" in its metadata is the trademark of the word
 LOCKS = ("requirements.lock", "infra/docker/worker.lock", "infra/docker/hub.lock")
 
 
@@ -48,6 +49,8 @@ def names(lock: str) -> list[str]:
 
 def licence(name: str) -> str:
     """As an SPDX expression, as far as it is told; of several classifiers all count. Else the title of its file."""
+    if name in IN_ITS_FILE:
+        return IN_ITS_FILE[name]
     meta = metadata.metadata(name)
     if expression := meta.get("License-Expression"):
         return str(expression)

@@ -20,6 +20,7 @@ from hub.accounts.services.users import (
     disable_user,
     enable_user,
     ensure_user,
+    register_user,
     set_password,
     system_owner,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "limit_login",
     "limit_rate",
     "note_token_use",
+    "register_user",
     "remove_member",
     "rename_team",
     "revoke_invitation",

@@ -1,6 +1,6 @@
 """Invitations to a team: an admin makes a link, whoever has an account here and opens it becomes a member, once.
 
-They make no accounts: new people need an administrator's invitation first (hub.accounts.services.invitations).
+Where HUB_SIGNUP=invited, a link also lets one person make an account (hub.accounts.services.signup).
 """
 
 from __future__ import annotations

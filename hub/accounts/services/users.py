@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+from collections.abc import Iterable
 from datetime import datetime
 
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -20,7 +24,10 @@ from hub.accounts.models import (
     slug_validator,
 )
 from hub.accounts.queries import SYSTEM_OWNER
-from hub.core.errors import Conflict, Invalid, NotAllowed
+from hub.core.errors import Conflict, HubError, Invalid, NotAllowed
+
+NUMBERED = 20  # names that are tried before a random one
+SLUG_ROOM = 48  # letters of a name that is made up: a number fits behind them
 
 RESERVED_SLUGS = frozenset(
     {
@@ -44,38 +51,68 @@ RESERVED_SLUGS = frozenset(
         "join",
         "login",
         "logout",
+        "mail",
         "me",
         "metrics",
         "models",
         "new",
         "outside",
         "owners",
+        "password",
         "readyz",
         "root",
         "rollouts",
         "runs",
         "sandboxes",
     }
-    | {"search", "secrets", "settings", "static", "system", "teams", "tokens", "training", "users", "workers"}
+    | {"search", "secrets", "settings", "signup", "static", "system", "teams", "tokens", "training", "users", "workers"}
 )
 
 
 def create_user(*, username: str, password: str | None = None, is_superuser: bool = False) -> User:
     """Make a user, the owner of the same name and the admin membership. Raises Invalid, Conflict (name taken)."""
-    check_slug(username, field="username", what="user name", allow_admin=is_superuser)
     user = User(username=username, is_superuser=is_superuser, is_staff=is_superuser)
+    check_free(username, allow_admin=is_superuser)
     if password is not None:
         _check_password(user, password)
     user.set_password(password)
+    return register_user(user=user)
+
+
+def register_user(*, user: User) -> User:
+    """Save a new user with the owner of the same name and the admin membership. Raises Invalid, Conflict."""
+    check_free(user.username, allow_admin=user.is_superuser)
     with transaction.atomic():
-        if Owner.objects.filter(slug=username).exists() or User.objects.filter(username=username).exists():
-            raise Conflict(f"the name {username} is taken", code="name_taken")
         user.save(force_insert=True)
-        owner = Owner.objects.create(slug=username, kind=OwnerKind.USER, user=user)
+        owner = Owner.objects.create(slug=user.username, kind=OwnerKind.USER, user=user)
         Membership.objects.create(owner=owner, user=user, role=Role.ADMIN)
-        if is_superuser:
+        if user.is_superuser:
             system_owner()  # an administrator fills it: where `serve` is not used, nothing else makes it
     return user
+
+
+def check_free(username: str, *, allow_admin: bool = False) -> None:
+    """Raises Invalid for what can be no user's name, Conflict for a name that a user or a team has."""
+    check_slug(username, field="username", what="user name", allow_admin=allow_admin)
+    if Owner.objects.filter(slug=username).exists() or User.objects.filter(username=username).exists():
+        raise Conflict(f"the name {username} is taken", code="name_taken")
+
+
+def free_name(proposals: Iterable[str]) -> str:
+    """The first proposal, as a slug, that nobody has; else the first with a number, else a random one."""
+    slugs = [slug for text in proposals if (slug := _slug(text))] or ["user"]
+    numbered = (f"{slugs[0]}-{number}" for number in range(2, NUMBERED))
+    for name in (*slugs, *numbered):
+        try:
+            check_free(name)
+        except HubError:
+            continue
+        return name
+    return f"{slugs[0]}-{secrets.token_hex(4)}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.partition("@")[0].lower())[:SLUG_ROOM].strip("-")
 
 
 def check_slug(slug: str, *, field: str, what: str, allow_admin: bool = False) -> None:
@@ -118,10 +155,11 @@ def set_first_password(*, user: User, password: str) -> User:
 
 
 def end_access(*, user: User, now: datetime) -> None:
-    """End the password, every session (they are bound to the password's hash), every API token and waiting device."""
+    """End the password and the second factor, sessions (bound to the password's hash), API tokens, waiting devices."""
     user.set_unusable_password()
     user.save(update_fields=["password"])
     ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
+    Authenticator.objects.filter(user=user).delete()
     approved = DeviceLogin.objects.filter(user=user, decision=DeviceDecision.APPROVED)
     approved.update(decision=DeviceDecision.DENIED)
 

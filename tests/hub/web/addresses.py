@@ -48,6 +48,7 @@ NAMES = (
     "secrets",
     "storage",
     "password",
+    "account",
     "device",
     "document",
     "document-search",
@@ -107,5 +108,6 @@ def address(showcase: Showcase, name: str) -> str:
         "storage": "/settings/storage",
         "usage": "/settings/usage",
         "password": "/settings/password",
+        "account": "/settings/account",
         "device": "/device",
     }[name]

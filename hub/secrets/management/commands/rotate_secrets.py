@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hub.core.commands import HubCommand
+from hub.secrets.second_factors import rotate_second_factors
 from hub.secrets.services import rotate_secrets
 
 
@@ -15,4 +16,4 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Rotate and say how many."""
-        self.stdout.write(f"{rotate_secrets()} values re-encrypted")
+        self.stdout.write(f"{rotate_secrets() + rotate_second_factors()} values re-encrypted")

@@ -1,0 +1,91 @@
+"""Settings, Account: password, mail addresses, two-factor authentication, the identity provider.
+
+`account` is the overview; the forms behind it are django-allauth's views with the hub's templates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from allauth.account import views as allauth_account
+from allauth.account.decorators import reauthentication_required
+from allauth.mfa.base import views as mfa
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as totp
+from allauth.socialaccount import views as identity
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from hub.accounts.connecting import proof_of_session
+from hub.accounts.models import User
+from hub.accounts.queries import addresses_of, has_second_factor, identities_of
+from hub.core.errors import Conflict
+from hub.core.pages import page, show
+
+MOST_SHOWN = 20
+
+
+@page
+@never_cache
+@login_required
+@require_GET
+def account(request: HttpRequest) -> HttpResponse:
+    """What signs this user in."""
+    user = cast("User", request.user)
+    context = {
+        "section": "settings",
+        "has_password": user.has_usable_password(),
+        "addresses": addresses_of(user)[:MOST_SHOWN],
+        "has_second_factor": has_second_factor(user),
+        "identities": identities_of(user)[:MOST_SHOWN],
+        "hub": settings.HUB,
+        "proof": proof_of_session(request),
+    }
+    return show(request, "accounts/account_detail.html", context)
+
+
+@method_decorator(login_required, name="dispatch")
+@method_decorator(reauthentication_required, name="dispatch")
+class MailAddresses(allauth_account.EmailView):  # type: ignore[misc]
+    """Add, confirm and remove addresses."""
+
+    template_name = "accounts/mail_list.html"
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Without mail an address could not be confirmed."""
+        if not settings.HUB.mail_url:
+            raise Conflict("this hub sends no mail", code="no_mail", hint="the operator sets HUB_MAIL_URL")
+        return super().dispatch(request, *args, **kwargs)
+
+
+def _needs_second_factor(view: Any) -> Any:
+    @login_required
+    def run(request: HttpRequest) -> HttpResponseBase:
+        """Where it is off there is nothing to see: leads to where it is turned on."""
+        if not has_second_factor(cast("User", request.user)):
+            return redirect("mfa_activate_totp")
+        answer: HttpResponseBase = view(request)
+        return answer
+
+    return run
+
+
+mail_addresses = page(MailAddresses.as_view())
+second_factor_on = totp.ActivateTOTPView.as_view(template_name="accounts/second_factor_on.html")
+second_factor_off = _needs_second_factor(
+    totp.DeactivateTOTPView.as_view(template_name="accounts/second_factor_off.html")
+)
+codes = _needs_second_factor(
+    never_cache(recovery_codes.ViewRecoveryCodesView.as_view(template_name="accounts/recovery_codes.html"))
+)
+codes_new = _needs_second_factor(
+    recovery_codes.GenerateRecoveryCodesView.as_view(template_name="accounts/recovery_codes_new.html")
+)
+identities = identity.ConnectionsView.as_view(template_name="accounts/identity_list.html")
+confirm_password = allauth_account.ReauthenticateView.as_view(template_name="accounts/confirm.html")
+confirm_code = mfa.ReauthenticateView.as_view(template_name="accounts/confirm.html")

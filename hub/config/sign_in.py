@@ -1,0 +1,32 @@
+"""How people sign in, for django-allauth: what HUB_MAIL_URL and HUB_OIDC_* make of its settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.config.environment import HubEnvironment
+
+PROVIDER_ID = "sso"
+
+
+def sign_in_settings(hub: HubEnvironment) -> dict[str, Any]:
+    """Django settings by name. With mail, an address is asked for and must be confirmed; without it, none is asked."""
+    has_mail = bool(hub.mail_url)
+    return {
+        "ACCOUNT_DEFAULT_HTTP_PROTOCOL": hub.base_url.scheme,
+        "ACCOUNT_EMAIL_NOTIFICATIONS": has_mail,  # of a changed password, address or second factor
+        "ACCOUNT_EMAIL_VERIFICATION": "mandatory" if has_mail else "none",
+        "ACCOUNT_SIGNUP_FIELDS": ["username*", *(["email*"] if has_mail else []), "password1*"],
+        "SOCIALACCOUNT_PROVIDERS": _provider(hub) if hub.oidc_issuer else {},
+    }
+
+
+def _provider(hub: HubEnvironment) -> dict[str, Any]:
+    app = {
+        "provider_id": PROVIDER_ID,
+        "name": hub.oidc_name,
+        "client_id": hub.oidc_client_id,
+        "secret": hub.oidc_client_secret,
+        "settings": {"server_url": hub.oidc_issuer.rstrip("/")},
+    }
+    return {"openid_connect": {"APPS": [app], "OAUTH_PKCE_ENABLED": True}}
