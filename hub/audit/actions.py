@@ -9,6 +9,7 @@ import re
 _ENVIRONMENT = "environments/<str:owner>/<str:name>"
 _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
+_ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _TRAINING = "training/<id:training_id>"
 _MODEL = "models/<slug:owner>/<str:name>"
 _SECRET = "secrets/<slug:owner>/<str:name>"
@@ -69,6 +70,13 @@ _API = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/finalize": "finished the upload of an evaluation",
+    f"PUT {_ROLLOUT}/labels/<str:label>": "labelled a rollout",
+    f"DELETE {_ROLLOUT}/labels/<str:label>": "took a label off a rollout",
+    f"POST {_ROLLOUT}/notes": "wrote a note on a rollout",
+    f"PATCH {_ROLLOUT}/notes/<id:note_id>": "changed a note on a rollout",
+    f"DELETE {_ROLLOUT}/notes/<id:note_id>": "deleted a note on a rollout",
+    f"POST {_EVALUATION}/views": "saved a view of rollouts",
+    f"DELETE {_EVALUATION}/views/<id:view_id>": "deleted a view of rollouts",
     "POST training": "started a training run",
     f"PATCH {_TRAINING}": "shared or hid a training run",
     f"DELETE {_TRAINING}": "deleted a training run",
@@ -110,6 +118,11 @@ _PAGES = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/share": "shared or hid an evaluation",
+    f"POST {_ROLLOUT}/label": "labelled a rollout, or took a label off",
+    f"POST {_ROLLOUT}/note": "wrote a note on a rollout",
+    f"POST {_ROLLOUT}/note/<id:note_id>": "changed or deleted a note on a rollout",
+    f"POST {_EVALUATION}/views": "saved a view of rollouts",
+    f"POST {_EVALUATION}/views/<id:view_id>/delete": "deleted a view of rollouts",
     "POST training/new": "started a training run",
     f"POST {_TRAINING}/stop": "stopped a training run",
     f"POST {_TRAINING}/resume": "resumed a training run",

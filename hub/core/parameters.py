@@ -31,7 +31,8 @@ MEANINGS = {
     "index": "index of the rollout within its step",
     "invitation_id": f"id of the invitation{_SHORT}",
     "kind": "which kind of them",
-    "label": "only those with this label",
+    "label": "the label; where it narrows a list of rollouts, `any` stands for every label",
+    "labels": "`true`: also say the labels of each",
     "leaderboard": "`yes`: only those with one; `no`: only those without",
     "limit": f"items of a page, at most {MAX_LIMIT}",
     "max_reward": "only rollouts with this reward or less",
@@ -39,6 +40,7 @@ MEANINGS = {
     "model": "only those of this model: `owner/name`",
     "name": "its name",
     "needs": "`yes`: only those whose latest version lacks something; `no`: only those that lack nothing",
+    "note_id": f"id of the note{_SHORT}",
     "offset": "the first character",
     "other_id": f"id of the other evaluation (B){_SHORT}",
     "outcome": "only rollouts that ended so: ok, truncated, failed, or a kind of failure",
@@ -66,6 +68,7 @@ MEANINGS = {
     "url": "address of a repository of git, as `git clone` takes it",
     "version": "the version, or `latest`",
     "worker_id": f"id of the worker{_SHORT}",
+    "view_id": f"id of the saved view{_SHORT}",
 }
 _TYPES = {
     **dict.fromkeys(

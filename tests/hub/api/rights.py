@@ -18,7 +18,10 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
-from hub.evals.models import Evaluation
+from hub.evals.models import Evaluation, RolloutNote, SavedView
+from hub.evals.queries import get_rollout
+from hub.evals.rollout_filter import RolloutFilter
+from hub.evals.services import add_note, save_view
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
 from hub.registry.models import Version
@@ -72,6 +75,8 @@ class World:
     version: Version
     evaluation: Evaluation
     evaluation_token: str
+    note: RolloutNote
+    view: SavedView
     training: TrainingRun
     training_token: str
     deployment: Deployment
@@ -100,6 +105,9 @@ def make_world() -> World:
     evaluation_token = start(evaluation)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
+    rollout = get_rollout(evaluation, 0, 0)
+    note = add_note(user=alice, evaluation=evaluation, rollout=rollout, text=f"{MARK} note")
+    view = save_view(user=alice, evaluation=evaluation, name=f"{MARK} view", wanted=RolloutFilter(label=MARK))
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
     report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
@@ -123,6 +131,8 @@ def make_world() -> World:
         version=version,
         evaluation=evaluation,
         evaluation_token=evaluation_token,
+        note=note,
+        view=view,
         training=training,
         training_token=training_token,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
@@ -161,6 +171,9 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "index": 0,
         "example": 0,
         "rollout": 0,
+        "label": MARK,
+        "note_id": world.note.pk,
+        "view_id": world.view.pk,
         "number": 0,
         "run_id": world.run.pk,
         "worker_id": world.worker.pk,
@@ -202,6 +215,8 @@ _RUN = "api/v1/runs/<id:run_id>"
 _ENVIRONMENT_PAGE = "environments/<str:owner>/<str:name>"
 _VERSION_PAGE = f"{_ENVIRONMENT_PAGE}/versions/<str:version>"
 _EVALUATION_PAGE = "evaluations/<id:evaluation_id>"
+_ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
+_ROLLOUT_PAGE = f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>"
 _TRAINING_PAGE = "training/<id:training_id>"
 _RUN_PAGE = "runs/<id:run_id>"
 _TEAM = "api/v1/teams/<slug:team>"
@@ -290,6 +305,11 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>/pictures/<int:number>/<int:index>": {
         "get": Access.PRIVATE
     },
+    f"{_ROLLOUT_PAGE}/label": {"post": Access.PRIVATE},
+    f"{_ROLLOUT_PAGE}/note": {"post": Access.PRIVATE},
+    f"{_ROLLOUT_PAGE}/note/<id:note_id>": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/views": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/views/<id:view_id>/delete": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/training": {"get": Access.PRIVATE},
     "training": {"get": Access.OPEN},
     "training/compare": {"get": Access.OPEN},
@@ -415,6 +435,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION}/compare/<id:other_id>": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT}/leaderboard": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/labels": {"get": Access.PRIVATE},
+    f"{_ROLLOUT}/labels/<str:label>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ROLLOUT}/notes": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_ROLLOUT}/notes/<id:note_id>": {"patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_EVALUATION}/views": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_EVALUATION}/views/<id:view_id>": {"delete": Access.PRIVATE},
     f"{_EVALUATION}/export": {"get": Access.PRIVATE},
     f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
     f"{_EVALUATION}/resume": {"post": Access.PRIVATE},
@@ -510,6 +536,9 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         (f"{_EVALUATION}/shards", "post"): {"number": 1, "examples": 2, "grouped": False},
         (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
         (_EVALUATION, "patch"): {"visibility": "private"},
+        (f"{_ROLLOUT}/notes", "post"): {"text": "x"},
+        (f"{_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},
+        (f"{_EVALUATION}/views", "post"): {"name": "x", "query": {}},
         (_TRAINING, "patch"): {"visibility": "private"},
         ("api/v1/deployments", "post"): {"model": f"alice/{MARK}-weights"},
         ("api/v1/training", "post"): {"config": {"model": "alice/base", "env": [{"id": f"alice/{MARK}-env"}]}},
