@@ -173,7 +173,16 @@ _API_UNLOGGED = {
     f"DELETE {_SANDBOX}/processes/<int:pid>": _INSIDE,
     **{f"POST {_SANDBOX}/processes/<int:pid>/{part}": _INSIDE for part in ("input", "signal", "resize")},
 }
+_OWN_NOTICES = "changes what the user alone sees"
+_API_UNLOGGED |= {
+    "POST notifications/read": _OWN_NOTICES,
+    "POST notifications/<id:notice_id>/read": _OWN_NOTICES,
+    "PUT notifications/choices": _OWN_NOTICES,
+}
 UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
+    "POST notifications/read": _OWN_NOTICES,
+    "POST notifications/choices": _OWN_NOTICES,
+    "POST notifications/<id:notice_id>/open": _OWN_NOTICES,
     "POST logout": "ends the own session, and nothing else",
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,

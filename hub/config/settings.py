@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "hub.registry",
     "hub.catalog",
     "hub.data",
+    "hub.notices",
     "hub.evals",
     "hub.sandboxes",
     "hub.training",

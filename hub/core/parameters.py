@@ -41,6 +41,7 @@ MEANINGS = {
     "name": "its name",
     "needs": "`yes`: only those whose latest version lacks something; `no`: only those that lack nothing",
     "note_id": f"id of the note{_SHORT}",
+    "notice_id": f"id of the notification{_SHORT}",
     "offset": "the first character",
     "other_id": f"id of the other evaluation (B){_SHORT}",
     "outcome": "only rollouts that ended so: ok, truncated, failed, or a kind of failure",

@@ -254,4 +254,4 @@ class SavedView(models.Model):
     @property
     def address(self) -> str:
         """The filter as a query string, for pages."""
-        return f"?{urlencode(self.query)}"
+        return f"?{urlencode(sorted(self.query.items()))}"

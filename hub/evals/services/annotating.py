@@ -15,6 +15,7 @@ from hub.evals.annotations import MOST_LABELS, MOST_NOTES, MOST_ON_ROLLOUT, MOST
 from hub.evals.models import Evaluation, RolloutIndex, RolloutLabel, RolloutNote, SavedView
 from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.services.lifecycle import locked
+from hub.notices.services import tell_of_note
 
 
 def add_label(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, name: str) -> None:
@@ -50,12 +51,19 @@ def remove_label(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, n
 
 
 def add_note(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, text: str) -> RolloutNote:
-    """Add to the thread of a rollout. Raises NotAllowed, Conflict (too many)."""
+    """Add to the thread of a rollout, and tell who started the evaluation. Raises NotAllowed, Conflict (too many)."""
     require_role(user, evaluation.owner, Role.MEMBER)
     with transaction.atomic():
         locked(evaluation)
         if RolloutNote.objects.filter(rollout=rollout).count() >= MOST_NOTES:
             raise Conflict(f"the rollout has {MOST_NOTES} notes", code="too_many_notes", hint="delete some of yours")
+        tell_of_note(
+            author=user,
+            starter=evaluation.created_by,
+            about=f"rollout {rollout} of {evaluation.environment.owner.slug}/{evaluation.environment.name}",
+            text=text,
+            url=f"/evaluations/{evaluation.pk}/rollouts/{rollout.example}/{rollout.rollout}#said",
+        )
         return RolloutNote.objects.create(evaluation=evaluation, rollout=rollout, text=text, created_by=user)
 
 

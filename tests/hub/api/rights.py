@@ -14,6 +14,7 @@ from typing import Any
 from django.utils import timezone
 from envhub.protocol.accounts import Scope
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
+from envhub.protocol.notices import NoticeKind
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
@@ -24,6 +25,8 @@ from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.services import add_note, save_view
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
+from hub.notices.models import Notice
+from hub.notices.services import tell
 from hub.registry.models import Version
 from hub.registry.services import begin_push
 from hub.runs.live_sandboxes import note_sandboxes
@@ -111,6 +114,7 @@ def make_world() -> World:
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
     report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
     set_secret(owner=alice.owner, name=f"{MARK.upper()}_KEY", value="value", user=alice)
     push = begin_push(owner=alice.owner, user=alice, request=build_pair(f"{MARK}-env", "0.3.0").request()).push
     worker_token, token_row = make_worker_token()
@@ -173,6 +177,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "rollout": 0,
         "label": MARK,
         "note_id": world.note.pk,
+        "notice_id": Notice.objects.get(user=world.alice).pk,
         "view_id": world.view.pk,
         "number": 0,
         "run_id": world.run.pk,
@@ -236,6 +241,14 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/audit/export": {"get": Access.SIGNED_IN},
     "settings/audit": {"get": Access.SIGNED_IN},
     "settings/audit/export": {"get": Access.SIGNED_IN},
+    "api/v1/notifications": {"get": Access.SIGNED_IN},
+    "api/v1/notifications/read": {"post": Access.SIGNED_IN},
+    "api/v1/notifications/choices": {"get": Access.SIGNED_IN, "put": Access.SIGNED_IN},
+    "api/v1/notifications/<id:notice_id>/read": {"post": Access.PERSONAL},
+    "notifications": {"get": Access.SIGNED_IN},
+    "notifications/read": {"post": Access.SIGNED_IN},
+    "notifications/choices": {"post": Access.SIGNED_IN},
+    "notifications/<id:notice_id>/open": {"post": Access.PERSONAL},
     "api/v1/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     _TEAM: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_TEAM}/members": {"get": Access.PRIVATE, "post": Access.PRIVATE},
