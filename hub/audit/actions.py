@@ -13,6 +13,7 @@ _ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _TRAINING = "training/<id:training_id>"
 _MODEL = "models/<slug:owner>/<str:name>"
 _SECRET = "secrets/<slug:owner>/<str:name>"
+_WEBHOOK = "webhooks/<id:webhook_id>"
 _TEAM = "teams/<slug:team>"
 _RUN = "runs/<id:run_id>"
 _SANDBOX = "sandboxes/<id:sandbox_id>"
@@ -61,6 +62,11 @@ _API = {
     "PUT images": "added an image",
     "DELETE images": "deleted an image",
     "POST images/builds": "built an image",
+    "POST webhooks": "made a webhook",
+    f"PATCH {_WEBHOOK}": "enabled or disabled a webhook",
+    f"DELETE {_WEBHOOK}": "deleted a webhook",
+    f"POST {_WEBHOOK}/test": "tested a webhook",
+    f"POST {_WEBHOOK}/deliveries/<id:delivery_id>/again": "sent a message of a webhook again",
     f"PUT {_SECRET}": "set a secret",
     f"DELETE {_SECRET}": "deleted a secret",
     "POST evaluations": "started an evaluation",
@@ -132,6 +138,11 @@ _PAGES = {
     "POST models": "saved a model",
     f"POST {_MODEL}/test": "tested a model",
     f"POST {_MODEL}/delete": "deleted a model",
+    "POST settings/webhooks": "made a webhook",
+    f"POST settings/{_WEBHOOK}/enable": "enabled or disabled a webhook",
+    f"POST settings/{_WEBHOOK}/delete": "deleted a webhook",
+    f"POST settings/{_WEBHOOK}/test": "tested a webhook",
+    f"POST settings/{_WEBHOOK}/deliveries/<id:delivery_id>/again": "sent a message of a webhook again",
     "POST settings/secrets": "set a secret",
     f"POST settings/{_SECRET}/delete": "deleted a secret",
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",

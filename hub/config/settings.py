@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "hub.catalog",
     "hub.data",
     "hub.notices",
+    "hub.webhooks",
     "hub.evals",
     "hub.sandboxes",
     "hub.training",

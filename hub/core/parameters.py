@@ -21,6 +21,7 @@ MEANINGS = {
     "attempt": "which attempt of the run; default: the current one",
     "before": "the cursor: the last id that the page before had; `next` has it",
     "cursor": "the cursor, as `next` has it",
+    "delivery_id": f"id of the delivery{_SHORT}",
     "deployment_id": f"id of the deployment{_SHORT}",
     "environment": "only those of this environment: `owner/name`",
     "evaluation_id": f"id of the evaluation{_SHORT}",
@@ -69,6 +70,7 @@ MEANINGS = {
     "url": "address of a repository of git, as `git clone` takes it",
     "version": "the version, or `latest`",
     "worker_id": f"id of the worker{_SHORT}",
+    "webhook_id": f"id of the webhook{_SHORT}",
     "view_id": f"id of the saved view{_SHORT}",
 }
 _TYPES = {

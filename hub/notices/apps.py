@@ -4,6 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from hub.core.pruning import Pruning
 from hub.runs.chores import register_chore
 from hub.runs.endings import register_listener
 
@@ -18,4 +19,4 @@ class NoticesConfig(AppConfig):
         """Called once every app's models are loaded."""
         services = import_module("hub.notices.services")
         register_listener(services.tell_of_run)
-        register_chore(services.Pruning())
+        register_chore(Pruning(self.get_model("Notice"), services.KEPT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -13,14 +13,11 @@ from envhub.protocol.runs import Failure, RunKind, RunState
 
 from hub.accounts.models import User
 from hub.core import clock
-from hub.core.ids import first_id_at
 from hub.notices.models import Notice, NoticeSettings
 from hub.notices.queries import choices_of, count_unread, followers_of
 from hub.runs.models import Run
 
 KEPT = timedelta(days=90)
-PRUNE_EVERY = timedelta(hours=1)
-PRUNED_AT_ONCE = 1000
 _WORDS = {
     RunKind.EVAL: "The evaluation",
     RunKind.TRAIN: "The training",
@@ -57,6 +54,11 @@ def tell_of_note(*, author: User, starter: User, about: str, text: str, url: str
     )
 
 
+def tell_hub(*, user: UUID, text: str, detail: str = "", url: str = "") -> None:
+    """The hub itself has something to say to a user."""
+    tell(users=[user], kind=NoticeKind.HUB, text=text, detail=detail, url=url)
+
+
 def tell(*, users: Iterable[UUID], kind: NoticeKind, text: str, detail: str = "", url: str = "") -> None:
     """Tell some users one thing; call it in the transaction of what has happened."""
     told = sorted(set(users))
@@ -81,20 +83,3 @@ def choose_notices(*, user: User, choices: NoticeChoices) -> NoticeSettings:
     """What the user wants to be told from now on."""
     wanted = {"runs": choices.runs.value, "notes": choices.notes}
     return NoticeSettings.objects.update_or_create(user=user, defaults=wanted)[0]
-
-
-class Pruning:
-    """The sweeper's chore: forgets what is older than KEPT, some rows a pass, and looks once an hour."""
-
-    def __init__(self) -> None:
-        self._looked_at: datetime | None = None
-
-    def __call__(self) -> int:
-        """How many went."""
-        now = clock.now()
-        if self._looked_at is not None and now - self._looked_at < PRUNE_EVERY:
-            return 0
-        old = Notice.objects.filter(pk__lt=first_id_at(now - KEPT)).order_by("pk")
-        gone: int = Notice.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:PRUNED_AT_ONCE])).delete()[0]
-        self._looked_at = now if gone < PRUNED_AT_ONCE else None  # there may be more: the next pass goes on
-        return gone

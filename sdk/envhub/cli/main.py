@@ -151,6 +151,16 @@ COMMANDS: Table = {
         "set": "resources.secrets:set_secret",
         "delete": "resources.secrets:delete",
     },
+    "webhook": {
+        "": "Webhooks: what happens to an owner, told to an address of yours.",
+        "create": "resources.webhooks:create",
+        "list": "resources.webhooks:list_webhooks",
+        "deliveries": "resources.webhooks:deliveries",
+        "test": "resources.webhooks:send_test",
+        "again": "resources.webhooks:again",
+        "enable": "resources.webhooks:enable",
+        "delete": "resources.webhooks:delete",
+    },
     "data": {
         "": "Data sets that boxes load: read through, or added by hand.",
         "list": "resources.data:list_data",

@@ -16,6 +16,7 @@ from envhub.protocol.accounts import Scope
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
 from envhub.protocol.notices import NoticeKind
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
@@ -36,6 +37,8 @@ from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.services import report_step
 from hub.web.sdk_wheel import FILENAME
+from hub.webhooks.models import Delivery
+from hub.webhooks.services import create_webhook, send_test
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_record, start, store
@@ -80,6 +83,7 @@ class World:
     evaluation_token: str
     note: RolloutNote
     view: SavedView
+    delivery: Delivery
     training: TrainingRun
     training_token: str
     deployment: Deployment
@@ -108,6 +112,8 @@ def make_world() -> World:
     evaluation_token = start(evaluation)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
+    wanted = WebhookRequest(url=f"http://127.0.0.1:9/{MARK}", events=(WebhookEvent.RUN_FAILED,))
+    webhook, _ = create_webhook(user=alice, owner=alice.owner, request=wanted)
     rollout = get_rollout(evaluation, 0, 0)
     note = add_note(user=alice, evaluation=evaluation, rollout=rollout, text=f"{MARK} note")
     view = save_view(user=alice, evaluation=evaluation, name=f"{MARK} view", wanted=RolloutFilter(label=MARK))
@@ -137,6 +143,7 @@ def make_world() -> World:
         evaluation_token=evaluation_token,
         note=note,
         view=view,
+        delivery=send_test(user=alice, webhook=webhook),
         training=training,
         training_token=training_token,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
@@ -177,6 +184,8 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "rollout": 0,
         "label": MARK,
         "note_id": world.note.pk,
+        "webhook_id": world.delivery.webhook_id,
+        "delivery_id": world.delivery.pk,
         "notice_id": Notice.objects.get(user=world.alice).pk,
         "view_id": world.view.pk,
         "number": 0,
@@ -224,6 +233,8 @@ _ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _ROLLOUT_PAGE = f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>"
 _TRAINING_PAGE = "training/<id:training_id>"
 _RUN_PAGE = "runs/<id:run_id>"
+_WEBHOOK = "api/v1/webhooks/<id:webhook_id>"
+_WEBHOOK_PAGE = "settings/webhooks/<id:webhook_id>"
 _TEAM = "api/v1/teams/<slug:team>"
 _TEAM_PAGE = "teams/<slug:team>"
 _MODEL_PAGE = "models/<slug:owner>/<str:name>"
@@ -437,6 +448,18 @@ RIGHTS: dict[str, dict[str, Access]] = {
     rf"{_HF}/revision/(?P<revision>[^/]+)": {"get": Access.SHARED},
     rf"hf/(?P<plural>datasets)/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
     rf"hf/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
+    # webhooks
+    "api/v1/webhooks": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _WEBHOOK: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_WEBHOOK}/test": {"post": Access.PRIVATE},
+    f"{_WEBHOOK}/deliveries": {"get": Access.PRIVATE},
+    f"{_WEBHOOK}/deliveries/<id:delivery_id>/again": {"post": Access.PRIVATE},
+    "settings/webhooks": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _WEBHOOK_PAGE: {"get": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/enable": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/delete": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/test": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/deliveries/<id:delivery_id>/again": {"post": Access.PRIVATE},
     # secrets
     "api/v1/secrets/<slug:owner>": {"get": Access.PRIVATE},
     "api/v1/secrets/<slug:owner>/<str:name>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
@@ -548,6 +571,7 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         },
         (f"{_EVALUATION}/shards", "post"): {"number": 1, "examples": 2, "grouped": False},
         (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
+        (_WEBHOOK, "patch"): {"enabled": True},
         (_EVALUATION, "patch"): {"visibility": "private"},
         (f"{_ROLLOUT}/notes", "post"): {"text": "x"},
         (f"{_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},
