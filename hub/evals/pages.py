@@ -97,7 +97,8 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     if fragment != "results":
         context |= _figures(found, member=member)
     if fragment != "live":
-        context |= {"labels": label_counts(found), "views": saved_views(found)}
+        context |= {"labels": label_counts(found), "views": list(saved_views(found))}
+        context["is_admin"] = bool(member and context["views"]) and has_role(request.user, found.owner, Role.ADMIN)
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
