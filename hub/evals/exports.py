@@ -94,7 +94,10 @@ def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat, *, with_la
 
 def _labelled(part: _Part) -> pa.Table:
     labels = labels_of(part.rollouts)
-    return part.table.append_column(LABELS, [[list(labels.get(key, ())) for key in part.rollouts]])
+    column = pa.array(
+        [labels.get(key, ()) for key in part.rollouts], LABELS.type
+    )  # else none of all would have no type
+    return part.table.append_column(LABELS, column)
 
 
 def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
