@@ -21,6 +21,8 @@ class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     username = models.CharField(max_length=64, unique=True, validators=[slug_validator])
 
+    unread = models.PositiveIntegerField(default=0, db_default=0)  # hub.notices; here, since every page shows it
+
     admin_rights_given = True  # False on the user object of an API token that lacks the admin scope
 
     @property

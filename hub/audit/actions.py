@@ -9,9 +9,11 @@ import re
 _ENVIRONMENT = "environments/<str:owner>/<str:name>"
 _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
+_ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _TRAINING = "training/<id:training_id>"
 _MODEL = "models/<slug:owner>/<str:name>"
 _SECRET = "secrets/<slug:owner>/<str:name>"
+_WEBHOOK = "webhooks/<id:webhook_id>"
 _TEAM = "teams/<slug:team>"
 _RUN = "runs/<id:run_id>"
 _SANDBOX = "sandboxes/<id:sandbox_id>"
@@ -62,6 +64,11 @@ _API = {
     "PUT images": "added an image",
     "DELETE images": "deleted an image",
     "POST images/builds": "built an image",
+    "POST webhooks": "made a webhook",
+    f"PATCH {_WEBHOOK}": "enabled or disabled a webhook",
+    f"DELETE {_WEBHOOK}": "deleted a webhook",
+    f"POST {_WEBHOOK}/test": "tested a webhook",
+    f"POST {_WEBHOOK}/deliveries/<id:delivery_id>/again": "sent a message of a webhook again",
     f"PUT {_SECRET}": "set a secret",
     f"DELETE {_SECRET}": "deleted a secret",
     "POST evaluations": "started an evaluation",
@@ -71,6 +78,13 @@ _API = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/finalize": "finished the upload of an evaluation",
+    f"PUT {_ROLLOUT}/labels/<str:label>": "labelled a rollout",
+    f"DELETE {_ROLLOUT}/labels/<str:label>": "took a label off a rollout",
+    f"POST {_ROLLOUT}/notes": "wrote a note on a rollout",
+    f"PATCH {_ROLLOUT}/notes/<id:note_id>": "changed a note on a rollout",
+    f"DELETE {_ROLLOUT}/notes/<id:note_id>": "deleted a note on a rollout",
+    f"POST {_EVALUATION}/views": "saved a view of rollouts",
+    f"DELETE {_EVALUATION}/views/<id:view_id>": "deleted a view of rollouts",
     "POST training": "started a training run",
     f"PATCH {_TRAINING}": "shared or hid a training run",
     f"DELETE {_TRAINING}": "deleted a training run",
@@ -122,6 +136,11 @@ _PAGES = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/share": "shared or hid an evaluation",
+    f"POST {_ROLLOUT}/label": "labelled a rollout, or took a label off",
+    f"POST {_ROLLOUT}/note": "wrote a note on a rollout",
+    f"POST {_ROLLOUT}/note/<id:note_id>": "changed or deleted a note on a rollout",
+    f"POST {_EVALUATION}/views": "saved a view of rollouts",
+    f"POST {_EVALUATION}/views/<id:view_id>/delete": "deleted a view of rollouts",
     "POST training/new": "started a training run",
     f"POST {_TRAINING}/stop": "stopped a training run",
     f"POST {_TRAINING}/resume": "resumed a training run",
@@ -131,6 +150,11 @@ _PAGES = {
     "POST models": "saved a model",
     f"POST {_MODEL}/test": "tested a model",
     f"POST {_MODEL}/delete": "deleted a model",
+    "POST settings/webhooks": "made a webhook",
+    f"POST settings/{_WEBHOOK}/enable": "enabled or disabled a webhook",
+    f"POST settings/{_WEBHOOK}/delete": "deleted a webhook",
+    f"POST settings/{_WEBHOOK}/test": "tested a webhook",
+    f"POST settings/{_WEBHOOK}/deliveries/<id:delivery_id>/again": "sent a message of a webhook again",
     "POST settings/secrets": "set a secret",
     f"POST settings/{_SECRET}/delete": "deleted a secret",
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
@@ -186,10 +210,19 @@ _API_UNLOGGED = {
     f"DELETE {_SANDBOX}/processes/<int:pid>": _INSIDE,
     **{f"POST {_SANDBOX}/processes/<int:pid>/{part}": _INSIDE for part in ("input", "signal", "resize")},
 }
+_OWN_NOTICES = "changes what the user alone sees"
+_API_UNLOGGED |= {
+    "POST notifications/read": _OWN_NOTICES,
+    "POST notifications/<id:notice_id>/read": _OWN_NOTICES,
+    "PUT notifications/choices": _OWN_NOTICES,
+}
 UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
     "POST password/forgotten": "sends a mail, to nobody who is signed in; the new password is logged",
     "POST settings/confirm": "shows again who the user is, and changes nothing",
     "POST settings/confirm/code": "shows again who the user is, and changes nothing",
+    "POST notifications/read": _OWN_NOTICES,
+    "POST notifications/choices": _OWN_NOTICES,
+    "POST notifications/<id:notice_id>/open": _OWN_NOTICES,
     "POST logout": "ends the own session, and nothing else",
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,

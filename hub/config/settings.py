@@ -54,6 +54,8 @@ INSTALLED_APPS = [
     "hub.registry",
     "hub.catalog",
     "hub.data",
+    "hub.notices",
+    "hub.webhooks",
     "hub.evals",
     "hub.sandboxes",
     "hub.training",

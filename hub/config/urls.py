@@ -12,6 +12,7 @@ from hub.catalog import urls as catalog
 from hub.data import urls as data
 from hub.evals import urls as evals
 from hub.inference import urls as inference
+from hub.notices import urls as notices
 from hub.registry import urls as registry
 from hub.runs import urls as runs
 from hub.sandboxes import urls as sandboxes
@@ -19,6 +20,7 @@ from hub.secrets import urls as secrets
 from hub.storage import urls as storage
 from hub.training import urls as training
 from hub.web import urls as web
+from hub.webhooks import urls as webhooks
 
 handler400 = "hub.api.errors.handle_400"
 handler403 = "hub.api.errors.handle_403"
@@ -27,7 +29,7 @@ handler500 = "hub.api.errors.handle_500"
 
 APPS = (
     *(api, accounts, storage, runs, secrets, registry, catalog, data),
-    *(evals, sandboxes, training, inference, bundles, audit, web),
+    *(evals, sandboxes, training, inference, bundles, audit, notices, webhooks, web),
 )
 _api_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.api_urls]
 _page_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.page_urls]

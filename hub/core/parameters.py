@@ -21,6 +21,7 @@ MEANINGS = {
     "attempt": "which attempt of the run; default: the current one",
     "before": "the cursor: the last id that the page before had; `next` has it",
     "cursor": "the cursor, as `next` has it",
+    "delivery_id": f"id of the delivery{_SHORT}",
     "deployment_id": f"id of the deployment{_SHORT}",
     "environment": "only those of this environment: `owner/name`",
     "evaluation_id": f"id of the evaluation{_SHORT}",
@@ -31,7 +32,8 @@ MEANINGS = {
     "index": "index of the rollout within its step",
     "invitation_id": f"id of the invitation{_SHORT}",
     "kind": "which kind of them",
-    "label": "only those with this label",
+    "label": "the label; where it narrows a list of rollouts, `any` stands for every label",
+    "labels": "`true`: also say the labels of each",
     "leaderboard": "`yes`: only those with one; `no`: only those without",
     "limit": f"items of a page, at most {MAX_LIMIT}",
     "max_reward": "only rollouts with this reward or less",
@@ -39,6 +41,8 @@ MEANINGS = {
     "model": "only those of this model: `owner/name`",
     "name": "its name",
     "needs": "`yes`: only those whose latest version lacks something; `no`: only those that lack nothing",
+    "note_id": f"id of the note{_SHORT}",
+    "notice_id": f"id of the notification{_SHORT}",
     "offset": "the first character",
     "other_id": f"id of the other evaluation (B){_SHORT}",
     "outcome": "only rollouts that ended so: ok, truncated, failed, or a kind of failure",
@@ -66,6 +70,8 @@ MEANINGS = {
     "url": "address of a repository of git, as `git clone` takes it",
     "version": "the version, or `latest`",
     "worker_id": f"id of the worker{_SHORT}",
+    "webhook_id": f"id of the webhook{_SHORT}",
+    "view_id": f"id of the saved view{_SHORT}",
 }
 _TYPES = {
     **dict.fromkeys(

@@ -57,7 +57,7 @@ from hub.evals.services import (
     resume_evaluation,
     share_evaluation,
 )
-from hub.evals.wire import evaluation_view, rollout_row, segment_blob, shard_view
+from hub.evals.wire import evaluation_view, rollout_rows, segment_blob, shard_view
 from hub.runs.authentication import RunGrant, require_live_run, require_run
 from hub.runs.models import Run
 
@@ -162,7 +162,7 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
 
 @extend_schema(
     parameters=[
-        *query("outcome", "min_reward", "max_reward", "example"),
+        *query("outcome", "label", "min_reward", "max_reward", "example"),
         choice("sort", Sort, Sort.NEWEST),
         *query("cursor", "limit"),
     ],
@@ -170,7 +170,8 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
 )
 @api_view(["GET"])
 def rollouts(request: Request, evaluation_id: GivenId) -> HttpResponse:
-    """Slim rows: `outcome`, `min_reward`, `max_reward`, `example` filter; `sort` newest, reward, -reward or example."""
+    """Slim rows: `outcome`, `label` (or "any"), `min_reward`, `max_reward`, `example` filter; `sort` newest, reward,
+    -reward or example."""
     found = _readable(request, evaluation_id)
     rows = filter_rollouts(
         found,
@@ -178,8 +179,10 @@ def rollouts(request: Request, evaluation_id: GivenId) -> HttpResponse:
         min_reward=_number(request, "min_reward"),
         max_reward=_number(request, "max_reward"),
         example=whole_number(request._request, "example"),
+        label=request.GET.get("label", ""),
     )
-    return answer_page(*rollout_page(rows, request._request), rollout_row)
+    found_rows, following = rollout_page(rows, request._request)
+    return answer(Page[RolloutRow](items=tuple(rollout_rows(found_rows)), next=following))
 
 
 @extend_schema(responses=RolloutRecord)
@@ -190,12 +193,16 @@ def rollout(request: Request, evaluation_id: GivenId, example: int, rollout: int
 
 
 @extend_schema(
-    parameters=[choice("format", ExportFormat, ExportFormat.PARQUET), *query("min_reward", "max_reward")],
+    parameters=[
+        choice("format", ExportFormat, ExportFormat.PARQUET),
+        *query("min_reward", "max_reward", "label", "labels"),
+    ],
     responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
 )
 @api_view(["GET"])
 def export(request: Request, evaluation_id: GivenId) -> StreamingHttpResponse:
-    """All rollouts as `format` parquet or jsonl, filtered by `min_reward` and `max_reward`."""
+    """All rollouts as `format` parquet or jsonl, filtered by `min_reward`, `max_reward` and `label`; with `labels=true`
+    their labels too."""
     plain: HttpRequest = request._request
     return export_response(
         plain,
@@ -203,6 +210,8 @@ def export(request: Request, evaluation_id: GivenId) -> StreamingHttpResponse:
         format=request.GET.get("format", "parquet"),
         min_reward=_number(request, "min_reward"),
         max_reward=_number(request, "max_reward"),
+        label=request.GET.get("label", ""),
+        with_labels=request.GET.get("labels") == "true",
     )
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from envhub.packaging.segments import SCHEMA, read_row_groups, to_records
+from envhub.protocol.rollouts import RolloutRecord
 
 from hub.core.errors import Invalid
 from hub.core.http import as_json
+from hub.evals.annotations import labels_of
 from hub.evals.models import Evaluation, RolloutIndex, Segment
 from hub.evals.queries import filter_rollouts
 from hub.storage.downloads import stream_pieces
@@ -32,6 +35,20 @@ class ExportFormat(StrEnum):
     JSONL = "jsonl"
 
 
+class LabelledRollout(RolloutRecord):
+    """A line of an export that says what people call a rollout."""
+
+    labels: tuple[str, ...] = ()
+
+
+class _Part(NamedTuple):
+    """Rollouts of one row group, with the keys of their index rows."""
+
+    table: pa.Table
+    rollouts: tuple[int, ...]
+
+
+LABELS = pa.field("labels", pa.list_(pa.string()))
 _TYPES = {ExportFormat.PARQUET: "application/vnd.apache.parquet", ExportFormat.JSONL: "application/x-ndjson"}
 
 
@@ -42,28 +59,45 @@ def export_response(
     format: str,
     min_reward: float | None = None,
     max_reward: float | None = None,
+    label: str = "",
+    with_labels: bool = False,
 ) -> StreamingHttpResponse:
-    """The export as a download, streamed under ASGI and WSGI alike. Raises Invalid for an unknown format."""
+    """The export as a download, streamed under ASGI and WSGI alike. Raises Invalid for an unknown format.
+
+    with_labels: says what people call each rollout. Not without being asked: a file is then no segment any more.
+    """
     try:
         chosen = ExportFormat(format)
     except ValueError as error:
         raise Invalid(f"format is one of {', '.join(ExportFormat)}", fields={"format": format[:100]}) from error
-    rows = filter_rollouts(evaluation, min_reward=min_reward, max_reward=max_reward)
-    pieces = export_pieces(rows, chosen)
+    rows = filter_rollouts(evaluation, min_reward=min_reward, max_reward=max_reward, label=label)
+    pieces = export_pieces(rows, chosen, with_labels=with_labels)
     filename = f"evaluation-{evaluation.pk}.{chosen.value}"
     return stream_pieces(request, pieces, content_type=_TYPES[chosen], filename=filename)
 
 
-def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat) -> Iterator[bytes]:
+def export_pieces(rows: QuerySet[RolloutIndex], format: ExportFormat, *, with_labels: bool = False) -> Iterator[bytes]:
     """The file in pieces; `rows` are those of one evaluation."""
     tables = _tables(rows)
     if format is ExportFormat.PARQUET:
-        yield from parquet_pieces(tables, SCHEMA)
+        schema = SCHEMA.append(LABELS) if with_labels else SCHEMA
+        parts = (_labelled(part) if with_labels else part.table for part in tables)
+        yield from parquet_pieces(parts, schema)
         return
-    for table in tables:
-        for record in to_records(table):
-            yield as_json(record).encode() + b"\n"
-        del table
+    for part in tables:
+        labels = labels_of(part.rollouts) if with_labels else {}
+        for key, record in zip(part.rollouts, to_records(part.table), strict=True):
+            shown = LabelledRollout(**dict(record), labels=labels.get(key, ())) if with_labels else record
+            yield as_json(shown).encode() + b"\n"
+        del part
+
+
+def _labelled(part: _Part) -> pa.Table:
+    labels = labels_of(part.rollouts)
+    column = pa.array(
+        [labels.get(key, ()) for key in part.rollouts], LABELS.type
+    )  # else none of all would have no type
+    return part.table.append_column(LABELS, column)
 
 
 def parquet_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
@@ -84,17 +118,18 @@ def _drain(sink: io.BytesIO) -> bytes:
     return data
 
 
-def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[pa.Table]:
+def _tables(rows: QuerySet[RolloutIndex]) -> Iterator[_Part]:
     """One table for each row group that still has rows after filtering, the oldest segment's first."""
     segment_ids = rows.order_by().values("segment_id").distinct()
     for segment in Segment.objects.filter(pk__in=segment_ids).order_by("pk").iterator():
-        wanted: dict[int, list[int]] = {}
-        places = rows.filter(segment=segment).order_by("row_group", "row").values_list("row_group", "row")
-        for row_group, row in places:
-            wanted.setdefault(row_group, []).append(row)
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        places = rows.filter(segment=segment).order_by("row_group", "row").values_list("row_group", "row", "pk")
+        for row_group, row, key in places:
+            wanted.setdefault(row_group, []).append((row, key))
         with local_or_temp_path(segment.blob_id) as path:
             groups = read_row_groups(path, wanted)
             for chosen in wanted.values():
                 table = next(groups)
-                yield pa.concat_tables(table.slice(row, 1) for row in chosen)  # copies nothing
-                del table
+                whole = pa.concat_tables(table.slice(row, 1) for row, _ in chosen)  # copies nothing
+                yield _Part(whole, tuple(key for _, key in chosen))
+                del table, whole

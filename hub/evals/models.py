@@ -1,9 +1,13 @@
-"""Evaluations, their segments of rollouts, the slim index over them, and the running statistics."""
+"""Evaluations, their segments of rollouts, the slim index over them, the running statistics, and what people say."""
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from django.conf import settings
+from django.core.validators import RegexValidator
 from django.db import models
+from envhub.protocol.annotations import LABEL_PATTERN, MOST_NOTE
 from envhub.protocol.evals import EvaluationSource
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome
@@ -177,3 +181,77 @@ class ExampleScore(models.Model):
 
     def __str__(self) -> str:
         return str(self.example)
+
+
+class Annotation(models.Model):
+    """What labels and notes have in common.
+
+    `rollout` has no constraint and deletes nothing: with either, deleting an evaluation would read all its rollouts.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    rollout = models.ForeignKey(
+        RolloutIndex, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+
+class RolloutLabel(Annotation):
+    """A short name that a member has put on a rollout."""
+
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+", db_index=False)  # the evaluation's
+    name = models.CharField(max_length=32, validators=[RegexValidator(LABEL_PATTERN)])
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rollout", "name"], name="label_once")]
+        indexes = [
+            models.Index(fields=["evaluation", "name", "rollout"], name="label_by_name"),
+            models.Index(fields=["owner", "-id"], name="label_by_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RolloutNote(Annotation):
+    """One entry of the thread about a rollout, in Markdown."""
+
+    text = models.TextField(max_length=MOST_NOTE)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["rollout", "id"], name="note_by_rollout"),
+            models.Index(fields=["evaluation", "id"], name="note_by_evaluation"),
+        ]
+
+    def __str__(self) -> str:
+        return f"note on {self.rollout_id}"
+
+
+class SavedView(models.Model):
+    """A filter of rollouts that is kept by name, for what one owner evaluates on one environment."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=60)
+    query = models.JSONField(default=dict)  # hub.evals.rollout_filter.RolloutFilter, as its address has it
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "owner", "name"], name="saved_view_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def address(self) -> str:
+        """The filter as a query string, for pages."""
+        return f"?{urlencode(sorted(self.query.items()))}"

@@ -26,6 +26,7 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import newest_first
+from hub.evals.annotations import label_counts, saved_views
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
 from hub.evals.example_groups import group_page
 from hub.evals.failure_clusters import failure_clusters
@@ -43,7 +44,7 @@ from hub.evals.queries import (
 from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
-from hub.evals.wire import evaluation_view, rollout_row, shard_view
+from hub.evals.wire import evaluation_view, rollout_rows, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.waiting import waiting_reasons
@@ -91,15 +92,19 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     """One evaluation: figures, configuration, rollouts."""
     found = get_evaluation(request.user, evaluation_id)
     fragment, status = fragment_of(request), 200
-    context: dict[str, Any] = {"section": "evaluations", "evaluation": found}
+    member = has_role(request.user, found.owner, Role.MEMBER)
+    context: dict[str, Any] = {"section": "evaluations", "evaluation": found, "can_write": member}
     if fragment != "results":
-        context |= _figures(request, found)
+        context |= _figures(found, member=member)
+    if fragment != "live":
+        context |= {"labels": label_counts(found), "views": list(saved_views(found))}
+        context["is_admin"] = bool(member and context["views"]) and has_role(request.user, found.owner, Role.ADMIN)
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
-            context |= _listed(request, found)
+            context |= _listed(request, found, labelled=bool(context["labels"]))
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
     response = show(request, "evals/evaluation_detail.html", context, status=status)
@@ -108,10 +113,9 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     return response
 
 
-def _figures(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+def _figures(found: Evaluation, *, member: bool) -> dict[str, Any]:
     view, run = evaluation_view(found), found.run
     summary = view.summary
-    member = has_role(request.user, found.owner, Role.MEMBER)
     return {
         "view": view,
         "summary": summary,
@@ -158,12 +162,12 @@ def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
     return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
 
 
-def _listed(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
-    """The rollouts in the way that `show` names. Raises Invalid."""
+def _listed(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[str, Any]:
+    """The rollouts in the way that `show` names; `labelled`: some have labels. Raises Invalid."""
     wanted = request.GET.get("show")
     if wanted == ODD:
         return _odd(request, found)
-    return _grouped(request, found) if wanted in GROUPED else _rollouts(request, found)
+    return _grouped(request, found) if wanted in GROUPED else _rollouts(request, found, labelled=labelled)
 
 
 def _odd(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
@@ -182,12 +186,12 @@ def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "shades": shades}
 
 
-def _rollouts(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
+def _rollouts(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[str, Any]:
     wanted = validate(RolloutFilter, request.GET.dict())
     rows, following = rollout_page(wanted.rows(found), request)
     return {
         "wanted": wanted,
-        "rollouts": [rollout_row(row) for row in rows],
+        "rollouts": rollout_rows(rows, labelled=labelled),
         "has_text": any(row.asked or row.answered or row.target for row in rows),
         "next": following,
         "outcomes": OUTCOMES,

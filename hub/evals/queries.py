@@ -18,6 +18,7 @@ from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
+from hub.evals.annotations import labelled
 from hub.evals.comparison import ScoredExample
 from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.statistics import ExampleTally
@@ -91,8 +92,10 @@ def filter_rollouts(
     min_reward: float | None = None,
     max_reward: float | None = None,
     example: int | None = None,
+    label: str = "",
 ) -> QuerySet[RolloutIndex]:
-    """The rollouts of an evaluation, narrowed. `outcome` is one of Outcome or, for failures, a FailureKind.
+    """The rollouts of an evaluation, narrowed. `outcome` is one of Outcome or, for failures, a FailureKind; `label` one
+    that people have put on them, or "any".
 
     Raises Invalid for another outcome.
     """
@@ -108,6 +111,8 @@ def filter_rollouts(
         rows = rows.filter(reward__gte=min_reward)
     if max_reward is not None:
         rows = rows.filter(reward__lte=max_reward)
+    if label:
+        rows = rows.filter(pk__in=labelled(evaluation, label))
     return rows if example is None else rows.filter(example=example)
 
 

@@ -19,10 +19,13 @@ from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
-from hub.core.errors import Invalid, NotFound
+from hub.accounts.models import Role
+from hub.accounts.queries import Caller, has_role
+from hub.core.errors import NotFound
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
+from hub.evals.annotations import MOST_NOTES, labels_of, notes_of, suggested_labels
 from hub.evals.model_calls import LEGEND, model_call, summaries
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
@@ -71,7 +74,7 @@ def rollout_detail(request: HttpRequest, evaluation_id: GivenId, example: int, r
     row = get_rollout(found, example, rollout)
     asked = validate(Asked, {name: value for name, value in request.GET.items() if value})
     record = read_record(row)
-    listed = _filter_of(request)
+    listed = filter_of(request)
     view = "rendered" if asked.view == "rendered" else ""
     context = {
         "evaluation": found,
@@ -131,8 +134,21 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
         "scores": sorted(scores, key=lambda item: (item[2] is None, -(item[2] or 0.0), item[0])),
         "task": _texts({key: value for key, value in record.task.items() if key != "prompt"}),
         "extras": pretty(record.extras) if record.extras else "",
+        **said_of(request.user, evaluation, row),
     }
     return show(request, "evals/rollout_detail.html", context)
+
+
+def said_of(user: Caller, evaluation: Evaluation, row: RolloutIndex) -> dict[str, Any]:
+    """The labels of a rollout, and for members its notes, the oldest first."""
+    reads, writes = (has_role(user, evaluation.owner, role) for role in (Role.READER, Role.MEMBER))
+    return {
+        "labels": labels_of([row.pk]).get(row.pk, ()),
+        "suggested": suggested_labels(evaluation.owner) if writes else [],
+        "reads_notes": reads,
+        "can_write": writes,
+        "notes": list(notes_of(row)[:MOST_NOTES])[::-1] if reads else [],
+    }
 
 
 def _window(whole: Transcript, window: Window, *, ahead: bool = False, behind: bool = False) -> dict[str, Any]:
@@ -152,11 +168,10 @@ def _one(whole: Transcript, number: int) -> Sequence[object]:
     return [whole.turns[place]]
 
 
-def _filter_of(request: HttpRequest) -> RolloutFilter:
+def filter_of(request: HttpRequest) -> RolloutFilter:
     """The list that the reader came from; without one, by example. Raises Invalid."""
     listed = validate(RolloutFilter, {"sort": Sort.EXAMPLE.value, **request.GET.dict()})
-    if listed.sort not in set(Sort):
-        raise Invalid(f"sort is one of {', '.join(Sort)}", fields={"sort": listed.sort[:100]})
+    listed.check()
     return listed
 
 

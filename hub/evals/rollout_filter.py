@@ -10,6 +10,7 @@ from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from hub.core.errors import Invalid
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort
 from hub.evals.queries import filter_rollouts
@@ -33,6 +34,7 @@ class RolloutFilter(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     outcome: str = ""
+    label: str = ""
     min_reward: _Number = None
     max_reward: _Number = None
     example: _Index = None
@@ -42,7 +44,7 @@ class RolloutFilter(BaseModel):
     @property
     def narrows(self) -> bool:
         """Whether rollouts may be hidden by it."""
-        return bool(self.outcome) or any(
+        return bool(self.outcome or self.label) or any(
             value is not None for value in (self.min_reward, self.max_reward, self.example)
         )
 
@@ -50,10 +52,22 @@ class RolloutFilter(BaseModel):
         """As a query string that means this filter: "?..."; `more` parameters that are not empty go with it."""
         return f"?{urlencode(self.given(**more))}"
 
+    @property
+    def text(self) -> str:
+        """The same without the question mark, for a form."""
+        return self.query()[1:]
+
     def given(self, **more: str) -> dict[str, object]:
         """The same by name."""
         fields = self.model_dump(exclude={"cursor"}) | more
         return {name: value for name, value in fields.items() if value not in ("", None)}
+
+    def check(self) -> None:
+        """Raises Invalid for an unknown outcome or order."""
+        if self.outcome and self.outcome not in OUTCOMES:
+            raise Invalid(f"outcome is one of {', '.join(OUTCOMES)}", fields={"outcome": self.outcome[:100]})
+        if self.sort not in set(Sort):
+            raise Invalid(f"sort is one of {', '.join(Sort)}", fields={"sort": self.sort[:100]})
 
     def rows(self, evaluation: Evaluation) -> QuerySet[RolloutIndex]:
         """The rollouts that it lets through. Raises Invalid for an unknown outcome."""
@@ -63,4 +77,5 @@ class RolloutFilter(BaseModel):
             min_reward=self.min_reward,
             max_reward=self.max_reward,
             example=self.example,
+            label=self.label,
         )

@@ -3,6 +3,8 @@
 from django.urls import URLPattern, URLResolver, path
 
 from hub.evals import (
+    annotation_api,
+    annotation_pages,
     api,
     comparison_api,
     comparison_pages,
@@ -28,6 +30,12 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/shards", api.shards),
     path("evaluations/<id:evaluation_id>/rollouts", api.rollouts),
     path(_ROLLOUT, api.rollout),
+    path(f"{_ROLLOUT}/labels/<str:label>", annotation_api.label),
+    path(f"{_ROLLOUT}/notes", annotation_api.notes),
+    path(f"{_ROLLOUT}/notes/<id:note_id>", annotation_api.note),
+    path("evaluations/<id:evaluation_id>/labels", annotation_api.labels),
+    path("evaluations/<id:evaluation_id>/views", annotation_api.views),
+    path("evaluations/<id:evaluation_id>/views/<id:view_id>", annotation_api.view),
     path("evaluations/<id:evaluation_id>/export", api.export),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
     path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
@@ -42,6 +50,11 @@ page_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/share", pages.evaluation_share, name="evaluation-share"),
     path(_ROLLOUT, reader.rollout_detail, name="rollout"),
     path(f"{_ROLLOUT}/pictures/<int:number>/<int:index>", reader.rollout_picture, name="rollout-picture"),
+    path(f"{_ROLLOUT}/label", annotation_pages.rollout_label, name="rollout-label"),
+    path(f"{_ROLLOUT}/note", annotation_pages.rollout_note, name="rollout-note"),
+    path(f"{_ROLLOUT}/note/<id:note_id>", annotation_pages.rollout_note_change, name="rollout-note-change"),
+    path("evaluations/<id:evaluation_id>/views", annotation_pages.view_save, name="view-save"),
+    path("evaluations/<id:evaluation_id>/views/<id:view_id>/delete", annotation_pages.view_delete, name="view-delete"),
     path(
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
     ),

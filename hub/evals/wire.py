@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.conf import settings
+from envhub.protocol.annotations import NoteView
+from envhub.protocol.annotations import SavedView as SavedViewAnswer
 from envhub.protocol.base import BlobRef
 from envhub.protocol.evals import (
     EvalPayload,
@@ -20,7 +24,8 @@ from envhub.protocol.shards import ShardView
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
-from hub.evals.models import Evaluation, RolloutIndex, Shard
+from hub.evals.annotations import labels_of
+from hub.evals.models import Evaluation, RolloutIndex, RolloutNote, SavedView, Shard
 from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
@@ -60,7 +65,13 @@ def evaluation_summary(row: Evaluation) -> EvaluationSummary:
     return aggregate.summary(planned=row.planned, rollouts_per_example=rollouts_per_example, partial=not row.is_final)
 
 
-def rollout_row(row: RolloutIndex) -> RolloutRow:
+def rollout_rows(rows: Sequence[RolloutIndex], *, labelled: bool = True) -> list[RolloutRow]:
+    """A page of a list, with its labels if there may be any."""
+    labels = labels_of([row.pk for row in rows]) if labelled else {}
+    return [rollout_row(row, labels.get(row.pk, ())) for row in rows]
+
+
+def rollout_row(row: RolloutIndex, labels: tuple[str, ...] = ()) -> RolloutRow:
     """One rollout in a list."""
     return RolloutRow(
         id=str(row.pk),
@@ -77,6 +88,33 @@ def rollout_row(row: RolloutIndex) -> RolloutRow:
         turns=row.turns,
         usage=Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens),
         duration_s=row.duration_s,
+        labels=labels,
+    )
+
+
+def note_view(row: RolloutNote, rollout: RolloutIndex) -> NoteView:
+    """A note with its author."""
+    return NoteView(
+        id=str(row.pk),
+        example=rollout.example,
+        rollout=rollout.rollout,
+        text=row.text,
+        author=row.created_by.username,
+        created_at=row.created_at,
+        edited_at=row.edited_at,
+    )
+
+
+def saved_view(row: SavedView) -> SavedViewAnswer:
+    """A filter that somebody has kept; expects the relations that hub.evals.annotations loads."""
+    return SavedViewAnswer(
+        id=str(row.pk),
+        owner=row.owner.slug,
+        environment=f"{row.environment.owner.slug}/{row.environment.name}",
+        name=row.name,
+        query=row.query,
+        created_by=row.created_by.username,
+        created_at=row.created_at,
     )
 
 

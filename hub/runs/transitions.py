@@ -9,6 +9,7 @@ from django.utils import timezone
 from envhub.protocol.runs import RunState
 
 from hub.core.errors import Conflict
+from hub.runs.endings import tell_end
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, RunSandboxes
 from hub.runs.usage import note_time
@@ -42,6 +43,8 @@ def move(run: Run, to: RunState, **fields: Any) -> Run:
             RunSandboxes.objects.filter(run=run).delete()
         moved = Run.objects.select_related("owner", "created_by", "worker").get(pk=run.pk)
         spec_of(moved.kind).on_transition(moved, old, to)
+        if to.is_final:
+            tell_end(moved)
         if to not in HELD:
             note_time(run=run, until=timezone.now())
     return moved

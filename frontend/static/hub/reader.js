@@ -59,6 +59,8 @@
     e: unfold,
     "?": () => help.showModal(),
     "/": () => document.getElementById("q").focus(),
+    l: () => document.getElementById("label")?.focus(),
+    m: () => document.getElementById("note")?.focus(),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;

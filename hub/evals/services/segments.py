@@ -16,7 +16,16 @@ from hub.core.database_json import storable, storable_text
 from hub.core.errors import Conflict, Invalid
 from hub.evals.boards import board_key
 from hub.evals.metrics import count_ingested
-from hub.evals.models import RETRIED_KINDS, SNIPPET, Evaluation, ExampleScore, RolloutIndex, Segment
+from hub.evals.models import (
+    RETRIED_KINDS,
+    SNIPPET,
+    Evaluation,
+    ExampleScore,
+    RolloutIndex,
+    RolloutLabel,
+    RolloutNote,
+    Segment,
+)
 from hub.evals.services.decoding import decoder
 from hub.evals.statistics import Aggregate, ExampleTally
 from hub.runs.usage import note_tokens
@@ -71,7 +80,7 @@ def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
         aggregate.forget_failed(*_as_counted(old))
     _count(evaluation, aggregate, new)
     segment, _ = Segment.objects.get_or_create(evaluation=evaluation, blob=blob)
-    RolloutIndex.objects.filter(pk__in=[old.pk for old in replaced]).delete()
+    _forget(replaced)
     RolloutIndex.objects.bulk_create(_index(evaluation, segment, row) for row in new)
     evaluation.aggregate = aggregate.model_dump(mode="json")
     counting = partial(
@@ -92,6 +101,16 @@ def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
             completion=sum(usage.completion_tokens for usage in usages),
         )
     return len(new)
+
+
+def _forget(replaced: Sequence[RolloutIndex]) -> None:
+    """With what people have said of them: another rollout comes in their place."""
+    if not replaced:
+        return
+    keys = [old.pk for old in replaced]
+    for said in (RolloutLabel, RolloutNote):
+        said._default_manager.filter(rollout__in=keys).delete()
+    RolloutIndex.objects.filter(pk__in=keys).delete()
 
 
 def _split(evaluation: Evaluation, rows: Sequence[IndexRow]) -> tuple[list[RolloutIndex], list[IndexRow]]:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from envhub.client.blobs import Blobs
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.protocol.annotations import (
+    LabelCounts,
+    NoteRequest,
+    NoteView,
+    RolloutLabels,
+    SavedView,
+    SavedViewRequest,
+)
 from envhub.protocol.base import Page
 from envhub.protocol.comparisons import ComparisonMatrix, ComparisonView
 from envhub.protocol.evals import (
@@ -93,9 +102,10 @@ class Evaluations:
         min_reward: float | None = None,
         max_reward: float | None = None,
         example: int | None = None,
+        label: str | None = None,
         sort: str | None = None,
     ) -> Iterator[RolloutRow]:
-        """Slim rows, filtered."""
+        """Slim rows, filtered; `label` "any" means whatever the label."""
         return iterate(
             self._hub,
             f"/evaluations/{evaluation_id}/rollouts",
@@ -104,12 +114,49 @@ class Evaluations:
             min_reward=min_reward,
             max_reward=max_reward,
             example=example,
+            label=label,
             sort=sort,
         )
 
     def rollout(self, evaluation_id: str, example: int, rollout: int) -> RolloutRecord:
         """One whole rollout."""
         return self._hub.get(f"/evaluations/{evaluation_id}/rollouts/{example}/{rollout}", RolloutRecord)
+
+    def label(self, evaluation_id: str, example: int, rollout: int, label: str) -> RolloutLabels:
+        """Put a label on a rollout; answers all that it has."""
+        return self._hub.put(_said(evaluation_id, example, rollout, f"labels/{label}"), None, RolloutLabels)
+
+    def unlabel(self, evaluation_id: str, example: int, rollout: int, label: str) -> None:
+        """Take a label off a rollout."""
+        self._hub.delete(_said(evaluation_id, example, rollout, f"labels/{label}"))
+
+    def labels(self, evaluation_id: str) -> LabelCounts:
+        """All labels of an evaluation, the most frequent first."""
+        return self._hub.get(f"/evaluations/{evaluation_id}/labels", LabelCounts)
+
+    def notes(self, evaluation_id: str, example: int, rollout: int) -> Iterator[NoteView]:
+        """The notes on a rollout, newest first; for members of the evaluation's owner."""
+        return iterate(self._hub, _said(evaluation_id, example, rollout, "notes"), Page[NoteView])
+
+    def add_note(self, evaluation_id: str, example: int, rollout: int, text: str) -> NoteView:
+        """Add a note to a rollout, in Markdown."""
+        return self._hub.post(_said(evaluation_id, example, rollout, "notes"), NoteRequest(text=text), NoteView)
+
+    def delete_note(self, evaluation_id: str, example: int, rollout: int, note_id: str) -> None:
+        """Delete one's own note."""
+        self._hub.delete(_said(evaluation_id, example, rollout, f"notes/{note_id}"))
+
+    def views(self, evaluation_id: str) -> Iterator[SavedView]:
+        """The filters that are kept for evaluations like this one, newest first."""
+        return iterate(self._hub, f"/evaluations/{evaluation_id}/views", Page[SavedView])
+
+    def save_view(self, evaluation_id: str, request: SavedViewRequest) -> SavedView:
+        """Keep a filter under a name."""
+        return self._hub.post(f"/evaluations/{evaluation_id}/views", request, SavedView)
+
+    def delete_view(self, evaluation_id: str, view_id: str) -> None:
+        """Forget a saved view."""
+        self._hub.delete(f"/evaluations/{evaluation_id}/views/{view_id}")
 
     def push(self, request: EvaluationPush, owner: str | None = None) -> EvaluationView:
         """Begin an upload; the same fingerprint again answers the evaluation that is there."""
@@ -135,7 +182,14 @@ class Evaluations:
         format: str = "parquet",
         min_reward: float | None = None,
         max_reward: float | None = None,
+        label: str | None = None,
+        labels: bool = False,
     ) -> Path:
-        """Write the export into the file `target`."""
+        """Write the export into the file `target`, with `labels` also what people call each rollout."""
         path = f"/evaluations/{evaluation_id}/export"
-        return self._hub.save(path, target, format=format, min_reward=min_reward, max_reward=max_reward)
+        narrowed = {"min_reward": min_reward, "max_reward": max_reward, "label": label}
+        return self._hub.save(path, target, format=format, labels="true" if labels else None, **narrowed)
+
+
+def _said(evaluation_id: str, example: int, rollout: int, what: str) -> str:
+    return f"/evaluations/{evaluation_id}/rollouts/{example}/{rollout}/{quote(what)}"

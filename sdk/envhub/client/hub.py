@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from envhub.client.training import Training
     from envhub.client.usage import Usage
     from envhub.client.users import Users
+    from envhub.client.webhooks import Webhooks
     from envhub.client.workers import Workers
 
 MOVES_BYTES = {"environments", "evaluations", "models", "data", "images", "bundles"}
@@ -56,6 +57,7 @@ class HubClient:
     training: Training
     deployments: Deployments
     sandboxes: Sandboxes
+    webhooks: Webhooks
     workers: Workers
     users: Users
     usage: Usage

@@ -196,6 +196,7 @@ class RolloutRow(Response):
     turns: int = 0
     usage: Usage = Usage()
     duration_s: float = 0.0
+    labels: tuple[str, ...] = ()
 
 
 class EvaluationPush(Request):

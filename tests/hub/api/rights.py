@@ -14,13 +14,20 @@ from typing import Any
 from django.utils import timezone
 from envhub.protocol.accounts import Scope
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
+from envhub.protocol.notices import NoticeKind
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
-from hub.evals.models import Evaluation
+from hub.evals.models import Evaluation, RolloutNote, SavedView
+from hub.evals.queries import get_rollout
+from hub.evals.rollout_filter import RolloutFilter
+from hub.evals.services import add_note, save_view
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
+from hub.notices.models import Notice
+from hub.notices.services import tell
 from hub.registry.models import FormerName, Version
 from hub.registry.services import begin_push
 from hub.runs.live_sandboxes import note_sandboxes
@@ -30,6 +37,8 @@ from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.services import report_step
 from hub.web.sdk_wheel import FILENAME
+from hub.webhooks.models import Delivery
+from hub.webhooks.services import create_webhook, send_test
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_record, start, store
@@ -72,6 +81,9 @@ class World:
     version: Version
     evaluation: Evaluation
     evaluation_token: str
+    note: RolloutNote
+    view: SavedView
+    delivery: Delivery
     training: TrainingRun
     training_token: str
     deployment: Deployment
@@ -101,9 +113,15 @@ def make_world() -> World:
     evaluation_token = start(evaluation)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
+    wanted = WebhookRequest(url=f"http://127.0.0.1:9/{MARK}", events=(WebhookEvent.RUN_FAILED,))
+    webhook, _ = create_webhook(user=alice, owner=alice.owner, request=wanted)
+    rollout = get_rollout(evaluation, 0, 0)
+    note = add_note(user=alice, evaluation=evaluation, rollout=rollout, text=f"{MARK} note")
+    view = save_view(user=alice, evaluation=evaluation, name=f"{MARK} view", wanted=RolloutFilter(label=MARK))
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
     report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
     set_secret(owner=alice.owner, name=f"{MARK.upper()}_KEY", value="value", user=alice)
     push = begin_push(owner=alice.owner, user=alice, request=build_pair(f"{MARK}-env", "0.3.0").request()).push
     worker_token, token_row = make_worker_token()
@@ -124,6 +142,9 @@ def make_world() -> World:
         version=version,
         evaluation=evaluation,
         evaluation_token=evaluation_token,
+        note=note,
+        view=view,
+        delivery=send_test(user=alice, webhook=webhook),
         training=training,
         training_token=training_token,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
@@ -162,6 +183,12 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "index": 0,
         "example": 0,
         "rollout": 0,
+        "label": MARK,
+        "note_id": world.note.pk,
+        "webhook_id": world.delivery.webhook_id,
+        "delivery_id": world.delivery.pk,
+        "notice_id": Notice.objects.get(user=world.alice).pk,
+        "view_id": world.view.pk,
         "number": 0,
         "run_id": world.run.pk,
         "worker_id": world.worker.pk,
@@ -208,8 +235,12 @@ _RUN = "api/v1/runs/<id:run_id>"
 _ENVIRONMENT_PAGE = "environments/<str:owner>/<str:name>"
 _VERSION_PAGE = f"{_ENVIRONMENT_PAGE}/versions/<str:version>"
 _EVALUATION_PAGE = "evaluations/<id:evaluation_id>"
+_ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
+_ROLLOUT_PAGE = f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>"
 _TRAINING_PAGE = "training/<id:training_id>"
 _RUN_PAGE = "runs/<id:run_id>"
+_WEBHOOK = "api/v1/webhooks/<id:webhook_id>"
+_WEBHOOK_PAGE = "settings/webhooks/<id:webhook_id>"
 _TEAM = "api/v1/teams/<slug:team>"
 _TEAM_PAGE = "teams/<slug:team>"
 _MODEL_PAGE = "models/<slug:owner>/<str:name>"
@@ -227,6 +258,14 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/audit/export": {"get": Access.SIGNED_IN},
     "settings/audit": {"get": Access.SIGNED_IN},
     "settings/audit/export": {"get": Access.SIGNED_IN},
+    "api/v1/notifications": {"get": Access.SIGNED_IN},
+    "api/v1/notifications/read": {"post": Access.SIGNED_IN},
+    "api/v1/notifications/choices": {"get": Access.SIGNED_IN, "put": Access.SIGNED_IN},
+    "api/v1/notifications/<id:notice_id>/read": {"post": Access.PERSONAL},
+    "notifications": {"get": Access.SIGNED_IN},
+    "notifications/read": {"post": Access.SIGNED_IN},
+    "notifications/choices": {"post": Access.SIGNED_IN},
+    "notifications/<id:notice_id>/open": {"post": Access.PERSONAL},
     "api/v1/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     _TEAM: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_TEAM}/members": {"get": Access.PRIVATE, "post": Access.PRIVATE},
@@ -318,6 +357,11 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>/pictures/<int:number>/<int:index>": {
         "get": Access.PRIVATE
     },
+    f"{_ROLLOUT_PAGE}/label": {"post": Access.PRIVATE},
+    f"{_ROLLOUT_PAGE}/note": {"post": Access.PRIVATE},
+    f"{_ROLLOUT_PAGE}/note/<id:note_id>": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/views": {"post": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/views/<id:view_id>/delete": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/training": {"get": Access.PRIVATE},
     "training": {"get": Access.OPEN},
     "training/compare": {"get": Access.OPEN},
@@ -434,6 +478,18 @@ RIGHTS: dict[str, dict[str, Access]] = {
     rf"{_HF}/revision/(?P<revision>[^/]+)": {"get": Access.SHARED},
     rf"hf/(?P<plural>datasets)/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
     rf"hf/{_REPOSITORY}/resolve/(?P<revision>[^/]+)/(?P<path>.+)": {"get": Access.SHARED},
+    # webhooks
+    "api/v1/webhooks": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _WEBHOOK: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_WEBHOOK}/test": {"post": Access.PRIVATE},
+    f"{_WEBHOOK}/deliveries": {"get": Access.PRIVATE},
+    f"{_WEBHOOK}/deliveries/<id:delivery_id>/again": {"post": Access.PRIVATE},
+    "settings/webhooks": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    _WEBHOOK_PAGE: {"get": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/enable": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/delete": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/test": {"post": Access.PRIVATE},
+    f"{_WEBHOOK_PAGE}/deliveries/<id:delivery_id>/again": {"post": Access.PRIVATE},
     # secrets
     "api/v1/secrets/<slug:owner>": {"get": Access.PRIVATE},
     "api/v1/secrets/<slug:owner>/<str:name>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
@@ -445,6 +501,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION}/compare/<id:other_id>": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT}/leaderboard": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/labels": {"get": Access.PRIVATE},
+    f"{_ROLLOUT}/labels/<str:label>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_ROLLOUT}/notes": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_ROLLOUT}/notes/<id:note_id>": {"patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_EVALUATION}/views": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_EVALUATION}/views/<id:view_id>": {"delete": Access.PRIVATE},
     f"{_EVALUATION}/export": {"get": Access.PRIVATE},
     f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
     f"{_EVALUATION}/resume": {"post": Access.PRIVATE},
@@ -539,7 +601,11 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         },
         (f"{_EVALUATION}/shards", "post"): {"number": 1, "examples": 2, "grouped": False},
         (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
+        (_WEBHOOK, "patch"): {"enabled": True},
         (_EVALUATION, "patch"): {"visibility": "private"},
+        (f"{_ROLLOUT}/notes", "post"): {"text": "x"},
+        (f"{_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},
+        (f"{_EVALUATION}/views", "post"): {"name": "x", "query": {}},
         (_TRAINING, "patch"): {"visibility": "private"},
         ("api/v1/deployments", "post"): {"model": f"alice/{MARK}-weights"},
         ("api/v1/training", "post"): {"config": {"model": "alice/base", "env": [{"id": f"alice/{MARK}-env"}]}},

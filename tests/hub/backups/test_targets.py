@@ -99,7 +99,14 @@ def test_a_backup_of_an_older_hub_moves_to_the_other_database_and_this_release(
 def old_rows(sha256: str) -> dict[str, dict[str, str]]:
     """What such a hub held, by table and column; columns that are absent were NULL."""
     names = dict.fromkeys(("password", "first_name", "last_name", "email"), "")
-    person = {"id": USER, "username": "old-alice", "is_active": "t", "is_staff": "f", "is_superuser": "f"}
+    person = {
+        "id": USER,
+        "username": "old-alice",
+        "is_active": "t",
+        "is_staff": "f",
+        "is_superuser": "f",
+        "unread": "0",
+    }
     run = {"id": RUN, "kind": "eval", "state": "failed", "queue": "eval", "owner_id": OWNER, "created_by_id": USER}
     numbers = {"attempt": "1", "max_attempts": "3", "gpus": "0", "gpu_memory_mb": "0"}
     return {

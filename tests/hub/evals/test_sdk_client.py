@@ -15,6 +15,7 @@ from envhub.client.hub import HubClient
 from envhub.errors import Conflict, Invalid, NotFound
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, read_segment, write_segment
+from envhub.protocol.annotations import RolloutQuery, SavedViewRequest
 from envhub.protocol.evals import EvaluationPush, SegmentRequest
 from envhub.protocol.runs import RunState
 
@@ -101,3 +102,18 @@ def test_pushed_results_come_back_as_they_were(hub: HubClient, tmp_path: Path) -
     hub.evaluations.delete(pushed)
     with pytest.raises(NotFound):
         hub.evaluations.get(pushed)
+
+
+def test_labels_notes_and_views(hub: HubClient) -> None:
+    evaluation = _push(hub)
+    assert hub.evaluations.label(evaluation, 0, 1, "bug").labels == ("bug",)
+    assert [(row.example, row.rollout) for row in hub.evaluations.rollouts(evaluation, label="any")] == [(0, 1)]
+    assert [one.name for one in hub.evaluations.labels(evaluation).labels] == ["bug"]
+    hub.evaluations.unlabel(evaluation, 0, 1, "bug")
+    assert not hub.evaluations.labels(evaluation).labels
+    note = hub.evaluations.add_note(evaluation, 0, 1, "look")
+    assert [one.text for one in hub.evaluations.notes(evaluation, 0, 1)] == ["look"]
+    hub.evaluations.delete_note(evaluation, 0, 1, note.id)
+    view = hub.evaluations.save_view(evaluation, SavedViewRequest(name="bugs", query=RolloutQuery(label="bug")))
+    assert [one.query for one in hub.evaluations.views(evaluation)] == [{"label": "bug", "sort": "newest"}]
+    hub.evaluations.delete_view(evaluation, view.id)

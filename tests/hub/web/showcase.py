@@ -15,6 +15,7 @@ from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.packages import Check, GenerationEvidence, GitState, TriedRelease, VersionState
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
+from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.services import add_member, create_team, invite_to_team
@@ -27,6 +28,10 @@ from hub.runs.models import Run
 from hub.runs.services.logs import append_log
 from hub.sandboxes.models import Sandbox
 from hub.secrets.services import set_secret
+from hub.webhooks.models import Delivery, Webhook
+from hub.webhooks.posting import Outcome as PostOutcome
+from hub.webhooks.sender import DELAYS, note_outcome
+from hub.webhooks.services import create_webhook
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_failure, start, store
@@ -94,6 +99,7 @@ class Showcase:
     sandbox: Sandbox  # whose worker does not answer
     ended_sandbox: Sandbox
     team: Owner
+    webhook: Webhook
 
 
 def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
@@ -123,7 +129,26 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     )
     over = create_ended(user)
     append_log(run=over.run, offset=0, text="12:00:01 exit 0 in 0.02 s: ls -l /" + " --very-long-option" * 20)
-    return Showcase(user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over, _team(user))
+    return Showcase(
+        user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over, _team(user), _webhook(user)
+    )
+
+
+def _webhook(user: User) -> Webhook:
+    """With a message that came through, one that is tried again, and one that was given up."""
+    events = (WebhookEvent.EVALUATION_FINISHED, WebhookEvent.RUN_FAILED)
+    request = WebhookRequest(url="http://127.0.0.1:9/hooks/environments", events=events)
+    webhook, _ = create_webhook(user=user, owner=user.owner, request=request)
+    outcomes = (
+        PostOutcome(0.12, status=200, answer='{"ok": true}'),
+        PostOutcome(0.4, status=500, answer="<h1>" + "Internal Server Error " * 12),
+        PostOutcome(15.0, problem="no whole answer within 15 s"),
+    )
+    fields = {"webhook": webhook, "event": events[0].value, "body": "{}", "due_at": timezone.now()}
+    rows = [Delivery.objects.create(**fields, attempts=attempts) for attempts in (1, 1, len(DELAYS) + 1)]
+    for row, outcome in zip(rows, outcomes, strict=True):
+        note_outcome(row, row.attempts, outcome)
+    return webhook
 
 
 def _team(user: User) -> Owner:

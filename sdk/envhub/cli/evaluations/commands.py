@@ -71,6 +71,7 @@ def rollouts(
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
     min_reward: Annotated[float | None, typer.Option()] = None,
     max_reward: Annotated[float | None, typer.Option()] = None,
+    label: Annotated[str | None, typer.Option(help="Only with this label; any: with one at all.")] = None,
     sort: Annotated[
         Literal["example", "newest", "reward", "-reward"], typer.Option(help="-reward: the highest first.")
     ] = "example",
@@ -84,12 +85,14 @@ def rollouts(
         session.show(record, lambda: print_rollout(session, record))
         return
     found = list(islice(session.hub.evaluations.rollouts(
-        evaluation_id, outcome=outcome, min_reward=min_reward, max_reward=max_reward, example=example, sort=sort,
+        evaluation_id, outcome=outcome, min_reward=min_reward, max_reward=max_reward, example=example, label=label,
+        sort=sort,
     ), limit))  # fmt: skip
     rows = [(row.example, row.rollout, row.outcome, row.reward, row.asked, row.answered, row.target, row.turns,
-             row.usage.completion_tokens, row.duration_s, row.failure_message[:80]) for row in found]  # fmt: skip
+             row.usage.completion_tokens, row.duration_s, row.failure_message[:80], ", ".join(row.labels))
+            for row in found]  # fmt: skip
     columns = ("example", "rollout", "outcome", "reward", "prompt", "answer", "target", "turns", "tokens", "seconds",
-               "failure")  # fmt: skip
+               "failure", "labels")  # fmt: skip
     session.show(found, lambda: session.table(columns, rows, "no rollouts", ROLLOUTS))
 
 

@@ -136,12 +136,15 @@ def export(
     kind: Annotated[Literal["parquet", "jsonl"] | None, typer.Option("--format", help="Default: by file name.")] = None,
     min_reward: Annotated[float | None, typer.Option(help="Only rollouts from this reward on.")] = None,
     max_reward: Annotated[float | None, typer.Option(help="Only rollouts up to this reward.")] = None,
+    label: Annotated[str | None, typer.Option(help="Only rollouts with this label; any: with one at all.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Write the rollouts as one Parquet or JSONL file, for datasets.load_dataset."""
+    """Write the rollouts with their labels as one Parquet or JSONL file, for datasets.load_dataset."""
     session = current(ctx)
     chosen = format_of(kind, target, {".parquet": "parquet", ".jsonl": "jsonl"})
     path = target or Path(f"{evaluation_id}.{chosen}")
-    session.hub.evaluations.export(evaluation_id, path, format=chosen, min_reward=min_reward, max_reward=max_reward)
+    session.hub.evaluations.export(
+        evaluation_id, path, format=chosen, min_reward=min_reward, max_reward=max_reward, label=label, labels=True
+    )
     value = {"file": str(path), "bytes": path.stat().st_size}
     session.show(value, lambda: session.out.print(str(path), markup=False))

@@ -1,0 +1,1 @@
+"""What people are told: a run has ended, somebody has written a note."""

@@ -1,0 +1,88 @@
+"""Writes of notifications. They share the transaction of what they tell of, so that none is lost or told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from envhub.protocol.notices import NoticeChoices, NoticeKind
+from envhub.protocol.runs import Failure, RunKind, RunState
+
+from hub.accounts.models import User
+from hub.core import clock
+from hub.notices.models import Notice, NoticeSettings
+from hub.notices.queries import choices_of, count_unread, followers_of
+from hub.runs.models import Run
+
+KEPT = timedelta(days=90)
+_WORDS = {
+    RunKind.EVAL: "The evaluation",
+    RunKind.TRAIN: "The training",
+    RunKind.BUILD: "The build",
+    RunKind.IMAGE: "The build of the image",
+}
+
+
+def tell_of_run(run: Run) -> None:
+    """`hub.runs.endings`: a run that people wait for has ended. Whoever cancels one knows it."""
+    what = _WORDS.get(RunKind(run.kind))
+    if what is None or run.parent_id is not None or run.state == RunState.CANCELLED:
+        return
+    failed = run.state == RunState.FAILED
+    tell(
+        users=followers_of(run),
+        kind=NoticeKind.FAILED if failed else NoticeKind.FINISHED,
+        text=f"{what} {run.subject} {'failed' if failed else 'has finished'}",
+        detail=Failure.model_validate(run.failure).message if failed and run.failure else "",
+        url=run.subject_url or f"/runs/{run.pk}",
+    )
+
+
+def tell_of_note(*, author: User, starter: User, about: str, text: str, url: str) -> None:
+    """Somebody has written a note on a rollout of an evaluation that `starter` has started."""
+    if author.pk == starter.pk or not choices_of(starter).notes:
+        return
+    tell(
+        users=[starter.pk],
+        kind=NoticeKind.NOTE,
+        text=f"{author.username} wrote a note on {about}",
+        detail=text,
+        url=url,
+    )
+
+
+def tell_hub(*, user: UUID, text: str, detail: str = "", url: str = "") -> None:
+    """The hub itself has something to say to a user."""
+    tell(users=[user], kind=NoticeKind.HUB, text=text, detail=detail, url=url)
+
+
+def tell(*, users: Iterable[UUID], kind: NoticeKind, text: str, detail: str = "", url: str = "") -> None:
+    """Tell some users one thing; call it in the transaction of what has happened."""
+    fields = {"kind": kind.value, "text": text[:400], "detail": detail[:300], "url": url[:500]}
+    with transaction.atomic():
+        # in order, or two ends of runs wait for each other
+        rows = User.objects.select_for_update(no_key=True).filter(pk__in=set(users))
+        told = list(rows.order_by("pk").values_list("pk", flat=True))
+        Notice.objects.bulk_create(Notice(user_id=user, **fields) for user in told)
+        User.objects.filter(pk__in=told).update(unread=F("unread") + 1)
+
+
+def mark_read(*, user: User, notice: Notice | None = None) -> None:
+    """One of the user's notifications, or all. Counts anew, whatever the number beside the bell was."""
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=user.pk)
+        rows = Notice.objects.filter(user=user, read_at__isnull=True)
+        if notice is not None:
+            rows = rows.filter(pk=notice.pk)
+        rows.update(read_at=clock.now())
+        user.unread = count_unread(user)
+        User.objects.filter(pk=user.pk).update(unread=user.unread)
+
+
+def choose_notices(*, user: User, choices: NoticeChoices) -> NoticeSettings:
+    """What the user wants to be told from now on."""
+    wanted = {"runs": choices.runs.value, "notes": choices.notes}
+    return NoticeSettings.objects.update_or_create(user=user, defaults=wanted)[0]

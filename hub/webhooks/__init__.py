@@ -1,0 +1,1 @@
+"""Webhooks: what happens to an owner is told to addresses that the owner names, signed, at least once."""

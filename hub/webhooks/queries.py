@@ -1,0 +1,42 @@
+"""Reads of webhooks: for admins of their owner."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import require_role, visible_owner_ids
+from hub.core.errors import NotFound
+from hub.core.ids import GivenId, find_by_id
+from hub.webhooks.models import Delivery, Webhook
+
+MOST = 10  # webhooks of an owner
+
+
+def webhooks_of(user: User, owner: Owner) -> QuerySet[Webhook]:
+    """An owner's webhooks, newest first. Raises NotAllowed."""
+    require_role(user, owner, Role.ADMIN)
+    return Webhook.objects.filter(owner=owner).select_related("owner", "created_by").order_by("-pk")
+
+
+def get_webhook(user: User, webhook_id: GivenId) -> Webhook:
+    """One webhook. Raises NotFound, AmbiguousId, NotAllowed."""
+    rows = Webhook.objects.filter(owner_id__in=visible_owner_ids(user)).select_related("owner", "created_by")
+    found = find_by_id(rows, webhook_id, str)
+    if found is None:
+        raise NotFound("there is no such webhook", hint="`hub webhook list` shows yours")
+    require_role(user, found.owner, Role.ADMIN)
+    return found
+
+
+def deliveries_of(webhook: Webhook) -> QuerySet[Delivery]:
+    """Its messages, newest first."""
+    return Delivery.objects.filter(webhook=webhook).order_by("-pk")
+
+
+def get_delivery(webhook: Webhook, delivery_id: GivenId) -> Delivery:
+    """One message. Raises NotFound, AmbiguousId."""
+    found = find_by_id(deliveries_of(webhook), delivery_id, str)
+    if found is None:
+        raise NotFound("there is no such delivery of this webhook")
+    return found

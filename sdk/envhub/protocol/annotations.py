@@ -1,0 +1,82 @@
+"""What people say about rollouts: labels, notes, and the filters that they keep."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from envhub.protocol.base import Count, Number, Request, Response, Slug
+
+LABEL_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$"
+ANY_LABEL = "any"  # as a filter: whatever the label; no label may be called so
+Label = Annotated[str, StringConstraints(pattern=LABEL_PATTERN)]
+MOST_NOTE = 10_000  # characters
+
+
+class RolloutLabels(Response):
+    """The labels of one rollout, by name."""
+
+    labels: tuple[str, ...]
+
+
+class LabelCount(Response):
+    """How many rollouts of an evaluation have a label."""
+
+    name: str
+    count: int
+
+
+class LabelCounts(Response):
+    """All labels of an evaluation, the most frequent first."""
+
+    labels: tuple[LabelCount, ...]
+
+
+class NoteRequest(Request):
+    """A note on a rollout, in Markdown."""
+
+    text: str = Field(min_length=1, max_length=MOST_NOTE)
+
+
+class NoteView(Response):
+    """A note as the API shows it."""
+
+    id: str
+    example: int
+    rollout: int
+    text: str
+    author: str
+    created_at: datetime
+    edited_at: datetime | None = None
+
+
+class RolloutQuery(Request):
+    """A filter of the list of rollouts, as its address has it; what is empty does not narrow."""
+
+    outcome: str = Field(default="", max_length=32)
+    label: str = Field(default="", max_length=32)
+    min_reward: Number | None = None
+    max_reward: Number | None = None
+    example: Count | None = None
+    sort: str = Field(default="", max_length=16)
+
+
+class SavedViewRequest(Request):
+    """Keep a filter under a name, for all evaluations of an environment that belong to the same owner."""
+
+    name: str = Field(min_length=1, max_length=60)
+    query: RolloutQuery
+
+
+class SavedView(Response):
+    """A filter that somebody has kept."""
+
+    id: str
+    owner: Slug
+    environment: str  # owner/name
+    name: str
+    query: dict[str, str]
+    created_by: str
+    created_at: datetime

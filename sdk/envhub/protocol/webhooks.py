@@ -1,0 +1,118 @@
+"""Webhooks on the wire. What they send is signed as the Standard Webhooks specification says (standardwebhooks.com)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field, field_validator
+
+from envhub.protocol.base import Request, Response, Slug
+from envhub.protocol.endpoint_rules import base_url_problem
+from envhub.protocol.runs import Failure, RunKind, RunState
+
+
+class WebhookEvent(StrEnum):
+    """What a webhook tells."""
+
+    EVALUATION_FINISHED = "evaluation.finished"  # however it ended: `data.state` says it
+    TRAINING_FINISHED = "training.finished"
+    RUN_FAILED = "run.failed"  # of any kind
+    VERSION_READY = "version.ready"
+    VERSION_INVALID = "version.invalid"
+    TEST = "webhook.test"
+
+
+CHOICES = tuple(event for event in WebhookEvent if event is not WebhookEvent.TEST)
+
+
+class DeliveryState(StrEnum):
+    """Where a message is on its way."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class WebhookRequest(Request):
+    """Make a webhook."""
+
+    url: str = Field(max_length=500)
+    events: tuple[WebhookEvent, ...] = Field(min_length=1, max_length=len(WebhookEvent))
+
+    @field_validator("url")
+    @classmethod
+    def _is_plain(cls, value: str) -> str:
+        if problem := base_url_problem(value):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("events")
+    @classmethod
+    def _can_be_chosen(cls, value: tuple[WebhookEvent, ...]) -> tuple[WebhookEvent, ...]:
+        if WebhookEvent.TEST in value:
+            raise ValueError("webhook.test is sent by `hub webhook test` alone")
+        return tuple(event for event in CHOICES if event in value)
+
+
+class WebhookPatch(Request):
+    """Send again what happens, after the webhook was disabled."""
+
+    enabled: bool
+
+
+class WebhookView(Response):
+    """A webhook without its secret."""
+
+    id: str
+    owner: Slug
+    url: str
+    events: tuple[str, ...]
+    created_by: str
+    created_at: datetime
+    succeeded_at: datetime | None = None
+    disabled_at: datetime | None = None
+    disabled_why: str = ""
+
+
+class NewWebhook(Response):
+    """A webhook that was just made. The secret is shown this once."""
+
+    webhook: WebhookView
+    secret: str
+
+
+class DeliveryView(Response):
+    """One message to a webhook, with what came of its last attempt."""
+
+    id: str  # its `webhook-id`: the same in every attempt
+    event: str
+    state: DeliveryState
+    attempts: int
+    status: int | None = None  # HTTP
+    duration_s: float | None = None
+    answer: str = ""  # the beginning
+    problem: str = ""
+    created_at: datetime
+    due_at: datetime | None = None  # of the next attempt
+
+
+class WebhookRun(Response):
+    """The run that an event is about."""
+
+    id: str
+    kind: RunKind
+    state: RunState
+    owner: Slug
+    subject: str
+    url: str  # its page, or that of what it made
+    started_by: str
+    failure: Failure | None = None
+
+
+class WebhookBody(Response):
+    """What is sent."""
+
+    type: WebhookEvent
+    timestamp: datetime
+    data: WebhookRun | None = None  # None: a test

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.envhub.cli.conftest import Cli
+from tests.factories.evals import create_hosted, make_records, store
+
+
+def test_rollouts_are_labelled_listed_and_exported_by_label(cli: Cli, tmp_path: Path) -> None:
+    evaluation = create_hosted(cli.user)
+    store(evaluation, make_records([1, 0], [0.5, 1]))
+    found = str(evaluation.pk)
+    assert cli("eval", "label", found, "1", "0", "reward-hack").stdout == "reward-hack\n"
+    assert cli.json("eval", "labels", found)["labels"] == [{"name": "reward-hack", "count": 1}]
+    [row] = cli.json("eval", "rollouts", found, "--label", "any")
+    assert (row["example"], row["rollout"], row["labels"]) == (1, 0, ["reward-hack"])
+    cli("eval", "export", found, str(tmp_path / "all.parquet"))
+    labels = pq.read_table(tmp_path / "all.parquet")["labels"].to_pylist()
+    assert sorted(labels) == [[], [], [], ["reward-hack"]]
+    cli("eval", "pull", found, str(tmp_path / "pulled"))
+    cli("eval", "label", found, "1", "0", "reward-hack", "--remove")
+    assert cli.json("eval", "rollouts", found, "--label", "any") == []
+
+
+def test_notes_are_added_and_read(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user)
+    store(evaluation, make_records([1]))
+    cli("eval", "note", str(evaluation.pk), "0", "0", "look at turn 2")
+    assert "look at turn 2" in cli("eval", "note", str(evaluation.pk), "0", "0").stdout
+
+
+def test_a_webhook_is_made_tested_disabled_and_deleted(cli: Cli) -> None:
+    made = cli.json("webhook", "create", "http://127.0.0.1:9/hook", "--event", "run.failed")
+    found = made["webhook"]["id"]
+    assert made["secret"].startswith("whsec_")
+    assert made["webhook"]["events"] == ["run.failed"]
+    sent = cli.json("webhook", "test", found[:13])
+    assert [one["id"] for one in cli.json("webhook", "deliveries", found)] == [sent["id"]]
+    assert "webhook.test" in cli("webhook", "deliveries", found).stdout
+    cli("webhook", "again", found, sent["id"])
+    assert cli.json("webhook", "enable", found, "--disable")["disabled_why"] == "alice disabled it"
+    assert "enable it first" in cli("webhook", "test", found, code=1).stderr.lower()
+    cli("webhook", "delete", found, "--yes")
+    assert cli.json("webhook", "list") == []
+
+
+def test_a_webhook_with_a_wrong_address_says_what_is_wrong(cli: Cli) -> None:
+    refused = cli("webhook", "create", "ftp://example.org", code=2)
+    assert "http" in refused.stderr

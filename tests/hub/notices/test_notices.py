@@ -1,0 +1,111 @@
+"""Who is told of what, in the transaction of what has happened; the bell, and what people choose."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+from envhub.protocol.notices import Follows, NoticeChoices
+from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
+
+from hub.accounts.models import User
+from hub.evals.queries import get_rollout
+from hub.evals.services import add_note
+from hub.notices.models import Notice
+from hub.notices.queries import count_unread
+from hub.notices.services import choose_notices
+from hub.runs.models import Run
+from hub.runs.services import end_attempt
+from tests.factories.accounts import make_owner, make_user
+from tests.factories.evals import create_hosted, make_record, start, store
+from tests.factories.runs import hold_run, make_run
+
+pytestmark = pytest.mark.django_db
+BROKEN = Failure(kind=FailureKind.ENVIRONMENT, code="boom", message="it <b>broke</b>")
+
+
+@pytest.fixture
+def alice() -> User:
+    return make_user("alice")
+
+
+def end(run: Run, state: RunState = RunState.SUCCEEDED) -> None:
+    hold_run(run, state=RunState.RUNNING)
+    run.refresh_from_db()
+    end_attempt(run=run, to=state, now=timezone.now(), failure=BROKEN if state is RunState.FAILED else None)
+
+
+def test_whoever_started_an_evaluation_is_told_once_how_it_ended(alice: User) -> None:
+    evaluation = create_hosted(alice)
+    start(evaluation)
+    assert evaluation.run is not None
+    end_attempt(run=Run.objects.get(pk=evaluation.run_id), to=RunState.FAILED, now=timezone.now(), failure=BROKEN)
+    notice = Notice.objects.get(user=alice)
+    assert (notice.kind, notice.detail, notice.url) == ("failed", BROKEN.message, f"/evaluations/{evaluation.pk}")
+    alice.refresh_from_db()
+    assert alice.unread == 1
+
+
+def test_what_is_rolled_back_is_told_to_nobody(alice: User) -> None:
+    run = make_run(owner=alice.owner, kind=RunKind.TRAIN)
+    with transaction.atomic():
+        end(run)
+        transaction.set_rollback(True)
+    assert not Notice.objects.exists()
+
+
+CASES = [  # what the starter follows, what another member follows, how it ends, who is told
+    (Follows.OWN, Follows.OWN, RunState.SUCCEEDED, ["alice"]),
+    (Follows.OWN, Follows.ALL, RunState.FAILED, ["alice", "bob"]),
+    (Follows.NONE, Follows.ALL, RunState.SUCCEEDED, ["bob"]),
+    (Follows.FAILED, Follows.NONE, RunState.SUCCEEDED, []),
+    (Follows.FAILED, Follows.NONE, RunState.FAILED, ["alice"]),
+    (Follows.ALL, Follows.ALL, RunState.CANCELLED, []),
+]
+
+
+@pytest.mark.parametrize(("own", "other", "state", "told"), CASES)
+def test_people_choose_what_they_are_told(
+    alice: User, own: Follows, other: Follows, state: RunState, told: list[str]
+) -> None:
+    bob, stranger = make_user("bob"), make_user("mallory")
+    team = make_owner("team", members=[alice, bob])
+    for user, runs in ((alice, own), (bob, other), (stranger, Follows.ALL)):
+        choose_notices(user=user, choices=NoticeChoices(runs=runs))
+    end(make_run(owner=team, kind=RunKind.TRAIN, created_by=alice), state)
+    assert sorted(Notice.objects.values_list("user__username", flat=True)) == told
+
+
+@pytest.mark.parametrize(("kind", "told"), [(RunKind.BUILD, 1), (RunKind.SANDBOX, 0)])
+def test_only_runs_that_people_wait_for_are_told_of(alice: User, kind: RunKind, told: int) -> None:
+    end(make_run(owner=alice.owner, kind=kind), RunState.FAILED)
+    assert Notice.objects.count() == told
+
+
+@pytest.mark.parametrize(("author", "wants", "told"), [("bob", True, 1), ("bob", False, 0), ("alice", True, 0)])
+def test_a_note_is_told_to_who_started_the_evaluation(alice: User, author: str, wants: bool, told: int) -> None:
+    bob, evaluation = make_user("bob"), create_hosted(alice)
+    store(evaluation, [make_record(0, 0)])
+    alice.owner.memberships.create(user=bob)
+    choose_notices(user=alice, choices=NoticeChoices(notes=wants))
+    user, rollout = {"alice": alice, "bob": bob}[author], get_rollout(evaluation, 0, 0)
+    add_note(user=user, evaluation=evaluation, rollout=rollout, text="look")
+    assert Notice.objects.filter(user=alice, kind="note", url__endswith="/rollouts/0/0#said").count() == told
+
+
+def test_the_bell_counts_until_all_is_read(alice: User) -> None:
+    client = Client()
+    client.force_login(alice)
+    for _ in range(3):
+        end(make_run(owner=alice.owner, kind=RunKind.TRAIN), RunState.FAILED)
+    page = client.get("/notifications").content.decode()
+    assert "Notifications: 3 unread" in page
+    assert "it &lt;b&gt;broke" in page
+    newest = Notice.objects.order_by("-pk").first()
+    assert newest is not None
+    assert client.post(f"/notifications/{newest.pk}/open")["Location"] == newest.url
+    assert "Notifications: 2 unread" in client.get("/runs").content.decode()
+    client.post("/notifications/read")
+    assert "unread" not in client.get("/notifications").content.decode()
+    assert count_unread(alice) == 0
