@@ -170,6 +170,18 @@ def _keep(sha256: str, size: int, holder: UUID | None) -> Blob:
     return blob
 
 
+def hand_over(sha256s: Iterable[str], *, giver: UUID, taker: UUID) -> None:
+    """Of these blobs `taker` is charged for what `giver` was, and may refer to it instead. Raises QuotaExceeded."""
+    with transaction.atomic():
+        for blob in Blob.objects.select_for_update().filter(pk__in=set(sha256s)).order_by("pk"):
+            held = BlobHolder.objects.filter(blob=blob, holder=giver)
+            if not held.exists():  # everybody's, or the hub's own
+                continue
+            if BlobHolder.objects.get_or_create(blob=blob, holder=taker)[1]:
+                charge(holder=taker, size=blob.size)
+            _let_go(blob, held)
+
+
 def _let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:
     """End these holdings of a locked blob, and what they are charged for it."""
     released = list(holders.values_list("holder", flat=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 from envhub.protocol.packages import VersionState
 from packaging.utils import canonicalize_name
@@ -13,12 +14,14 @@ from hub.registry.archived import require_not_archived
 from hub.registry.models import Environment, FormerName, Version
 from hub.registry.services.environments import search_text
 from hub.runs.transitions import FINAL
+from hub.storage.services import hand_over
 
 
 def move_environment(*, environment: Environment, owner: Owner, name: str) -> Environment:
     """Make it `owner`/`name`. To the address that it has is a no-op.
 
-    Raises Conflict: `name_taken`, `archived`, or `busy` (to another owner, while a version is being built).
+    Raises Conflict: `name_taken`, `archived`, or `busy` (to another owner, while a version is being built), and
+    QuotaExceeded where the packages do not fit into the other owner's storage.
     """
     name = canonicalize_name(name)
     try:
@@ -45,6 +48,7 @@ def _move(row: Environment, owner: Owner, name: str) -> Environment:
     if owner.pk != row.owner_id:
         _require_idle(row)
         Version.objects.filter(environment=row).update(check_settings=None)  # they name the old owner's secrets
+        hand_over(_blobs(row), giver=row.owner_id, taker=owner.pk)
     for slot in ((owner, name), *addresses):
         _require_free(row, *slot)
     FormerName.objects.filter(owner=owner, name=name).delete()
@@ -60,6 +64,16 @@ def _move(row: Environment, owner: Owner, name: str) -> Environment:
 def _projects(row: Environment) -> set[str]:
     """The names under which installers know its versions: the index of its owner has to find them."""
     return {version.project for version in Version.objects.filter(environment=row).only("wheel_filename")}
+
+
+def _blobs(row: Environment) -> set[str]:
+    """Of its packages; without those that its owner has in other environments, too."""
+    files = ("wheel_id", "sdist_id")
+    own = Version.objects.filter(environment=row).values_list(*files)
+    found = {sha256 for pair in own for sha256 in pair}
+    others = Version.objects.filter(environment__owner=row.owner_id).exclude(environment=row)
+    shared = others.filter(Q(wheel__in=found) | Q(sdist__in=found)).values_list(*files)
+    return found - {sha256 for pair in shared for sha256 in pair}
 
 
 def _require_free(row: Environment, owner: Owner, name: str) -> None:

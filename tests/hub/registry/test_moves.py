@@ -9,6 +9,7 @@ from hub.accounts.models import Membership, Owner, Role, User
 from hub.core.errors import Conflict
 from hub.registry.models import Environment, Version
 from hub.registry.services import move_environment
+from hub.storage.quota import used_by
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import make_config
@@ -81,6 +82,15 @@ def test_it_is_evaluated_by_its_former_name_and_loaded_by_its_packages(alice: Us
     config = make_config("alice/tiny-env", "alice/stub")
     evaluation = call(alice, "post", "evaluations", config.model_dump(mode="json")).json()
     assert evaluation["environment"] == "alice/small-env"
+
+
+def test_its_packages_count_for_the_owner_that_it_moves_to(alice: User, team: Owner) -> None:
+    push_pair(alice, build_pair("other-env", "0.1.0"))
+    both = used_by([alice.owner.pk])[alice.owner.pk]
+    version = Version.objects.get(environment__name="tiny-env")
+    move_environment(environment=version.environment, owner=team, name="tiny-env")
+    size = version.wheel.size + version.sdist.size
+    assert used_by([alice.owner.pk, team.pk]) == {alice.owner.pk: both - size, team.pk: size}
 
 
 def test_an_address_that_is_or_was_anothers_is_refused(alice: User) -> None:
