@@ -206,6 +206,11 @@ def addresses_of(user: User) -> QuerySet[EmailAddress]:
     return rows.order_by("-primary", "email", "pk")
 
 
+def confirmed_address(user: User) -> str:
+    """Where the user's mail goes; "" without a confirmed address."""
+    return str(addresses_of(user).filter(verified=True).values_list("email", flat=True).first() or "")
+
+
 def identities_of(user: User) -> QuerySet[SocialAccount]:
     """The accounts of the identity provider that sign this user in, oldest first."""
     rows: QuerySet[SocialAccount] = SocialAccount.objects.filter(user=user)

@@ -10,7 +10,7 @@ from hub.runs.endings import register_listener
 
 
 class NoticesConfig(AppConfig):
-    """Registers the app under its short label; it listens to the ends of runs."""
+    """Registers the app under its short label; it listens to the ends of runs, and mails from the sweeper."""
 
     name = "hub.notices"
     label = "notices"
@@ -19,4 +19,5 @@ class NoticesConfig(AppConfig):
         """Called once every app's models are loaded."""
         services = import_module("hub.notices.services")
         register_listener(services.tell_of_run)
+        register_chore(import_module("hub.notices.mailing").Mailer())
         register_chore(Pruning(self.get_model("Notice"), services.KEPT))

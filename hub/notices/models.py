@@ -20,11 +20,13 @@ class Notice(models.Model):
     url = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     read_at = models.DateTimeField(null=True, blank=True)
+    mail_due_at = models.DateTimeField(null=True, blank=True)  # until it is sent by mail, where that is wanted
 
     class Meta:
         indexes = [
             models.Index(fields=["user", "-id"], name="notice_by_user"),
             models.Index(fields=["user"], name="notice_unread", condition=models.Q(read_at__isnull=True)),
+            models.Index(fields=["mail_due_at"], name="notice_to_mail", condition=models.Q(mail_due_at__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -39,6 +41,7 @@ class NoticeSettings(models.Model):
         max_length=8, choices=[(item.value, item.value) for item in Follows], default=Follows.OWN.value
     )
     notes = models.BooleanField(default=True)
+    mail = models.BooleanField(default=False, db_default=False)  # also by mail
 
     def __str__(self) -> str:
         return f"{self.user_id}: {self.runs}"

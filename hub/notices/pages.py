@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -13,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.notices import Follows, NoticeChoices
 
 from hub.accounts.models import User
+from hub.accounts.queries import confirmed_address
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
@@ -42,6 +44,8 @@ def notice_list(request: HttpRequest) -> HttpResponseBase:
         "next": following,
         "choices": choices_of(user),
         "follows": FOLLOWS,
+        "has_mail": bool(settings.HUB.mail_url),
+        "address": confirmed_address(user) if settings.HUB.mail_url else "",
     }
     return show(request, "notices/notice_list.html", context)
 
@@ -71,7 +75,8 @@ def notice_open(request: HttpRequest, notice_id: GivenId) -> HttpResponse:
 @require_POST
 def notice_choose(request: HttpRequest) -> HttpResponse:
     """Say what one wants to be told."""
-    chosen = validate(NoticeChoices, {"runs": request.POST.get("runs", ""), "notes": "notes" in request.POST})
+    ticked = {name: name in request.POST for name in ("notes", "mail")}
+    chosen = validate(NoticeChoices, {"runs": request.POST.get("runs", ""), **ticked})
     choose_notices(user=cast("User", request.user), choices=chosen)
     messages.success(request, "Saved.")
     return redirect("notifications")

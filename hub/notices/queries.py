@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -39,6 +40,12 @@ def count_unread(user: User) -> int:
 def choices_of(user: User) -> NoticeSettings:
     """What the user wants to be told."""
     return NoticeSettings.objects.filter(user=user).first() or NoticeSettings(user=user)
+
+
+def wanting_mail(users: Iterable[UUID]) -> list[UUID]:
+    """Those of the users who want their notifications by mail, too."""
+    rows = NoticeSettings.objects.filter(user__in=list(users), mail=True)
+    return list(rows.order_by("user_id").values_list("user_id", flat=True))
 
 
 def followers_of(run: Run) -> list[UUID]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from envhub.protocol.notices import NoticeChoices, NoticeKind
@@ -14,10 +15,11 @@ from envhub.protocol.runs import Failure, RunKind, RunState
 from hub.accounts.models import User
 from hub.core import clock
 from hub.notices.models import Notice, NoticeSettings
-from hub.notices.queries import choices_of, count_unread, followers_of
+from hub.notices.queries import choices_of, count_unread, followers_of, wanting_mail
 from hub.runs.models import Run
 
 KEPT = timedelta(days=90)
+GATHER = timedelta(seconds=30)  # what is told meanwhile goes into the same mail
 _WORDS = {
     RunKind.EVAL: "The evaluation",
     RunKind.TRAIN: "The training",
@@ -66,7 +68,11 @@ def tell(*, users: Iterable[UUID], kind: NoticeKind, text: str, detail: str = ""
         # in order, or two ends of runs wait for each other
         rows = User.objects.select_for_update(no_key=True).filter(pk__in=set(users))
         told = list(rows.order_by("pk").values_list("pk", flat=True))
-        Notice.objects.bulk_create(Notice(user_id=user, **fields) for user in told)
+        due = clock.now() + GATHER if settings.HUB.mail_url else None
+        mailed = set(wanting_mail(told)) if due else set()
+        Notice.objects.bulk_create(
+            Notice(user_id=user, mail_due_at=due if user in mailed else None, **fields) for user in told
+        )
         User.objects.filter(pk__in=told).update(unread=F("unread") + 1)
 
 
@@ -77,12 +83,12 @@ def mark_read(*, user: User, notice: Notice | None = None) -> None:
         rows = Notice.objects.filter(user=user, read_at__isnull=True)
         if notice is not None:
             rows = rows.filter(pk=notice.pk)
-        rows.update(read_at=clock.now())
+        rows.update(read_at=clock.now(), mail_due_at=None)
         user.unread = count_unread(user)
         User.objects.filter(pk=user.pk).update(unread=user.unread)
 
 
 def choose_notices(*, user: User, choices: NoticeChoices) -> NoticeSettings:
     """What the user wants to be told from now on."""
-    wanted = {"runs": choices.runs.value, "notes": choices.notes}
+    wanted = {"runs": choices.runs.value, "notes": choices.notes, "mail": choices.mail}
     return NoticeSettings.objects.update_or_create(user=user, defaults=wanted)[0]

@@ -22,4 +22,4 @@ def notice_view(row: Notice) -> NoticeView:
 
 def choices_view(row: NoticeSettings) -> NoticeChoicesView:
     """What a user wants to be told."""
-    return NoticeChoicesView(runs=Follows(row.runs), notes=row.notes)
+    return NoticeChoicesView(runs=Follows(row.runs), notes=row.notes, mail=row.mail)

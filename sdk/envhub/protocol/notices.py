@@ -43,6 +43,7 @@ class NoticeChoices(Request):
 
     runs: Follows = Follows.OWN
     notes: bool = True  # on rollouts of evaluations that the caller has started
+    mail: bool = False  # also by mail, to the confirmed address
 
 
 class NoticeChoicesView(Response):
@@ -50,3 +51,4 @@ class NoticeChoicesView(Response):
 
     runs: Follows
     notes: bool
+    mail: bool = False
