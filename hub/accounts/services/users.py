@@ -52,6 +52,7 @@ RESERVED_SLUGS = frozenset(
         "login",
         "logout",
         "mail",
+        "notifications",
         "me",
         "metrics",
         "models",
