@@ -1,54 +1,17 @@
 """Who may call each route: the data of test_every_route_as_every_role. A route without a line here fails the test.
 
-To add a route: say its access in RIGHTS; if it takes a new URL argument, say in kwargs_of what that is in the private
-world; if it needs a body before it looks at the object, put one in body_of.
+To add a route: say its access in RIGHTS; if it takes a new URL argument, say in world.kwargs_of what that is in the
+private world; if it needs a body before it looks at the object, put one in body_of.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum, auto
 from typing import Any
 
-from django.utils import timezone
-from envhub.protocol.accounts import Scope
-from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
-from envhub.protocol.notices import NoticeKind
-from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
-
-from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
-from hub.accounts.services import create_token, invite_to_team
-from hub.evals.models import Evaluation, RolloutNote, SavedView
-from hub.evals.queries import get_rollout
-from hub.evals.rollout_filter import RolloutFilter
-from hub.evals.services import add_note, save_view
-from hub.inference.models import Deployment
-from hub.inference.services import ensure_deployment
-from hub.notices.models import Notice
-from hub.notices.services import tell
-from hub.registry.models import FormerName, Version
-from hub.registry.services import begin_push
-from hub.runs.live_sandboxes import note_sandboxes
-from hub.runs.models import Run, Worker
-from hub.sandboxes.models import Sandbox
-from hub.secrets.services import set_secret
-from hub.training.models import TrainingRun
-from hub.training.services import report_step
 from hub.web.sdk_wheel import FILENAME
-from hub.webhooks.models import Delivery
-from hub.webhooks.services import create_webhook, send_test
-from tests.factories.accounts import make_owner, make_user
-from tests.factories.catalog import create_endpoint
-from tests.factories.evals import create_hosted, make_record, start, store
-from tests.factories.registry import build_pair, create_ready_version
-from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
-from tests.factories.sandboxes import create_running
-from tests.factories.training_runs import create_run, create_trainable, step_report, training_request
-from tests.factories.training_runs import start as start_training
-
-MARK = "confidential"  # in the names of all private things: nobody else's answers may hold it
+from tests.factories.registry import build_pair
+from tests.hub.api.world import MARK, World
 
 
 class Access(Enum):
@@ -69,157 +32,6 @@ class Access(Enum):
     GATEWAY = (
         auto()
     )  # answered in front of Django on connections of their own: tests/hub/inference has their other roles
-
-
-@dataclass(frozen=True)
-class World:
-    """Private things of alice, and everybody who might try to reach them."""
-
-    alice: User
-    bob: User
-    root: User
-    version: Version
-    evaluation: Evaluation
-    evaluation_token: str
-    note: RolloutNote
-    view: SavedView
-    delivery: Delivery
-    training: TrainingRun
-    training_token: str
-    deployment: Deployment
-    sandbox: Sandbox
-    push_id: str
-    token: ApiToken
-    team: Owner
-    invitation: TeamInvitation
-    join_secret: str  # of a team whose name is no secret
-    run: Run
-    run_token: str
-    foreign_run_token: str
-    worker: Worker
-    worker_token: str
-
-
-def make_world() -> World:
-    """All of it, freshly made."""
-    alice, bob, root = make_user("alice"), make_user("bob"), make_user("root-user", is_superuser=True)
-    version = create_ready_version(alice, f"{MARK}-env")
-    version.environment.visibility = "private"
-    version.environment.save(update_fields=["visibility"])
-    FormerName.objects.create(owner=alice.owner, name=f"{MARK}-was", environment=version.environment)
-    create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
-    create_endpoint(alice, f"{MARK}-model", base_url="http://127.0.0.1:9/v1", max_retries=0)
-    evaluation = create_hosted(alice, name=f"{MARK}-env")
-    evaluation_token = start(evaluation)
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
-    wanted = WebhookRequest(url=f"http://127.0.0.1:9/{MARK}", events=(WebhookEvent.RUN_FAILED,))
-    webhook, _ = create_webhook(user=alice, owner=alice.owner, request=wanted)
-    rollout = get_rollout(evaluation, 0, 0)
-    note = add_note(user=alice, evaluation=evaluation, rollout=rollout, text=f"{MARK} note")
-    view = save_view(user=alice, evaluation=evaluation, name=f"{MARK} view", wanted=RolloutFilter(label=MARK))
-    training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
-    training_token = start_training(training)
-    report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
-    tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
-    set_secret(owner=alice.owner, name=f"{MARK.upper()}_KEY", value="value", user=alice)
-    push = begin_push(owner=alice.owner, user=alice, request=build_pair(f"{MARK}-env", "0.3.0").request()).push
-    worker_token, token_row = make_worker_token()
-    worker = make_worker(token_row)
-    run = make_run(owner=alice.owner, kind=RunKind.EVAL, subject=f"alice/{MARK}-env@0.1.0")
-    run_token = hold_run(run, worker=worker, state=RunState.RUNNING)
-    sandbox = create_running(alice, name=f"{MARK}-sandbox")
-    inside = LiveSandbox(id=str(sandbox.pk), image=f"{MARK}-image", state="running", created_at=timezone.now())
-    team = make_owner(f"{MARK}-team", members=[alice], role=Role.ADMIN)
-    Membership.objects.create(owner=team, user=make_user("carol"), role=Role.MEMBER)
-    open_team = make_owner("open-team", members=[alice], role=Role.ADMIN)
-    later = timezone.now() + timedelta(hours=1)  # to walk all routes takes longer than a report is believed
-    note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=later)
-    return World(
-        alice=alice,
-        bob=bob,
-        root=root,
-        version=version,
-        evaluation=evaluation,
-        evaluation_token=evaluation_token,
-        note=note,
-        view=view,
-        delivery=send_test(user=alice, webhook=webhook),
-        training=training,
-        training_token=training_token,
-        deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
-        sandbox=sandbox,
-        push_id=str(push.pk),
-        token=create_token(user=alice, name=MARK, scopes=[Scope.READ])[1],
-        team=team,
-        invitation=invite_to_team(user=alice, team=team, role=Role.READER).invitation,
-        join_secret=invite_to_team(user=alice, team=open_team, role=Role.READER).url.rpartition("/")[2],
-        run=run,
-        run_token=run_token,
-        foreign_run_token=hold_run(make_run(owner=bob.owner), worker=worker),
-        worker=worker,
-        worker_token=worker_token,
-    )
-
-
-def kwargs_of(world: World, route: str) -> dict[str, Any]:
-    """What each URL argument is in the private world; some names mean different things below different paths."""
-    known: dict[str, Any] = {
-        "owner": "alice",
-        "name": f"{MARK}-env",
-        "version": world.version.version,
-        "kind": "wheel",
-        "push_id": world.push_id,
-        "project": f"{MARK}-env",
-        "sha256": world.version.wheel_id,
-        "filename": world.version.wheel_filename,
-        "evaluation_id": world.evaluation.pk,
-        "other_id": world.evaluation.pk,
-        "training_id": world.training.pk,
-        "deployment_id": world.deployment.pk,
-        "sandbox_id": world.sandbox.pk,
-        "pid": 1,
-        "step": 1,
-        "index": 0,
-        "example": 0,
-        "rollout": 0,
-        "label": MARK,
-        "note_id": world.note.pk,
-        "webhook_id": world.delivery.webhook_id,
-        "delivery_id": world.delivery.pk,
-        "notice_id": Notice.objects.get(user=world.alice).pk,
-        "view_id": world.view.pk,
-        "number": 0,
-        "run_id": world.run.pk,
-        "worker_id": world.worker.pk,
-        "token_id": world.token.pk,
-        "team": world.team.slug,
-        "user": "carol",
-        "invitation_id": world.invitation.pk,
-        "secret": "no-such-link",
-        "key": "no-such-link",
-        "uidb36": "1",
-        "provider_id": "sso",
-        "plural": "datasets",
-        "repository": "some/data",
-        "slug": "numbers",
-        "revision": "main",
-        "folder": "",
-        "path": "x.parquet",
-    }
-    if route.startswith(("api/v1/users", "settings/users")):
-        known["name"] = "bob"
-    if route.startswith("api/v1/former-names"):
-        known["name"] = f"{MARK}-was"
-    if route.startswith("join/"):
-        known["secret"] = world.join_secret
-    if route.startswith("api/v1/data"):
-        known["kind"] = "dataset"
-    if route.startswith(("api/v1/models", "models/", "inference/v1/models")):
-        known["name"] = f"{MARK}-model"
-    if route.startswith(("api/v1/secrets", "settings/secrets")):
-        known["name"] = f"{MARK.upper()}_KEY"
-    return known
 
 
 _ENVIRONMENT = "api/v1/environments/<str:owner>/<str:name>"

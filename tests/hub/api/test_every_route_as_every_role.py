@@ -18,7 +18,8 @@ from envhub.protocol.accounts import Scope
 from pytest_django import DjangoDbBlocker
 
 from tests.factories.accounts import make_token
-from tests.hub.api.rights import MARK, RIGHTS, Access, World, body_of, kwargs_of, make_world
+from tests.hub.api.rights import RIGHTS, Access, body_of
+from tests.hub.api.world import MARK, World, kwargs_of, make_world
 
 pytestmark = pytest.mark.django_db
 REFUSED = {401, 403, 404}

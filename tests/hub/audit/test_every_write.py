@@ -13,8 +13,9 @@ from pytest_django import DjangoDbBlocker
 from hub.audit.actions import ACTIONS, SHOWN_AGAIN, UNLOGGED, action_of
 from hub.audit.models import AuditEntry
 from tests.factories.accounts import bearer, make_token
-from tests.hub.api.rights import RIGHTS, Access, World, body_of, kwargs_of, make_world
+from tests.hub.api.rights import RIGHTS, Access, body_of
 from tests.hub.api.test_every_route_as_every_role import reverse
+from tests.hub.api.world import World, kwargs_of, make_world
 
 pytestmark = pytest.mark.django_db
 WRITES = {

@@ -9,7 +9,7 @@ from hub.registry.models import Environment
 from hub.runs.models import Run, RunLogPiece
 from hub.storage.models import Blob
 from tests.factories.training_runs import adapter_report, checkpoint_report, report
-from tests.hub.api.rights import make_world
+from tests.hub.api.world import make_world
 from tests.hub.backups.site import Site, every_row, wrong_bytes
 
 pytestmark = pytest.mark.django_db(transaction=True)
