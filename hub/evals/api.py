@@ -20,6 +20,7 @@ from envhub.protocol.evals import (
     SegmentRequest,
 )
 from envhub.protocol.packages import VisibilityPatch
+from envhub.protocol.replays import StoredCalls
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.shards import ShardOrders, ShardReport, ShardViews
 from rest_framework.decorators import api_view
@@ -46,6 +47,7 @@ from hub.evals.queries import (
     segments_of,
     shards_of,
 )
+from hub.evals.replays import stored_calls
 from hub.evals.services import (
     add_segment,
     cancel_evaluation,
@@ -57,6 +59,7 @@ from hub.evals.services import (
     resume_evaluation,
     share_evaluation,
 )
+from hub.evals.services.creating import stored_config
 from hub.evals.wire import evaluation_view, rollout_rows, segment_blob, shard_view
 from hub.runs.authentication import RunGrant, require_live_run, require_run
 from hub.runs.models import Run
@@ -158,6 +161,14 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
     mine = get_evaluation(user, evaluation_id)
     require_role(user, mine.owner, Role.MEMBER)
     return answer(ShardViews(shards=tuple(shard_view(run, mine) for run in shards_of(mine))))
+
+
+@extend_schema(responses=StoredCalls)
+@api_view(["GET"])
+def replayed(request: Request, evaluation_id: GivenId) -> HttpResponse:
+    """The stored model calls that its rollouts begin with, for the run that works on it (run token)."""
+    found, _ = _worked_on(request, evaluation_id)
+    return answer(stored_calls(found, stored_config(found)))
 
 
 @extend_schema(

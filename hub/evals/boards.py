@@ -13,9 +13,11 @@ from hub.evals.models import Evaluation
 def board_key(row: Evaluation) -> str:
     """Names the settings that the evaluation shares with those it is compared with; "" before its first score.
 
+    A replay is on none: its model has not answered alone.
+
     It is stored, so that ranking reads an index: another rule needs a migration that fills it again.
     """
-    if not (row.aggregate.get("reward") or {}).get("n"):
+    if row.config.get("replay") or not (row.aggregate.get("reward") or {}).get("n"):
         return ""
     parts = [str(row.version_id), row.config["split"], examples_of(row), measured(row.config)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]

@@ -29,6 +29,8 @@ def command_of(config: EvaluationConfig, *, team: str = "") -> str:
     words += ["--team", team] if team else []
     values = config.model_dump(mode="json")
     for name, flag in _FLAGS.items():
+        if config.replay and name == "num_examples":
+            continue  # it has one
         if values[name] is not None and (
             name in _ALWAYS or values[name] != EvaluationConfig.model_fields[name].default
         ):
@@ -45,6 +47,8 @@ def command_of(config: EvaluationConfig, *, team: str = "") -> str:
     }
     for flag, table in tables.items():
         words += _table(flag, table)
+    if config.replay:
+        words += _option("--replay", str(config.replay))
     if config.state_columns:
         words += _option("--state-columns", ",".join(config.state_columns))
     for flag, names in (("--secret", config.secrets), ("--allow-host", config.allow_hosts)):

@@ -38,7 +38,7 @@ class Sides:
 def compare_evaluations(user: Caller, a: GivenId, b: GivenId) -> Compared:
     """Raises NotFound for what the user may not see, Invalid for two environments or too many examples."""
     first, second = get_evaluations(user, [a, b])
-    _check_environment([first, second])
+    check_environment([first, second])
     return Compared(first, second, _compared(first, second, _means(first), _means(second)))
 
 
@@ -63,11 +63,12 @@ def get_compared(user: Caller, ids: Sequence[GivenId]) -> list[Evaluation]:
     found = list({row.pk: row for row in get_evaluations(user, ids[: MOST + 1])}.values())
     if not FEWEST <= len(found) <= MOST:
         raise Invalid(f"{FEWEST} to {MOST} different evaluations are compared at once", hint="choose as many")
-    _check_environment(found)
+    check_environment(found)
     return found
 
 
-def _check_environment(found: Sequence[Evaluation]) -> None:
+def check_environment(found: Sequence[Evaluation]) -> None:
+    """Raises Invalid unless they are all of one."""
     if len({row.environment_id for row in found}) > 1:
         raise Invalid("these evaluations are of two environments", hint="compare evaluations of the same environment")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.replays import Replay
 
 from hub.core.errors import Invalid
 from hub.core.http import validate
@@ -18,6 +19,7 @@ Texts = Mapping[str, str]
 TABLES = ("env_args", "taskset", "harness")
 LONGEST = str(31 * 86_400)  # seconds, for a configuration without a limit: no option of the command line says none
 ARGUMENT, SECRET, JUDGE = "argument.", "secret.", "judge."  # how the names of fields begin
+REPLAY = "replay"  # Replay.read
 _PLAIN = (  # fields whose text is the configuration's own; an empty one means the default
     *("model", "num_examples", "rollouts_per_example", "split", "name", "visibility", "seed"),
     *("timeout_s", "concurrency", "max_retries"),
@@ -62,6 +64,7 @@ def texts_of(config: EvaluationConfig, inputs: Iterable[ArgumentInput]) -> dict[
     tables["sampling"] = sampling
     texts |= {name: json.dumps(table, indent=2, ensure_ascii=False) if table else "" for name, table in tables.items()}
     texts |= {SECRET + name: "on" for name in config.secrets}
+    texts |= {REPLAY: str(config.replay)} if config.replay else {}
     return texts | {JUDGE + name: model for name, model in config.judges.items()}
 
 
@@ -74,6 +77,7 @@ def read_form(texts: Texts, inputs: Iterable[ArgumentInput], environment: str) -
     fields |= _arguments(reading, inputs)
     fields["secrets"] = _named(texts, SECRET)
     fields["judges"] = {name: reading.text(JUDGE + name) for name in _named(texts, JUDGE)}
+    fields[REPLAY] = replay_of(texts)
     try:
         config = validate(EvaluationConfig, fields | {"environment": environment, "model": reading.text("model")})
     except Invalid as error:
@@ -84,6 +88,19 @@ def read_form(texts: Texts, inputs: Iterable[ArgumentInput], environment: str) -
     if reading.errors:
         raise Invalid("some fields need another value", fields=reading.errors)
     return config
+
+
+def replay_of(texts: Texts) -> Replay | None:
+    """What the form replays, if anything. Raises Invalid."""
+    text = texts.get(REPLAY, "").strip()
+    try:
+        return Replay.read(text) if text else None
+    except ValueError as error:  # pydantic's is one
+        raise Invalid(
+            "the address of the rollout to be replayed is wrong",
+            hint="it is EVALUATION/EXAMPLE/ROLLOUT/CALLS",
+            fields={REPLAY: text[:100]},
+        ) from error
 
 
 def grants_of(needs: Iterable[Need]) -> JsonObject:

@@ -21,11 +21,11 @@ from hub.catalog.making import TINY
 from hub.catalog.queries import is_tiny_being_made, suggested_model, visible_models
 from hub.core import clock
 from hub.core.database_json import storable_text
-from hub.core.errors import HubError, NotFound
+from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.form_fields import Field
 from hub.core.pages import fragment_of, page, show
 from hub.evals.command_line import command_of
-from hub.evals.evaluate_form import ARGUMENT, JUDGE, SECRET, grants_of, read_form, texts_of
+from hub.evals.evaluate_form import ARGUMENT, JUDGE, REPLAY, SECRET, grants_of, read_form, replay_of, texts_of
 from hub.evals.form_fields import Maker
 from hub.evals.preflight import obstacles
 from hub.evals.queries import get_evaluation
@@ -40,6 +40,7 @@ from hub.runs.waiting import waiting_reasons
 from hub.secrets.queries import secrets_of
 
 OFFERED = 200  # models, versions, secrets to choose from
+_GIVEN = ("model", "owner", "num_examples", REPLAY)  # that an address may say
 
 
 @page
@@ -47,14 +48,15 @@ OFFERED = 200  # models, versions, secrets to choose from
 @require_http_methods(["GET", "HEAD", "POST"])
 def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     """GET: the form, filled with the defaults of a `version`, or with the evaluation `from`, with another `model` or
-    `num_examples`.
+    `num_examples`, or for the `replay` of one of its rollouts.
 
     POST starts the evaluation; with `show`, or for htmx, it only shows the form again for what is typed.
     """
     user = cast("User", request.user)
     context = environment_context(request, owner, name, tab="evaluate")
     environment: Environment = context["environment"]
-    earlier = _earlier(user, environment, request.GET.get("from", ""))
+    replayed = replay_of(request.GET.dict())
+    earlier = _earlier(user, environment, replayed.evaluation if replayed else request.GET.get("from", ""))
     asked = (
         request.POST.get("version")
         or request.GET.get("version")
@@ -145,7 +147,7 @@ def _first_texts(
         except ValidationError:  # a package may have written any number
             earlier = EvaluationConfig.model_validate(fields)
     texts = texts_of(earlier, inputs)
-    given = {key: storable_text(request.GET[key]) for key in ("model", "owner", "num_examples") if request.GET.get(key)}
+    given = {key: storable_text(request.GET[key]) for key in _GIVEN if request.GET.get(key)}
     return texts | given
 
 
@@ -185,6 +187,7 @@ def _form(
             "version", "Version", value=version.version, kind="select", options=_versions(versions, version)
         ),
         "main": _main(make, models, owners, acting),
+        **_replay(user, texts),
         "arguments": make.arguments(inputs),
         "judges": make.judges(sorted(judges), models),
         "secrets": _secrets(acting, needs, texts),
@@ -192,6 +195,15 @@ def _form(
         "more": more,
         "more_open": any(field.error for field in more),
     }
+
+
+def _replay(user: User, texts: dict[str, str]) -> dict[str, Any]:
+    """What the form replays, with the evaluation that it is of. Raises NotFound."""
+    try:
+        replay = replay_of(texts)
+    except Invalid:  # the error is shown
+        replay = None
+    return {"replay": replay, "replay_of": get_evaluation(user, replay.evaluation) if replay else None}
 
 
 def _versions(versions: list[Version], chosen: Version) -> list[tuple[str, str]]:
@@ -207,7 +219,7 @@ def _main(make: Maker, models: list[tuple[str, str]], owners: list[Owner], actin
     offered = models if not few or model in dict(models) else [(model, model or "choose a model"), *models]
     fields = [
         make.field("model", "Model", kind="select" if few else "text", options=offered, required=True),
-        make.number("num_examples", "Examples", step="1", help="-1 means all"),
+        *([] if make.texts.get(REPLAY) else [make.number("num_examples", "Examples", step="1", help="-1 means all")]),
         make.number("rollouts_per_example", "Rollouts per example", step="1"),
         make.number("temperature", "Temperature", step="any", help="empty: the environment's or the model's own"),
         make.number(
@@ -277,6 +289,7 @@ def _preview(
     examples = size.get("size") if isinstance(size, dict) else None
     wanted = config.num_examples if config.num_examples >= 0 else examples
     count = min(wanted, examples) if wanted is not None and isinstance(examples, int) else wanted
+    count = 1 if config.replay else count
     return {
         "obstacles": obstacles(user=user, owner=acting, version=version, config=config, now=clock.now()),
         "command": command_of(config, team=acting.slug if acting.slug != user.username else ""),

@@ -49,6 +49,9 @@ class Evaluation(models.Model):
     fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
     push_format = models.CharField(max_length=32, blank=True)
     push_metadata = models.JSONField(default=dict)
+    replay_of = models.ForeignKey(  # of whose rollout `config.replay` is
+        "self", null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -64,6 +67,9 @@ class Evaluation(models.Model):
             models.Index(fields=["model_name", "-id"], name="evaluation_by_model"),
             models.Index(fields=["owner", "-id"], name="evaluation_by_owner"),
             models.Index(fields=["visibility", "-id"], name="evaluation_by_visibility"),
+            models.Index(
+                fields=["replay_of", "-id"], name="evaluation_by_replay_of", condition=models.Q(replay_of__isnull=False)
+            ),
             models.Index(
                 fields=["environment", "board", "model_name", "-id"],
                 name="evaluation_by_board",

@@ -41,6 +41,7 @@ from hub.evals.queries import (
     shards_of,
     visible_evaluations,
 )
+from hub.evals.replays import original_of
 from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
@@ -96,6 +97,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     context: dict[str, Any] = {"section": "evaluations", "evaluation": found, "can_write": member}
     if fragment != "results":
         context |= _figures(found, member=member)
+        context["original"] = original_of(request.user, found)
     if fragment != "live":
         context |= {"labels": label_counts(found), "views": list(saved_views(found))}
         context["is_admin"] = bool(member and context["views"]) and has_role(request.user, found.owner, Role.ADMIN)

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.rollouts import Outcome, RolloutRecord
@@ -26,13 +27,24 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.evals.annotations import MOST_NOTES, labels_of, notes_of, suggested_labels
+from hub.evals.example_groups import MOST_SQUARES, Square, square
 from hub.evals.model_calls import LEGEND, model_call, summaries
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
-from hub.evals.queries import get_evaluation, get_rollout, read_record
+from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
+from hub.evals.replays import (
+    calls_by_message,
+    calls_by_turn,
+    can_be_replayed,
+    original_of,
+    replayed_part,
+    replays_of,
+)
+from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.sandbox_view import commands_after, sandboxes_of
 from hub.evals.transcript import SHOWN, Transcript, Window, transcript
+from hub.evals.wire import evaluation_summary
 
 BEFORE, AFTER = 6, 18  # rollouts of the list around the open one
 OPEN_CALLS = 3  # that the page has whole; the others come when they are unfolded
@@ -82,6 +94,8 @@ def rollout_detail(request: HttpRequest, evaluation_id: GivenId, example: int, r
         "record": record,
         "rendered": bool(view),
         "here": listed.query(view=view),
+        "can_replay": request.user.is_authenticated and can_be_replayed(record),
+        "by_message": calls_by_message(record),
     }
     context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}
     part = _part(request, record, asked, context)
@@ -130,6 +144,11 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
         "calls": calls,
         "more_calls": asked.calls + MOST_CALLS if len(record.turns) > asked.calls + MOST_CALLS else None,
         "sandboxes": sandboxes,
+        "by_turn": calls_by_turn(record),
+        "replayed": replayed_part(record),
+        "replays": replays_of(request.user, evaluation, row.example, row.rollout),
+        "original": original_of(request.user, evaluation),
+        "beside": beside(evaluation, row),
         "legend": LEGEND,
         "scores": sorted(scores, key=lambda item: (item[2] is None, -(item[2] or 0.0), item[0])),
         "task": _texts({key: value for key, value in record.task.items() if key != "prompt"}),
@@ -137,6 +156,15 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
         **said_of(request.user, evaluation, row),
     }
     return show(request, "evals/rollout_detail.html", context)
+
+
+def beside(evaluation: Evaluation, row: RolloutIndex) -> list[tuple[str, Square]]:
+    """The other attempts at the example, each with the address that shows both side by side."""
+    others = rollouts_of_examples(evaluation, [row.example]).exclude(pk=row.pk)[:MOST_SQUARES]
+    shades = shades_of([evaluation_summary(evaluation)])
+    query = f"?a={evaluation.pk}&b={evaluation.pk}&example={row.example}&at={row.rollout}"
+    address = reverse("evaluation-compare-example") + query
+    return [(f"{address}&at={one.rollout}", square(one, shades)) for one in others]
 
 
 def said_of(user: Caller, evaluation: Evaluation, row: RolloutIndex) -> dict[str, Any]:

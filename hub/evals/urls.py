@@ -28,6 +28,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/cancel", api.cancel),
     path("evaluations/<id:evaluation_id>/segments", api.segments),
     path("evaluations/<id:evaluation_id>/shards", api.shards),
+    path("evaluations/<id:evaluation_id>/replayed", api.replayed),
     path("evaluations/<id:evaluation_id>/rollouts", api.rollouts),
     path(_ROLLOUT, api.rollout),
     path(f"{_ROLLOUT}/labels/<str:label>", annotation_api.label),

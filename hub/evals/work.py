@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from envhub.protocol.evals import EvaluationConfig
 from pydantic import BaseModel, Field
 
 Range: TypeAlias = tuple[int, int]
@@ -16,6 +17,11 @@ class Work(BaseModel):
     examples: int = 0  # of the whole evaluation; 0 before the first report
     next: int = 0
     free: list[Range] = Field(default_factory=list)  # sorted, apart from each other, below `next`
+
+    @classmethod
+    def first(cls, config: EvaluationConfig) -> Work:
+        """Before anything has been given: all examples, or the only one that is replayed."""
+        return cls(next=config.replay.example if config.replay else 0)
 
     @property
     def left(self) -> int:

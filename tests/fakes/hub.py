@@ -18,6 +18,7 @@ from celery import Celery
 from envhub.packaging.segments import read_segment
 from envhub.protocol.evals import SegmentRequest
 from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.replays import StoredCalls
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runs import (
     RUN_TASK,
@@ -83,6 +84,7 @@ class FakeHub:
     joins: list[JoinRequest] = field(default_factory=list)
     done: tuple[DoneExample, ...] = ()  # stored before
     piece: int = 100  # examples given at once
+    replayed: StoredCalls | None = None  # None: what was to be replayed is gone
     orders: Body = field(default_factory=dict)  # that reports are answered with: ShardOrders' fields
     reports: list[ShardReport] = field(default_factory=list)
     lose_next_orders: int = 0
@@ -110,6 +112,7 @@ class FakeHub:
         app.router.add_get("/get/{sha256}", self._get)
         post(f"{api}/evaluations/{{evaluation}}/segments", self._segment)
         post(f"{api}/evaluations/{{evaluation}}/shards", self._shard)
+        app.router.add_get(f"{api}/evaluations/{{evaluation}}/replayed", self._replayed)
         post(f"{api}/training/{{training}}/{{what}}", self._training)
         if self.broker_url == "filesystem://":
             self._folder = tempfile.mkdtemp(prefix="broker")
@@ -314,13 +317,19 @@ class FakeHub:
         made |= {"owner": "alice", "name": "x", "mode": body.get("mode", "lora"), "base": "hub/tiny"}
         return web.json_response(made | {"created_at": "2026-01-01T00:00:00Z"})
 
+    async def _replayed(self, request: web.Request) -> web.Response:
+        if self.replayed is None:
+            return error(404, "not_found")
+        return web.Response(text=self.replayed.model_dump_json(), content_type="application/json")
+
     async def _shard(self, request: web.Request) -> web.Response:
         report = ShardReport.model_validate(await request.json())
         again = self.reports[-1:] == [report]
         self.reports.append(report)
         token = request.headers["Authorization"]
         if self._left is None:
-            self._left = [(0, report.examples)]
+            replay = self.runs["r0"].payload["config"].get("replay") or {}
+            self._left = [(replay.get("example", 0), report.examples)]
         given, held = self._in_hand.get(token, []), [(one.first, one.stop) for one in report.held]
         new = without(given, held) if again else []
         if not again:

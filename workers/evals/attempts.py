@@ -20,6 +20,7 @@ class Attempts:
     config: EvaluationConfig
     runner: GroupRunner
     model: str
+    example_hash: str | None = None  # of the only example, where it is known before it is loaded
     _serial: count[int] = field(default_factory=lambda: count(1))
 
     async def run(self, unit: Unit) -> list[RolloutRecord]:
@@ -39,5 +40,5 @@ class Attempts:
             seed=config.seed,
             deadline_s=config.timeout_s,
             state_columns=config.state_columns,
-            example_hash=unit.example_hash,
+            example_hash=unit.example_hash or self.example_hash,
         )

@@ -14,8 +14,13 @@ from workers.runs.errors import RunFailed
 
 
 def count_examples(config: EvaluationConfig, described: Described) -> int:
-    """How many examples to evaluate. Raises RunFailed when there are none, or when nobody knows how many "all" are."""
+    """How many examples to evaluate, the first ones; of a replay up to its own, the only one that the hub gives out.
+
+    Raises RunFailed when there are none, or when nobody knows how many "all" are.
+    """
     size = described.size(config.split)
+    if config.replay is not None:
+        return _up_to(config.replay.example, size)
     if size == 0:
         raise RunFailed.because(FailureKind.ENVIRONMENT, "no_examples", *_why_empty(config))
     if config.num_examples >= 0:
@@ -28,6 +33,17 @@ def count_examples(config: EvaluationConfig, described: Described) -> int:
             "Give a number of examples with -n.",
         )
     return size
+
+
+def _up_to(example: int, size: int | None) -> int:
+    if size is not None and example >= size:
+        raise RunFailed.because(
+            FailureKind.ENVIRONMENT,
+            "dataset_changed",
+            f"The rollout to be replayed is of example {example}, and with these arguments the environment has {size}.",
+            "Give the version and the arguments of the evaluation that the rollout is of.",
+        )
+    return example + 1
 
 
 def _why_empty(config: EvaluationConfig) -> tuple[str, str]:

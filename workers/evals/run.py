@@ -8,9 +8,12 @@ from pathlib import Path
 
 import aiohttp
 from envhub.client.tracing import span
+from envhub.errors import NotFound
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
+from envhub.protocol.replays import StoredCalls
 from envhub.protocol.runner import Load
+from envhub.protocol.runs import FailureKind
 
 from workers.evals.attempts import Attempts
 from workers.evals.plan import count_examples
@@ -27,6 +30,7 @@ from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
 from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
+from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
 from workers.venvs.environment import ensure_environment
@@ -51,6 +55,7 @@ class Evaluation:
     venv: Path
     sandbox: Sandbox
     sandboxes: RunSandboxes
+    example_hash: str | None = None  # of the only example, that of a replay
 
 
 async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Evaluation:
@@ -76,12 +81,27 @@ async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Eval
         http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
         data = DataSource(job.run.absolute(payload.data_url), job.run.authorization(), http)
     caps = Caps(calls=settings.call_limit, tokens=settings.token_limit)
-    interceptor = Interceptor(policy, judges=judges, caps=caps, data=data)
+    stored = await stored_calls(job, payload)
+    interceptor = Interceptor(policy, judges=judges, caps=caps, data=data, replay=stored.calls if stored else ())
     sandbox = chosen_sandbox(settings)
     sandboxes = await stack.enter_async_context(
         run_sandboxes(job, sandbox, allow=payload.config.allow_hosts, venv=venv)
     )
-    return Evaluation(interceptor, policy.model, venv, sandbox, sandboxes)
+    known = stored.example_hash if stored else None
+    return Evaluation(interceptor, policy.model, venv, sandbox, sandboxes, known)
+
+
+async def stored_calls(job: Job, payload: EvalPayload) -> StoredCalls | None:
+    """What the rollouts begin with, if they begin as a stored one did. Raises RunFailed when that one is gone."""
+    replay = payload.config.replay
+    if replay is None:
+        return None
+    try:
+        stored = await job.run.get(f"/evaluations/{payload.evaluation_id}/replayed", StoredCalls)
+    except NotFound as error:
+        raise RunFailed.because(FailureKind.ENVIRONMENT, error.code, error.message, error.hint) from error
+    job.lease.log(f"replaying {len(stored.calls)} model calls of rollout {replay.rollout} of example {replay.example}")
+    return stored
 
 
 async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack: AsyncExitStack) -> None:
@@ -107,7 +127,7 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
     traced = Traced(job.settings.trace_rollouts)
     groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)
-    attempts = Attempts(config, groups, evaluation.model)
+    attempts = Attempts(config, groups, evaluation.model, evaluation.example_hash)
     path = f"/evaluations/{payload.evaluation_id}/segments"
 
     async def post(request: SegmentRequest) -> SegmentReply:
@@ -118,7 +138,7 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         collector.total = sharing.total
         await sharing.begin()
         shard = sharing.shard
-        whole = f"{examples} examples x {config.rollouts_per_example}, {shard.stored} already stored"
+        whole = f"{sharing.examples} examples x {config.rollouts_per_example}, {shard.stored} already stored"
         lease.log(f"{payload.environment}: {whole}{'' if payload.first else '; this run takes a part'}")
         in_flight = max(1, min(shard.share, sharing.total - shard.stored))
         await pool.grow(processes_for(in_flight, job.settings.runner_processes, job.settings.cpus))

@@ -30,7 +30,8 @@ class Sharing:
         grouped: bool,
     ) -> None:
         config = payload.config
-        self.total = examples * config.rollouts_per_example  # of the whole evaluation
+        self.examples = examples if config.replay is None else 1  # of the whole evaluation
+        self.total = self.examples * config.rollouts_per_example
         self._job, self._payload = job, payload
         self._attempts, self._collector = attempts, collector
         self._streak = Streak(config.concurrency)

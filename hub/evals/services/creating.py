@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from django.db import transaction
 from envhub.protocol.base import Json, JsonObject
@@ -21,6 +20,8 @@ from hub.core.errors import Invalid
 from hub.core.ids import new_id
 from hub.core.stored_config import read_stored_config
 from hub.evals.models import Evaluation
+from hub.evals.replays import find_replayed
+from hub.evals.work import Work
 from hub.registry.models import Environment, Version
 from hub.registry.queries import get_version
 from hub.registry.readiness import require_runnable
@@ -38,16 +39,20 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
 
     Raises NotFound (environment, version or model absent or invisible), Conflict (the version is not ready, or lacks
     what `config` does not bring),
-    NotAllowed (role), Invalid (everything else that is wrong in `config`).
+    NotAllowed (role), Invalid (everything else that is wrong in `config`). Of a replay also what find_replayed raises.
     """
     require_role(user, owner, Role.MEMBER)
-    stored_config = storable_settings("configuration", config.model_dump(mode="json"))
     version = get_version(user, config.environment)
     require_runnable(version, brought_by(config))
+    source = None
+    if config.replay is not None:
+        source, replay = find_replayed(user, config.replay, version.environment)
+        config = config.model_copy(update={"replay": replay, "num_examples": 1})
+    stored_config = storable_settings("configuration", config.model_dump(mode="json"))
     models = [get_model(user, reference) for reference in (config.model, *config.judges.values())]
     _check_grants(owner, config)
     planned = plan(version, config)
-    visibility = config.visibility or _inherited(version.environment, models)
+    visibility = config.visibility or _inherited(version.environment, *models, *([source] if source else []))
     with transaction.atomic():
         evaluation = Evaluation(
             id=new_id(),
@@ -61,6 +66,8 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             visibility=visibility.value,
             config=stored_config,
             planned=planned,
+            work=Work.first(config).model_dump(mode="json"),
+            replay_of=source,
             created_by=user,
         )
         evaluation.run = queue_run(evaluation, user)
@@ -112,6 +119,8 @@ def plan(version: Version, config: EvaluationConfig) -> int:
     """How many rollouts are planned, as far as the version's description tells; 0 when unknown. Raises Invalid."""
     if config.num_examples == 0:
         raise Invalid("num_examples is 0: nothing to do", hint="-1 means all", fields={"num_examples": "0"})
+    if config.replay is not None:
+        return config.rollouts_per_example
     splits = (version.describe or {}).get("splits") or {}
     size = (splits.get(config.split) or {}).get("size")
     wanted = config.num_examples if config.num_examples > 0 else size or 0
@@ -123,7 +132,6 @@ def _check_grants(owner: Owner, config: EvaluationConfig) -> None:
     check_hosts(config.allow_hosts)
 
 
-def _inherited(environment: Environment, models: Sequence[Model]) -> Visibility:
+def _inherited(*shown: Environment | Model | Evaluation) -> Visibility:
     """Public only when everything that the rollouts show is public."""
-    everything = [environment.visibility, *(model.visibility for model in models)]
-    return Visibility.PUBLIC if set(everything) == {Visibility.PUBLIC.value} else Visibility.PRIVATE
+    return Visibility.PUBLIC if {one.visibility for one in shown} == {Visibility.PUBLIC.value} else Visibility.PRIVATE

@@ -18,6 +18,7 @@ from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.services.creating import brought_by, queue_run, stored_config
 from hub.evals.services.shards import free_work
 from hub.evals.statistics import Aggregate
+from hub.evals.work import Work
 from hub.registry.readiness import require_runnable
 from hub.registry.services.environments import count_evaluations, mark_cards
 from hub.runs.models import Run
@@ -62,7 +63,7 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
         row = locked(evaluation)
         _require_resumable(row)
         row.shards.all().delete()  # parts of the last run that end only now have nothing in hand of what begins
-        row.run, row.work = queue_run(row, user), {}
+        row.run, row.work = queue_run(row, user), Work.first(stored_config(row)).model_dump(mode="json")
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "work", "state", "finished_at"])
         mark_cards(Evaluation.objects.filter(pk=row.pk))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from django import template
@@ -119,6 +119,12 @@ def _time(at: datetime, text: str, shown_as: str = "") -> SafeString:
     exact, whole = f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     local = format_html(' data-local="{}"', shown_as) if shown_as else ""
     return format_html('<time datetime="{}" title="{}"{}>{}</time>', exact, whole, local, text)
+
+
+@register.filter
+def item(values: Mapping[object, object], key: object) -> object:
+    """The value of a key that a variable holds; None where there is none."""
+    return values.get(key)
 
 
 @register.filter

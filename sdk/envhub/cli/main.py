@@ -61,6 +61,7 @@ COMMANDS: Table = {
         "list": "evaluations.commands:list_evaluations",
         "show": "evaluations.commands:show",
         "rollouts": "evaluations.commands:rollouts",
+        "replay": "evaluations.replay:replay",
         "label": "evaluations.annotate:label",
         "labels": "evaluations.annotate:labels",
         "note": "evaluations.annotate:note",

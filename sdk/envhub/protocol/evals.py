@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from envhub.protocol.base import (
     BlobRef,
@@ -26,6 +26,7 @@ from envhub.protocol.base import (
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.packages import GenerationEvidence, Visibility
+from envhub.protocol.replays import Replay
 from envhub.protocol.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind, RunState
 
@@ -61,6 +62,15 @@ class EvaluationConfig(Request):
     secrets: tuple[str, ...] = ()  # names of the starter's secrets granted to the run
     allow_hosts: tuple[str, ...] = ()  # host:port that the box may reach, within what the operator allows
     visibility: Visibility | None = None  # None: public when environment and model are, and the hub ran it
+    replay: Replay | None = None  # of one example: its rollouts begin as a stored one did
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> StoredObject:
+        """Without `replay` where there is none: workers of an earlier release refuse fields that they do not know."""
+        told: StoredObject = dump(self)
+        if told.get("replay") is None:
+            told.pop("replay", None)
+        return told
 
 
 class EvalPayload(Response):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from envhub.protocol.base import Json, Response, StoredObject, Whole
+from envhub.protocol.replays import Replayed
 from envhub.protocol.runs import FailureKind
 
 
@@ -75,6 +76,7 @@ class Turn(Response):
     latency_s: float = 0.0
     retries: int = 0
     trainable: bool = True
+    replayed: Replayed | None = None  # its answer is a stored rollout's
     reward: float | None = None  # of this turn alone, where the environment gives one
     advantage: float | None = None  # likewise
 

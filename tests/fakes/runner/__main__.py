@@ -57,16 +57,18 @@ def describe():
     send({"type": "described", "env_class": "Fake", "splits": {"eval": split}})
 
 
-def call(group, index):
-    """One model call; the answer's id and how it went."""
+def call(group, index, messages):
+    """One model call, whose answer is added to the messages; the answer's id and how it went."""
     policy = group["policy"]
     key = policy["keys"][index - group["first_index"]]
     url = policy["base_url"].replace("{rollout}", key) + "/chat/completions"
-    body = {"model": "m", "messages": [{"role": "user", "content": f"example {group['example']}"}]}
+    body = {"model": "m", "messages": messages}
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
-            return json.load(response)["id"], None
+            answer = json.load(response)
+            messages.append(answer["choices"][0]["message"])
+            return answer["id"], None
     except urllib.error.HTTPError as error:
         return None, json.load(error)["error"]
 
@@ -87,7 +89,13 @@ def rollout(group, index):
         time.sleep(3600)
     print("rollout", example, flush=True)
     time.sleep(ARGS.get("slow_s", 0))
-    identity, error = call(group, index)
+    messages = [{"role": "user", "content": f"example {example}"}]
+    identity, error = call(group, index, messages)
+    identities = [identity] if identity else []
+    for number in range(1, ARGS.get("calls", 1)):
+        messages.append({"role": "user", "content": f"{ARGS.get('word', 'go on')} {number}"})
+        identity, error = call(group, index, messages)
+        identities.append(identity)
     record = {"example": example, "rollout": index, "example_hash": hashlib.sha256(b"%d" % example).hexdigest()}
     if error is not None and not ARGS.get("swallow_errors"):
         kind = {"hub_infrastructure": "infrastructure", "hub_limit": "limit"}.get(error["type"], "policy")
@@ -95,7 +103,7 @@ def rollout(group, index):
         record |= {"outcome": "failed", "failure": failure}
     else:
         record |= {"outcome": "ok", "reward": 1.0, "metrics": {"exact": 1.0}}
-    frame = {"type": "rollout", "id": group["id"], "record": record, "response_ids": [identity] if identity else []}
+    frame = {"type": "rollout", "id": group["id"], "record": record, "response_ids": identities}
     if ARGS.get("spill"):
         path = f"/box/spilled-{example}-{index}.json"
         with open(path, "w") as file:

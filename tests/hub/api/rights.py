@@ -326,6 +326,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>": {"get": Access.PRIVATE},
     f"{_EVALUATION}/segments": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_EVALUATION}/shards": {"get": Access.PRIVATE, "post": Access.EVALUATION},
+    f"{_EVALUATION}/replayed": {"get": Access.EVALUATION},
     # training
     "api/v1/training": {"get": Access.OPEN, "post": Access.PRIVATE},
     _TRAINING: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},

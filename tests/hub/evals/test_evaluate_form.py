@@ -9,6 +9,7 @@ import pytest
 import typer
 from envhub.cli.main import app
 from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.replays import Replay
 
 from hub.core.errors import Invalid
 from hub.evals.command_line import command_of
@@ -46,6 +47,15 @@ FULL = EvaluationConfig(
 
 def test_a_configuration_comes_back_from_the_form_as_it_went_in() -> None:
     assert read_form(texts_of(FULL, INPUTS), INPUTS, FULL.environment) == FULL
+
+
+def test_a_replay_goes_through_the_form_and_the_command_line() -> None:
+    replay = Replay(evaluation="ab", example=3, rollout=1, calls=2)
+    config = FULL.model_copy(update={"replay": replay})
+    assert read_form(texts_of(config, INPUTS), INPUTS, FULL.environment) == config
+    words = shlex.split(command_of(config))
+    assert words[words.index("--replay") + 1] == "ab/3/1/2"
+    assert "-n" not in words
 
 
 def test_the_defaults_of_arguments_are_not_given() -> None:

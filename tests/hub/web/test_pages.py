@@ -24,7 +24,7 @@ from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.showcase import HOSTILE, Showcase
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES = 13
+MOST_QUERIES = 15
 MORE_QUERIES = {
     "evaluate": 15,  # the arguments, the owners, the models to choose from
     "environment-evaluations": 15,  # the leaderboard beside the list

@@ -12,10 +12,12 @@ from uuid import uuid4
 
 from envhub.client.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
+from envhub.protocol.replays import Replayed
 from envhub.protocol.rollouts import Turn, Usage
 
 from workers.rollouts.interceptor.answers import Answer, without_added
 from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached
+from workers.rollouts.interceptor.replaying import Replaying
 
 TRANSPORT_FIELDS = frozenset({"stream", "stream_options", "user", "api_key"})
 
@@ -133,9 +135,11 @@ class Recorder:
         *,
         key: str = "",
         route: str = "policy",
+        replaying: Replaying | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
+        self.replaying = replaying or Replaying(())
         self.key = key or secrets.token_urlsafe(16)
         self.turns: list[Turn] = []
         self._meter = Meter("this rollout" if route == "policy" else "this run's judging", caps)
@@ -187,6 +191,7 @@ class Recorder:
         shown: JsonObject,
         began: float,
         size: int,
+        replayed: Replayed | None = None,
     ) -> Turn:
         """Add a turn for an answer or a refusal; `shown` is the answer in the box's protocol."""
         return self._add(
@@ -208,7 +213,8 @@ class Recorder:
                 started_s=began - self._started,
                 latency_s=self._clock() - began,
                 retries=answer.retries,
-                trainable=self.route == "policy" and answer.ok,
+                trainable=self.route == "policy" and answer.ok and replayed is None,
+                replayed=replayed,
             ),
             size,
         )

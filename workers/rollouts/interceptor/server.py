@@ -16,6 +16,7 @@ from pathlib import Path
 from aiohttp import web
 from envhub.client.tracing import Span
 from envhub.protocol.base import JsonObject
+from envhub.protocol.replays import StoredCall
 from envhub.protocol.rollouts import Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
@@ -32,6 +33,7 @@ from workers.rollouts.interceptor.protocols import (
 )
 from workers.rollouts.interceptor.recorder import Caps, Meter, Recorder, total_usage
 from workers.rollouts.interceptor.refusals import INFRASTRUCTURE, JUDGE, Refusal, respond
+from workers.rollouts.interceptor.replaying import Replaying
 
 logger = logging.getLogger(__name__)
 ANY_JUDGE = "*"  # the name under which a run maps every judge that it does not name
@@ -56,6 +58,7 @@ class Interceptor:
         run_caps: Caps = Caps(calls=10_000_000, tokens=10**12, concurrency=1024, bytes=2**62),  # noqa: B008
         data: DataSource | None = None,
         shape: Shape = lambda name, call, body: body,
+        replay: tuple[StoredCall, ...] = (),
     ) -> None:
         self._policy = policy
         self._judges = dict(judges or {})
@@ -63,6 +66,7 @@ class Interceptor:
         self._run = Meter("this run", run_caps)
         self._data = data
         self._shape = shape
+        self._replay = replay
         self._recorders: dict[str, Recorder] = {}
         self._judge_usage: dict[str, Usage] = {}
         self.judges_lacking: dict[str, None] = {}  # models that were asked for as judges and that the run has not
@@ -79,7 +83,8 @@ class Interceptor:
 
         `rollouts` share it when the library drives a group through one client.
         """
-        recorder = Recorder(name, self._caps.times(rollouts), key=key)
+        replaying = Replaying(self._replay, rollouts)
+        recorder = Recorder(name, self._caps.times(rollouts), key=key, replaying=replaying)
         self._recorders[recorder.key] = recorder
         return recorder
 
@@ -206,8 +211,9 @@ class Interceptor:
     ) -> tuple[Answer, JsonObject]:
         """Ask, and add the turn. The answer, and what of it the box is shown. Raises Refusal."""
         name = upstream.model
+        stored = recorder.replaying.answer(protocol, body)
         try:
-            answer = await ask(upstream, protocol, body)
+            answer = stored.answer if stored else await ask(upstream, protocol, body)
         except UpstreamFailed as error:
             turn = recorder.record_failure(
                 protocol, name, body, str(error), status=503, retries=error.retries, began=began, size=size
@@ -221,7 +227,9 @@ class Interceptor:
         if answer.ok:
             shown = {**shown, "id": recorder.claim_id(shown.get("id")), "model": name}
         size += estimated_size(answer)
-        tell_call(traced, recorder.record(protocol, name, body, answer, shown=shown, began=began, size=size))
+        how = stored.how if stored else None
+        turn = recorder.record(protocol, name, body, answer, shown=shown, began=began, size=size, replayed=how)
+        tell_call(traced, turn)
         return answer, shown
 
     async def _models(self, request: web.Request) -> web.StreamResponse:

@@ -15,7 +15,7 @@ from envhub.cli.evaluations.follow import follow
 from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalOptions, local_evaluations
 from envhub.cli.evaluations.summary import page, print_summary
-from envhub.cli.terminal.option_values import json_object, judge_pairs
+from envhub.cli.terminal.option_values import json_object, judge_pairs, replay_of
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
@@ -59,6 +59,13 @@ def run(
         list[str] | None, typer.Option(metavar="<str>", help="host:port the box may reach (repeat).")
     ] = None,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see the evaluation.")] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EVAL/EXAMPLE/ROLLOUT/CALLS",
+            help="Begin each rollout with that many model calls of a stored one; `hub eval replay` fills in the rest.",
+        ),
+    ] = None,
     owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[
@@ -79,9 +86,11 @@ def run(
         "sampling": _sampling(sampling, temperature=temperature, max_tokens=max_tokens),
         "concurrency": concurrency, "max_retries": max_retries, "timeout_s": timeout, "split": split, "seed": seed,
         "name": name, "state_columns": _words(state_columns), "judges": judge_pairs(judge), "secrets": secret or None,
-        "allow_hosts": allow_host or None, "visibility": visibility,
+        "allow_hosts": allow_host or None, "visibility": visibility, "replay": replay_of(replay),
     }  # fmt: skip
     fields = {key: value for key, value in given.items() if value is not None}
+    if local and replay:
+        raise UsageError("--replay is for hosted evaluations", hint="Leave out --local.")
     if local:
         interpreter = python or active_python(session) or sys.executable
         options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload, owner)

@@ -6,6 +6,7 @@ import json
 
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
+from envhub.protocol.replays import Replay
 
 
 def json_object(flag: str, text: str | None) -> JsonObject | None:
@@ -29,3 +30,12 @@ def judge_pairs(given: list[str] | None) -> dict[str, str] | None:
     if bad := [text for text, (_, equals, _) in zip(given, pairs, strict=True) if not equals]:
         raise UsageError(f"{bad[0]!r} is not a judge", hint="Write --judge NAME=owner/model.")
     return {name: value for name, _, value in pairs}
+
+
+def replay_of(text: str | None) -> Replay | None:
+    """EVALUATION/EXAMPLE/ROLLOUT/CALLS. Raises UsageError."""
+    try:
+        return None if text is None else Replay.read(text)
+    except ValueError as error:  # pydantic's is one
+        hint = "Write --replay EVAL/EXAMPLE/ROLLOUT/CALLS."
+        raise UsageError(f"{text!r} is no rollout to replay", hint=hint) from error

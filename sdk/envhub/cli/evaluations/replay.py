@@ -1,0 +1,58 @@
+"""`hub eval replay`: a stored rollout again up to one of its model calls, and on from there with any model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envhub.cli.evaluations.annotate import Example, Rollout
+from envhub.cli.evaluations.commands import EvaluationId
+from envhub.cli.evaluations.files import validated
+from envhub.cli.evaluations.run import start_all
+from envhub.cli.terminal.references import model_reference
+from envhub.cli.terminal.session import JsonFlag, current
+from envhub.protocol.base import JsonObject
+from envhub.protocol.replays import Replay
+
+
+def replay(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    example: Example,
+    rollout: Rollout,
+    calls: Annotated[int, typer.Option("--calls", min=0, help="Model calls that are answered as they were.")],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Who answers from there on (default: it).")] = None,
+    rollouts: Annotated[int, typer.Option("--rollouts", "-r", min=1, help="How many go on from there.")] = 1,
+    version: Annotated[str | None, typer.Option(help="Of the environment (default: the evaluation's).")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Replay a rollout up to a model call, then let a model go on.
+
+    The environment, its tools and its sandboxes work again. Where they ask the model something else than in the stored
+    rollout, its page says so. Everything else is as in the evaluation; `hub eval run --replay` changes any of it.
+    """
+    session = current(ctx)
+    view = session.hub.evaluations.get(evaluation_id)
+    sampling: JsonObject = dict(view.config.get("sampling") or {})
+    sampling |= {
+        name: value for name, value in (("temperature", temperature), ("max_tokens", max_tokens)) if value is not None
+    }
+    at = version or view.version
+    config = validated(
+        {
+            **view.config,
+            "environment": f"{view.environment}@{at}" if at else view.environment,
+            "model": model_reference(session, model or view.model),
+            "rollouts_per_example": rollouts,
+            "sampling": sampling,
+            "name": "",
+            "visibility": None,
+            "replay": Replay(evaluation=view.id, example=example, rollout=rollout, calls=calls),
+        }
+    )
+    start_all(session, [config], owner=owner, wait=wait)

@@ -1,0 +1,178 @@
+"""A replay is an evaluation of one example that begins as a stored rollout did: what is refused, told and shown."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from envhub.packaging.asked import digest
+from envhub.protocol.base import Json
+from envhub.protocol.replays import Replay, Replayed
+from envhub.protocol.rollouts import Turn
+
+from hub.accounts.models import User
+from hub.core.errors import HubError, Invalid, NotFound
+from hub.evals.models import Evaluation
+from hub.evals.replays import Sampled, calls_by_message
+from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
+from tests.factories.accounts import bearer, make_token, make_user
+from tests.factories.evals import create_hosted, make_record, start, store
+from tests.fakes.reporter import Reporter
+
+pytestmark = pytest.mark.django_db
+EXAMPLE = 7
+
+
+@pytest.fixture
+def ada() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def client(ada: User) -> Client:
+    found = Client()
+    found.force_login(ada)
+    return found
+
+
+def turn(index: int, **more: Json) -> Turn:
+    fields = {
+        "index": index,
+        "protocol": "chat",
+        "model": "m",
+        "request": {"messages": [{"role": "user", "content": f"ask {index}"}]},
+        "response": {"choices": [{"message": {"role": "assistant", "content": f"say {index}"}}]},
+    }
+    return Turn.model_validate(fields | more)
+
+
+TURNS = (turn(0), turn(1, route="judge"), turn(2, status=400, error="too long"), turn(3), turn(4))
+
+
+@pytest.fixture
+def before(ada: User) -> Evaluation:
+    """An evaluation with one rollout, of three answered calls."""
+    found = create_hosted(ada, num_examples=9)
+    start(found)
+    said = [{"role": "assistant", "content": f"say {index}"} for index in (0, 3, 4)]
+    store(found, [make_record(EXAMPLE, 1, completion=said, turns=TURNS)])
+    return found
+
+
+def replay(user: User, before: Evaluation, calls: int = 2, **more: object) -> Evaluation:
+    told = Replay(evaluation=str(before.pk)[:20], example=EXAMPLE, rollout=1, calls=calls)
+    return create_hosted(user, rollouts_per_example=3, replay=told, **more)
+
+
+def test_a_replay_is_of_one_example_and_on_no_leaderboard(ada: User, before: Evaluation) -> None:
+    found = replay(ada, before)
+    assert (found.planned, found.config["num_examples"], found.replay_of) == (3, 1, before)
+    assert found.config["replay"]["evaluation"] == str(before.pk)
+    start(found)
+    assert found.run is not None
+    reporter = Reporter(found, found.run, EXAMPLE + 1)
+    assert [(one.first, one.stop) for one in reporter.report(wants=9).ranges] == [(EXAMPLE, EXAMPLE + 1)]
+    store(found, [make_record(EXAMPLE)])
+    found.refresh_from_db()
+    assert found.board == ""
+
+
+def test_a_resumed_replay_runs_its_example_and_no_other(ada: User, before: Evaluation) -> None:
+    found = replay(ada, before)
+    cancel_evaluation(user=ada, evaluation=found)
+    found = resume_evaluation(user=ada, evaluation=Evaluation.objects.get(pk=found.pk))
+    start(found)
+    assert found.run is not None
+    reporter = Reporter(found, found.run, EXAMPLE + 1)
+    assert [(one.first, one.stop) for one in reporter.report(wants=9).ranges] == [(EXAMPLE, EXAMPLE + 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"calls": 4}, Invalid, "has 3 answered model calls, not 4"),
+        ({"rollout": 0}, NotFound, "no rollout 0"),
+        ({"evaluation": "0" * 32}, NotFound, "no such evaluation"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    ada: User, before: Evaluation, changes: dict[str, Json], error: type[HubError], words: str
+) -> None:
+    told = Replay(evaluation=str(before.pk), example=EXAMPLE, rollout=1, calls=1).model_copy(update=changes)
+    with pytest.raises(error, match=words):
+        create_hosted(ada, replay=told)
+
+
+def test_only_rollouts_of_the_environment_that_one_may_see_are_replayed(ada: User, before: Evaluation) -> None:
+    told = Replay(evaluation=str(before.pk), example=EXAMPLE, rollout=1, calls=1)
+    with pytest.raises(Invalid, match="another environment"):
+        create_hosted(ada, name="another", replay=told)
+    with pytest.raises(NotFound):
+        create_hosted(make_user("mallory"), replay=told)
+
+
+def test_its_run_and_nobody_else_is_told_the_stored_answers(ada: User, before: Evaluation, client: Client) -> None:
+    found = replay(ada, before)
+    address = f"/api/v1/evaluations/{found.pk}/replayed"
+    told = client.get(address, headers={"Authorization": f"Bearer {start(found)}"}).json()
+    assert [call["response"]["choices"][0]["message"]["content"] for call in told["calls"]] == ["say 0", "say 3"]
+    assert told["calls"][1]["asked"] == digest(TURNS[3].request)
+    assert told["example_hash"] == f"{EXAMPLE:064x}"
+    assert client.get(address, headers=bearer(make_token(ada))).status_code == 401
+    another = start(create_hosted(ada))
+    assert client.get(address, headers={"Authorization": f"Bearer {another}"}).status_code == 404
+
+
+def test_a_rollout_that_was_deleted_meanwhile_is_said_to_be(ada: User, before: Evaluation, client: Client) -> None:
+    found = replay(ada, before)
+    Evaluation.objects.filter(pk=before.pk).update(state="succeeded")
+    delete_evaluation(user=ada, evaluation=before)
+    headers = {"Authorization": f"Bearer {start(found)}"}
+    reply = client.get(f"/api/v1/evaluations/{found.pk}/replayed", headers=headers)
+    assert (reply.status_code, "has been deleted" in reply.json()["error"]["message"]) == (404, True)
+    assert "a rollout that you cannot see" in client.get(f"/evaluations/{found.pk}").content.decode()
+
+
+def test_the_reader_offers_a_replay_at_every_answer(before: Evaluation, client: Client) -> None:
+    page = client.get(f"/evaluations/{before.pk}/rollouts/{EXAMPLE}/1").content.decode()
+    for calls in range(3):
+        assert page.count(f"?replay={before.pk}/{EXAMPLE}/1/{calls}") == 2  # in the transcript and at the call
+    assert "Replay from here" not in Client().get(f"/evaluations/{before.pk}/rollouts/{EXAMPLE}/1").content.decode()
+
+
+def test_messages_that_nobody_can_match_with_calls_offer_none() -> None:
+    assert calls_by_message(make_record(completion=None, turns=TURNS)) == {}
+    assert calls_by_message(make_record(turns=TURNS[:1])) == {1: Sampled(0, replayed=False)}
+
+
+def test_the_form_starts_a_replay_with_the_settings_of_its_evaluation(before: Evaluation, client: Client) -> None:
+    address = f"/environments/ada/tiny-env/evaluate?replay={before.pk}/{EXAMPLE}/1/2"
+    page = client.get(address)
+    assert "first 2 model calls" in page.content.decode()
+    fields = {field.name: field.value for field in page.context["main"] if field.name != "visibility"}
+    assert "num_examples" not in fields
+    started = client.post("/environments/ada/tiny-env/evaluate", fields | {"replay": f"{before.pk}/{EXAMPLE}/1/2"})
+    found = Evaluation.objects.latest("pk")
+    assert (started.status_code, found.replay_of, found.config["replay"]["calls"]) == (302, before, 2)
+    page = client.get(f"/evaluations/{before.pk}/rollouts/{EXAMPLE}/1").content.decode()
+    assert f'href="/evaluations/{found.pk}"' in page  # among its replays
+
+
+@pytest.mark.parametrize("text", ["x", "a/b/c/d", "1/2/3"])
+def test_a_wrong_address_of_a_rollout_is_refused(client: Client, before: Evaluation, text: str) -> None:
+    reply = client.get(f"/environments/ada/tiny-env/evaluate?replay={text}")
+    assert (reply.status_code, "EVALUATION/EXAMPLE/ROLLOUT/CALLS" in reply.content.decode()) == (422, True)
+
+
+def test_a_replayed_rollout_says_where_its_environment_did_otherwise(
+    ada: User, before: Evaluation, client: Client
+) -> None:
+    found = replay(ada, before)
+    start(found)
+    turns = (turn(0, replayed=Replayed.SAME), turn(1, replayed=Replayed.CHANGED), turn(2))
+    store(found, [make_record(EXAMPLE, 0, turns=turns)])
+    page = client.get(f"/evaluations/{found.pk}/rollouts/{EXAMPLE}/0").content.decode()
+    assert "its first 2 model calls were answered as then" in page
+    assert 'From <a href="#call-1">call 1</a>' in page
+    sides = f"a={before.pk}&amp;b={found.pk}&amp;example={EXAMPLE}&amp;at=1&amp;at=0"
+    assert sides in page
+    assert client.get(f"/evaluations/compare/example?{sides.replace('&amp;', '&')}").status_code == 200
