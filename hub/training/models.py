@@ -144,6 +144,7 @@ class TrainingRollout(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["step", "index"], name="training_rollout_once")]
+        indexes = [models.Index(fields=["step", "environment", "example"], name="training_rollout_by_example")]
 
     def __str__(self) -> str:
         return str(self.index)

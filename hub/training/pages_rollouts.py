@@ -16,6 +16,7 @@ from hub.core.pagination import whole_number
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
 from hub.evals.rollout_filter import OUTCOMES
+from hub.training.example_steps import example_over_steps
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages_run import is_unchanged, run_context
@@ -121,6 +122,7 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
             for name in COLOURINGS
         ],
         "group": [rollout_row(one, step) for one in group],
+        "over_steps": example_over_steps(found, row, step),
         "previous": index - 1 if index - 1 in known else None,
         "following": index + 1 if index + 1 in known else None,
         "task": [
