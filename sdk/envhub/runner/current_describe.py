@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .legacy_describe import fields_schema
-
-if TYPE_CHECKING:
-    from .current_adapter import CurrentAdapter
 
 MAX_COUNTED = 200_000
 MAX_COUNT_S = 20.0
 CHUNK = 1000
 
 
-def describe(adapter: CurrentAdapter, as_row: Callable[[Any], dict[str, Any]], rows: int) -> dict[str, Any]:
+class Current(Protocol):
+    """What is described: the adapters of the current generation and of its first releases."""
+
+    env: Any
+
+    @property
+    def env_class(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def tasks_read(self) -> int:
+        """How many tasks have been read so far."""
+        ...
+
+    def task(self, index: int) -> Any:
+        """None behind the last."""
+        ...
+
+
+def describe(adapter: Current, as_row: Callable[[Any], dict[str, Any]], rows: int) -> dict[str, Any]:
     """The body of `described`."""
     first = adapter.task(0)
     found = []
@@ -38,7 +55,7 @@ def describe(adapter: CurrentAdapter, as_row: Callable[[Any], dict[str, Any]], r
     }
 
 
-def size(adapter: CurrentAdapter) -> int | None:
+def size(adapter: Current) -> int | None:
     """Number of tasks; None for endless tasksets, and for those too long to read."""
     if getattr(adapter.env.taskset, "INFINITE", False):
         return None
@@ -51,7 +68,7 @@ def size(adapter: CurrentAdapter) -> int | None:
     return adapter.tasks_read
 
 
-def tools(adapter: CurrentAdapter) -> list[dict[str, Any]]:
+def tools(adapter: Current) -> list[dict[str, Any]]:
     """Tools of the taskset's servers and of its tasks'."""
     taskset = adapter.env.taskset
     servers = [

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from .jsonable import to_json
 
-if TYPE_CHECKING:
-    from .legacy import LegacyAdapter
+
+class Legacy(Protocol):
+    """What is described: envhub.runner.legacy.LegacyAdapter."""
+
+    env: Any
+    module: Any
+    leaves: list[Any]
+
+    @property
+    def env_class(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def message_type(self) -> str:
+        """`chat` or `completion`."""
+        ...
+
+    def split(self, name: str) -> Any:
+        """A data set, or None."""
+        ...
+
+    def weights(self) -> Mapping[str, float]:
+        """Of the reward functions, by name."""
+        ...
 
 
-def describe(adapter: LegacyAdapter, rows: int) -> dict[str, Any]:
+def describe(adapter: Legacy, rows: int) -> dict[str, Any]:
     """The body of `described`."""
     env = adapter.env
     return {
@@ -26,7 +50,7 @@ def describe(adapter: LegacyAdapter, rows: int) -> dict[str, Any]:
     }
 
 
-def _split(adapter: LegacyAdapter, name: str, rows: int) -> dict[str, Any] | None:
+def _split(adapter: Legacy, name: str, rows: int) -> dict[str, Any] | None:
     dataset = adapter.split(name)
     if dataset is None:
         return None
@@ -35,7 +59,7 @@ def _split(adapter: LegacyAdapter, name: str, rows: int) -> dict[str, Any] | Non
     return {"size": len(dataset), "rows": first, **({"rows_of": "train"} if same else {})}
 
 
-def _system_prompt(adapter: LegacyAdapter) -> str | None:
+def _system_prompt(adapter: Legacy) -> str | None:
     for leaf in adapter.leaves:
         prompt = getattr(leaf, "system_prompt", None) or getattr(getattr(leaf, "taskset", None), "system_prompt", None)
         if isinstance(prompt, str):
@@ -55,7 +79,7 @@ def _max_turns(env: Any) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def tools(adapter: LegacyAdapter) -> list[dict[str, Any]]:
+def tools(adapter: Legacy) -> list[dict[str, Any]]:
     """Tool definitions: those of ToolEnv and its kin, those of toolsets by their callables."""
     found: dict[str, dict[str, Any]] = {}
     for leaf in adapter.leaves:
@@ -80,7 +104,7 @@ def _toolset_tool(tool: Any) -> dict[str, Any]:
     return {"name": str(name), "description": inspect.getdoc(tool) or ""}
 
 
-def args_schema(adapter: LegacyAdapter) -> dict[str, Any]:
+def args_schema(adapter: Legacy) -> dict[str, Any]:
     """Parameters of load_environment; for typed configs also the fields of the taskset's and the harness's class."""
     schema = signature_schema(getattr(adapter.module, "load_environment", None))
     for name in ("taskset", "harness"):

@@ -11,25 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import needs_data, needs_network, needs_services
+from .links import Link
 
-Reading = Callable[["Link"], Iterable["tuple[str, str]"]]
+Reading = Callable[[Link], Iterable["tuple[str, str]"]]
 LINKS = 30
 MAX_TEXT = 8000
 _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Expired|Timeout|Failed)\w*): (.*)$", re.MULTILINE)
-
-
-class Link(NamedTuple):
-    """One exception of a chain, or what its traceback says of it."""
-
-    module: str  # where its class is defined
-    names: frozenset[str]  # of its classes, bases included
-    text: str
-    error: BaseException | None = None
-
-    @property
-    def package(self) -> str:
-        """The top of its module's name."""
-        return self.module.partition(".")[0]
 
 
 class Need(NamedTuple):

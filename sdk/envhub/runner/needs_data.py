@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .needs import Link
+from .links import Link
 
 DATA_SET, MODEL, CORPUS = "data_set", "model", "corpus"
 _LIBRARIES = {"datasets", "huggingface_hub", "transformers", "sentence_transformers", "tokenizers"}

@@ -6,11 +6,10 @@ import re
 import traceback
 from collections.abc import Iterator
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from .needs import Link
+from .links import Link
 
 FILE, HOST = "file", "host"
 # how the C library, Python's clients and the box's own proxy say it

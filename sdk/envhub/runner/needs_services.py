@@ -6,10 +6,8 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .needs import Link
+from .links import Link
 
 SECRET, SANDBOX, GPU, PROGRAM, OPEN_FILES = "secret", "sandbox", "gpu", "program", "open_files"
 _KEY = re.compile(r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PAT|CREDENTIALS))\b")
