@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Dialog, Page, sync_playwright
 
 ARGUMENTS = (
@@ -21,8 +21,8 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
-UNLABELLED = (Path(__file__).parent / "unlabelled.js").read_text()
+AXE = Axe()
+MOST_TOLD = 3  # elements of a broken rule
 
 
 def chromium() -> str:
@@ -58,15 +58,13 @@ class Look:
         width: int = self.page.evaluate(f"Math.max(0, {element}.scrollWidth - window.innerWidth)")
         return width
 
-    def low_contrast(self) -> list[str]:
-        """Texts whose contrast with what lies behind them is below 4.5 (WCAG AA; 3 for large text)."""
-        found: list[str] = self.page.evaluate(CONTRAST)
-        return found
-
-    def unlabelled(self) -> list[str]:
-        """Controls without a name for those who cannot see them, and headings of the first level beyond one."""
-        found: list[str] = self.page.evaluate(UNLABELLED)
-        return found
+    def barriers(self) -> list[str]:
+        """What axe finds: contrast, names, roles, headings, the keyboard's reach. Each rule with what breaks it."""
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        broken = AXE.run(self.page, options={"resultTypes": ["violations"]}).response["violations"]
+        return [
+            f"{rule['id']}: {' '.join(node['html'][:160] for node in rule['nodes'][:MOST_TOLD])}" for rule in broken
+        ]
 
 
 @contextmanager

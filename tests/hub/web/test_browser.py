@@ -143,7 +143,7 @@ def test_what_scrolls_is_reached_by_keyboard_and_nothing_else_is_a_stop(look: Lo
     expect(box).to_have_attribute("tabindex", "0")
     expect(box).to_have_attribute("role", "group")
     expect(box).to_have_attribute("aria-label", re.compile("table$"))
-    assert look.unlabelled() == []
+    assert look.barriers() == []
     look.page.evaluate("document.querySelector('#results td').textContent = 'x'")
     look.page.set_viewport_size({"width": 1280, "height": 900})
     expect(box).not_to_have_attribute("tabindex", "0")
@@ -213,8 +213,7 @@ def test_no_page_overflows_complains_or_is_hard_to_read(
         for name in NAMES:
             look.open(address(seeded, name))
             assert (name, look.overflow()) == (name, 0)
-            assert (name, look.low_contrast()) == (name, [])
-            assert (name, look.unlabelled()) == (name, [])
+            assert (name, look.barriers()) == (name, [])
             assert (name, look.complaints) == (name, [])
 
 
@@ -234,7 +233,7 @@ def test_the_pages_of_an_administrator_fit_too_and_show_which_is_open(
     with look_at(live_server.url, session=client.cookies["sessionid"].value, width=width, scheme=scheme) as look:
         for path in ("/settings/users", "/settings/workers"):
             look.open(path)
-            assert (path, look.overflow(), look.low_contrast(), look.unlabelled()) == (path, 0, [], [])
+            assert (path, look.overflow(), look.barriers()) == (path, 0, [])
             expect(look.page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
             assert look.complaints == []
 
