@@ -79,9 +79,9 @@ def load_environment():
 LOUD = (
     HEAD
     + """
-def load_environment(gigabytes=0):
+def load_environment(megabytes=0):
     piece = b"spam " * 200_000
-    for _ in range(gigabytes * 1000):
+    for _ in range(megabytes):
         os.write(1, piece)
     return vf.SingleTurnEnv(dataset=ROWS, rubric=vf.Rubric(funcs=[lambda completion: 1.0]))
 """
