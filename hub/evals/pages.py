@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -25,7 +25,7 @@ from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
-from hub.core.pagination import newest_first
+from hub.core.pagination import newest_first, whole_number
 from hub.evals.annotations import label_counts, saved_views
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
 from hub.evals.example_groups import group_page
@@ -52,6 +52,7 @@ from hub.runs.waiting import waiting_reasons
 from hub.runs.wire import trace_url
 
 PAGE = 50
+TABLE_S = 6  # in which an open page's table is renewed once at most
 GROUPED = ("examples", "mixed")  # ways to show rollouts by example
 ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
@@ -109,10 +110,30 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
             context |= _listed(request, found, labelled=bool(context["labels"]))
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
+    before = Told(request.GET.get("stored", ""), whole_number(request, "told") or 0)
+    if fragment == "live":
+        context["told"] = _told(before, found, context["summary"].stored)
+    elif not fragment:
+        context["told"] = Told(str(context["summary"].stored), 0)
     response = show(request, "evals/evaluation_detail.html", context, status=status)
-    if fragment == "live" and request.GET.get("stored") != str(context["summary"].stored):
+    if fragment == "live" and context["told"] != before:
         response["HX-Trigger"] = "rollouts-stored"
     return response
+
+
+class Told(NamedTuple):
+    """How many rollouts there were when an open page was last told to renew its table, and when, in TABLE_S."""
+
+    stored: str
+    at: int
+
+
+def _told(before: Told, found: Evaluation, stored: int) -> Told:
+    """Not at each change: a page asks for its figures every two seconds, and its table costs more than they do."""
+    now = int(clock.now().timestamp() / TABLE_S)
+    if before.stored == str(stored) or (now == before.at and not found.is_final):
+        return before
+    return Told(str(stored), now)
 
 
 def _figures(found: Evaluation, *, member: bool) -> dict[str, Any]:

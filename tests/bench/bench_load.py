@@ -15,7 +15,6 @@ import asyncio
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -26,6 +25,7 @@ from tests.bench.load.mlflow_server import log_rollouts, tracking_server
 from tests.bench.load.pages import compare
 from tests.bench.load.pushes import push_all
 from tests.bench.load.site import USER, Site, load_site
+from tests.bench.load.viewers import Viewers
 from tests.e2e.fault_work import check_blobs
 
 LEAST_OF_MLFLOW = 5.0
@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="of rollouts at --rate")
     parser.add_argument("--rate", type=float, default=500.0, help="rollouts a second")
     parser.add_argument("--workers", type=int, default=8, help="simulated")
+    parser.add_argument("--viewers", type=int, default=0, help="of the page of an evaluation that gets rollouts")
     parser.add_argument("--pushes", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20.0, help="of rollouts as fast as they go, and of MLflow")
     parser.add_argument("--mlflow", type=Path, help="an interpreter with mlflow and psycopg2")
@@ -64,18 +65,23 @@ async def ingest(site: Site, folder: Path, options: argparse.Namespace, shown: s
     """At a rate, with a reader beside."""
     load = Load(site.url, worker_token(site), options.workers, options.rate, 60 * options.minutes, folder)
     reader = Reader(site.url, pages(shown))
-    reading, before = asyncio.create_task(reader.run()), site.cpu()
+    viewers = Viewers(site.url, f"/evaluations/{shown}", options.viewers)
+    before = site.cpu()
+    others = [asyncio.create_task(reader.run()), asyncio.create_task(viewers.run())]
     await load.run()
-    reading.cancel()
-    with suppress(asyncio.CancelledError):
-        await reading
+    for other in others:
+        other.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
     total, lasted = load.sent.total(), load.lasted
     print(f"{total} rollouts in {lasted:.0f} s by {load.workers} workers: {total / lasted:.0f} a second")
     print(f"  each {load.bytes / total:.0f} bytes of the object storage; {per_rollout(before, site.cpu(), total)}")
     load.timings.print()
     print(" pages meanwhile")
     reader.timings.print()
-    failed = load.timings.failures.total() + reader.timings.failures.total()
+    if options.viewers:
+        print(f" {options.viewers} viewers of a live page")
+        viewers.timings.print()
+    failed = sum(one.timings.failures.total() for one in (load, reader, viewers))
     behind = total < 0.95 * options.rate * load.lasted
     return not failed and not behind and is_whole(site, load)
 

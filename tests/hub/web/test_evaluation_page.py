@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -52,6 +53,26 @@ def test_a_poll_announces_new_rollouts_only(showcase: Showcase, ada: Client) -> 
     assert "HX-Trigger" not in htmx(ada, url, "live")[1]
     store(showcase.running, [make_record(20, 0)])
     assert htmx(ada, url, "live")[1]["HX-Trigger"] == "rollouts-stored"
+
+
+def test_a_table_is_renewed_every_few_seconds_at_most_and_once_more_at_the_end(
+    showcase: Showcase, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    monkeypatch.setattr("hub.core.clock.now", lambda: now)
+    store(showcase.running, [make_record(20, 0)])
+    url = f"/evaluations/{showcase.running.pk}"
+    html, headers = htmx(ada, f"{url}?stored=36", "live")
+    following = re.search(r'hx-get="[^"]+(\?stored=37&amp;told=\d+)"', html)
+    assert following is not None
+    assert "HX-Trigger" in headers
+    store(showcase.running, [make_record(21, 0)])
+    told = unescape(following.group(1))
+    html, headers = htmx(ada, url + told, "live")
+    assert "HX-Trigger" not in headers
+    assert following.group(1) in html  # it is still to be told of the last one
+    Evaluation.objects.filter(pk=showcase.running.pk).update(state="succeeded")
+    assert htmx(ada, url + told, "live")[1]["HX-Trigger"] == "rollouts-stored"
 
 
 def test_page_and_fragment_are_not_mixed_up_by_caches(showcase: Showcase, ada: Client) -> None:
