@@ -17,6 +17,14 @@
       localStorage.setItem("theme", theme);
       applyTheme(theme);
     }
+    const density = event.target.closest("[data-density-toggle]");
+    if (density) {
+      const compact = root.dataset.density !== "compact";
+      localStorage.setItem("density", compact ? "compact" : "");
+      if (compact) root.dataset.density = "compact";
+      else delete root.dataset.density;
+      density.setAttribute("aria-pressed", String(compact));
+    }
     const copy = event.target.closest("[data-copy]");
     if (copy) {
       const text = document.querySelector(copy.dataset.copy)?.textContent ?? "";
@@ -28,6 +36,8 @@
       }
     }
   });
+
+  document.querySelector("[data-density-toggle]")?.setAttribute("aria-pressed", String(root.dataset.density === "compact"));
 
   // Tabs scroll on a narrow screen: the open one is in sight.
   for (const tab of document.querySelectorAll('.tabs [aria-current="page"]')) {

@@ -21,10 +21,11 @@ def _is_default(name: str, value: Json) -> bool:
 
 
 def in_words(config: JsonObject) -> tuple[str, ...]:
-    """`sampling temperature=0.2`, one for each that was given; the split where it is not `eval`."""
-    split = config.get("split", "eval")
+    """`sampling temperature=0.2`, one for each that was given; the split where it is not `eval`; what is replayed."""
+    split, replay = config.get("split", "eval"), config.get("replay")
     given = [f"{name} {_text(value)}" for name, value in measured(config).items()]
-    return (*([f"split {split}"] if split != "eval" else []), *given)
+    replayed = [f"replay of example {replay.get('example')} from call {replay.get('calls')}"] if replay else []
+    return (*replayed, *([f"split {split}"] if split != "eval" else []), *given)
 
 
 def _text(value: Json) -> str:

@@ -32,6 +32,15 @@ def test_what_was_left_at_its_default_is_not_told() -> None:
     assert in_words(create_hosted().config) == ()
 
 
+def test_a_replay_says_so_in_lists() -> None:
+    ada = make_user("ada")
+    before = create_hosted(ada)
+    store(before, [make_record(completion=[{"role": "assistant", "content": "a"}])])
+    replay = {"evaluation": str(before.pk), "example": 0, "rollout": 0, "calls": 1}
+    for page in _pages(create_hosted(ada, replay=replay)):
+        assert "replay of example 0 from call 1" in page
+
+
 @pytest.mark.parametrize(("record", "told"), [(make_failure(), True), (make_record(), False)])
 def test_a_success_without_a_score_says_so(record: RolloutRecord, told: bool) -> None:
     found = create_hosted(make_user("ada"))

@@ -37,7 +37,8 @@ def chromium() -> str:
 
 @dataclass
 class Look:
-    """An open page and its complaints: console errors, violations of the CSP, exceptions, dialogs."""
+    """An open page and its complaints: console errors, violations of the CSP, exceptions, dialogs, whatever it asks of
+    another host than the hub."""
 
     page: Page
     base_url: str
@@ -92,6 +93,11 @@ def _listen(context: BrowserContext, base_url: str) -> Look:
     look.page.on(
         "console", lambda said: look.complaints.append(said.text) if said.type in {"error", "warning"} else None
     )
+    look.page.on("request", lambda asked: look.complaints.append(asked.url) if not _own(asked.url, base_url) else None)
     look.page.on("dialog", look.refuse)
     look.page.on("pageerror", lambda error: look.complaints.append(str(error)))
     return look
+
+
+def _own(url: str, base_url: str) -> bool:
+    return url.startswith((f"{base_url}/", "data:", "blob:", "about:"))

@@ -116,6 +116,19 @@ def test_the_theme_is_switched_and_remembered(look: Look) -> None:
     assert look.page.evaluate(background) == dark
 
 
+def test_a_compact_page_has_more_rows_and_stays_so(look: Look) -> None:
+    height = "document.querySelector('#results .item').offsetHeight"
+    look.open("/environments")
+    before = look.page.evaluate(height)
+    look.page.get_by_role("button", name="Compact").click()
+    assert look.page.evaluate(height) < before
+    look.page.reload()
+    assert look.page.evaluate(height) < before
+    expect(look.page.get_by_role("button", name="Compact")).to_have_attribute("aria-pressed", "true")
+    look.page.get_by_role("button", name="Compact").click()
+    assert look.page.evaluate(height) == before
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_the_api_has_the_systems_theme_or_the_chosen_one(
     live_server: LiveServer, session: str, scheme: str
