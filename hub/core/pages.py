@@ -45,10 +45,12 @@ def fragment_of(request: HttpRequest) -> str:
     return htmx.target if htmx.target in FRAGMENTS else ""
 
 
-def show(request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
-    """The page, or its fragment."""
+def show(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200, base: str = "base.html"
+) -> HttpResponse:
+    """The page on `base`, or its fragment."""
     fragment = fragment_of(request)
-    layout = f"layouts/{fragment}.html" if fragment else "base.html"
+    layout = f"layouts/{fragment}.html" if fragment else base
     text = render_to_string(template, {**context, "layout": layout}, request)
     response = HttpResponse(text.encode(errors="replace"), status=status)  # a package's text may hold half a character
     patch_vary_headers(response, ("HX-Request", "HX-Target"))

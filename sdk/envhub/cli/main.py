@@ -163,6 +163,12 @@ COMMANDS: Table = {
         "enable": "resources.webhooks:enable",
         "delete": "resources.webhooks:delete",
     },
+    "share": {
+        "": "Links with which people without an account read one result.",
+        "create": "resources.links:create",
+        "list": "resources.links:list_links",
+        "revoke": "resources.links:revoke",
+    },
     "data": {
         "": "Data sets that boxes load: read through, or added by hand.",
         "list": "resources.data:list_data",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from envhub.client.environments import Environments
     from envhub.client.evaluations import Evaluations
     from envhub.client.images import Images
+    from envhub.client.links import Links
     from envhub.client.models import Models
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
@@ -49,6 +50,7 @@ class HubClient:
     environments: Environments
     runs: Runs
     evaluations: Evaluations
+    links: Links
     models: Models
     secrets: Secrets
     data: Data
