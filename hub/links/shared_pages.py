@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -22,13 +23,15 @@ from hub.accounts.services.limits import TooManyRequests, limit_rate
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.pages import HEADLINES, fragment_of, refusal, show
 from hub.evals.annotations import label_counts
-from hub.evals.comparing import compare_rows
+from hub.evals.comparing import Sides, compare_rows
 from hub.evals.comparison_pages import comparison_figures
-from hub.evals.comparison_view import asked_of, settings_that_differ
+from hub.evals.comparison_view import Asked, asked_of, settings_that_differ
 from hub.evals.models import Evaluation
 from hub.evals.pages import figures, listed
 from hub.evals.queries import get_rollout
 from hub.evals.reader import picture_of, read_rollout
+from hub.evals.report_pages import comparison_report
+from hub.evals.reports import evaluation_report
 from hub.evals.rollout_filter import OUTCOMES, SORTS
 from hub.links.models import ShareLink
 from hub.links.queries import find_shared, shown_evaluations, shown_training
@@ -36,6 +39,7 @@ from hub.links.services import note_opened
 from hub.links.shared_settings import shared_settings
 from hub.training.pages_run import training_figures
 from hub.training.queries import recent_metrics
+from hub.training.reports import training_report
 from hub.training.wire import trained_on, training_views
 
 MOST = 300  # requests a minute of one address with one link
@@ -142,16 +146,28 @@ def _rollout(request: HttpRequest, link: ShareLink) -> HttpResponseBase:
 
 
 def _comparison(request: HttpRequest, link: ShareLink) -> HttpResponse:
-    evaluations, context = shown_evaluations(link), _context(request, link)
+    context = _context(request, link)
+    asked, compared = _compared(request, link)
+    places = [f"{context['address']}/{place}/rollouts" for place in range(len(compared.evaluations))]
+    context |= comparison_figures(asked, compared, places)
+    context |= _told(context)
+    context["next"] = _own_page(context["next"], context["address"])
+    return _show(request, "links/comparison.html", context)
+
+
+def _compared(request: HttpRequest, link: ShareLink) -> tuple[Asked, Sides]:
+    """The link's evaluations, ordered and narrowed as the address says; ids in it mean nothing."""
+    evaluations = shown_evaluations(link)
     query = request.GET.copy()
     query["a"] = str(evaluations[0].pk)
     query.setlist("b", [])
-    places = [f"{context['address']}/{place}/rollouts" for place in range(len(evaluations))]
-    found = comparison_figures(asked_of(query), compare_rows(evaluations), places)
+    return asked_of(query), compare_rows(evaluations)
+
+
+def _told(found: dict[str, Any]) -> dict[str, Any]:
+    """The settings that differ, of those that strangers may know."""
     told = [{"version": side.view.version or "–"} | dict(shared_settings(side.evaluation)) for side in found["sides"]]
-    context |= found | {"settings": settings_that_differ(told)}
-    context["next"] = _own_page(context["next"], context["address"])
-    return _show(request, "links/comparison.html", context)
+    return {"settings": settings_that_differ(told)}
 
 
 def _own_page(following: str | None, address: str) -> str | None:
@@ -167,6 +183,25 @@ def _training(request: HttpRequest, link: ShareLink) -> HttpResponse:
     context = _context(request, link) | {"training": found, "view": view, "trained_on": trained_on(found)}
     recent = recent_metrics(found) if found.step else []
     return _show(request, "links/training.html", context | training_figures(request, found, recent))
+
+
+@_shared
+@require_safe
+def shared_report(request: HttpRequest, link: ShareLink) -> HttpResponseBase:
+    """Its report, made for print."""
+    address = _context(request, link)["address"]
+    context: dict[str, Any] = {"shared": True, "back": address, "now": timezone.now()}
+    if link.kind == LinkKind.TRAINING:
+        context |= training_report(shown_training(link), inside=False)
+        return render(request, "training/run_report.html", context)
+    if link.kind == LinkKind.COMPARISON:
+        asked, compared = _compared(request, link)
+        report = comparison_report(asked, compared)
+        return render(request, "evals/comparison_report.html", context | report | _told(report))
+    if link.kind == LinkKind.ROLLOUT:
+        raise NotFound("this link shows nothing")
+    report = evaluation_report(*shown_evaluations(link), inside=False)
+    return render(request, "evals/evaluation_report.html", context | report)
 
 
 @_shared

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from envhub.packaging.conversation import clipped, pretty
 
+from hub.evals.hidden_values import hidden
 from hub.evals.models import Evaluation
 
 TOLD = (
     *("num_examples", "rollouts_per_example", "split", "seed", "sampling"),
     *("env_args", "taskset", "harness", "timeout_s"),
 )
-# arguments are no place for secrets, yet some are written there
-_SECRET = re.compile(r"secret|password|passwd|credential|api_?key|(^|_)(token|key|auth)$", re.IGNORECASE)
 
 
 def shared_settings(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -25,10 +21,3 @@ def shared_settings(evaluation: Evaluation) -> list[tuple[str, str]]:
         for name, value in values
         if value not in (None, {}, (), [])
     ]
-
-
-def hidden(value: Any) -> Any:
-    """JSON without the values whose names sound like secrets."""
-    if isinstance(value, dict):
-        return {name: "(not shown)" if _SECRET.search(name) else hidden(item) for name, item in value.items()}
-    return [hidden(item) for item in value] if isinstance(value, list) else value

@@ -18,6 +18,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>/links", pages.rollout_links, name="rollout-links"),
     path("training/<id:training_id>/links", pages.training_links, name="training-links"),
     path("shared/<str:secret>", shared_pages.shared, name="shared"),
+    path("shared/<str:secret>/report", shared_pages.shared_report, name="shared-report"),
     path(_ROLLOUT, shared_pages.shared_rollout, name="shared-rollout"),
     path(f"{_ROLLOUT}/pictures/<int:number>/<int:index>", shared_pages.shared_picture, name="shared-picture"),
 ]
