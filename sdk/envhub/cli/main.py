@@ -165,6 +165,18 @@ COMMANDS: Table = {
         "enable": "resources.webhooks:enable",
         "delete": "resources.webhooks:delete",
     },
+    "notifications": {
+        "": "Notifications: what the hub has told you.",
+        "list": "resources.notifications:list_notifications",
+        "read": "resources.notifications:read",
+        "choose": "resources.notifications:choose",
+    },
+    "views": {
+        "": "Saved views: filters of rollouts that are kept by name.",
+        "list": "evaluations.views:list_views",
+        "save": "evaluations.views:save",
+        "delete": "evaluations.views:delete",
+    },
     "share": {
         "": "Links with which people without an account read one result.",
         "create": "resources.links:create",
@@ -303,9 +315,11 @@ def _version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Print long output without $PAGER.")] = False,
 ) -> None:
     """Prepare the session; tests bring their own. What a terminal's encoding lacks becomes a question mark."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if ctx.obj is None:
         ctx.obj = Session()
+    ctx.obj.pager = not no_pager

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from envhub.client.images import Images
     from envhub.client.links import Links
     from envhub.client.models import Models
+    from envhub.client.notices import Notices
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
@@ -51,6 +52,7 @@ class HubClient:
     runs: Runs
     evaluations: Evaluations
     links: Links
+    notices: Notices
     models: Models
     secrets: Secrets
     data: Data
