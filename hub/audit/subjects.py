@@ -13,7 +13,7 @@ from django.urls import Resolver404, ResolverMatch, resolve
 LONGEST_READ = 64 * 1024  # of an answer, in bytes
 HIDDEN = {"secret", "push_id", "key", "uidb36"}  # arguments of paths that name nothing for people, or too much
 _NAMING = ("owner", "name", "version", "id")  # fields of an answer that are read, and no others
-_INSIDE = ("view", "user", "invitation", "version")  # where they may be
+_INSIDE = ("view", "user", "invitation", "version", "link")  # where they may be
 
 
 def subject_of(match: ResolverMatch, response: HttpResponseBase) -> str:

@@ -13,6 +13,7 @@ from envhub.client.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
 from envhub.protocol.bundles import KEY_PATTERN
 from envhub.protocol.images import AllowedRegistry
+from envhub.protocol.links import LONGEST_DAYS
 from envhub.protocol.runs import RunKind
 from pydantic import (
     Field,
@@ -77,6 +78,9 @@ class HubEnvironment(BaseSettings):
     retention_days: dict[RunKind, PositiveFloat] = Field(default_factory=dict)  # by kind; absent: for ever
     owner_retention_days: dict[str, dict[RunKind, NonNegativeFloat]] = Field(default_factory=dict)  # 0: for ever
     audit_days: NonNegativeFloat = 365.0  # that the audit log keeps; 0: for ever
+    share_link_days: NonNegativeInt = Field(
+        default=90, le=LONGEST_DAYS
+    )  # that a share link works at most; 0: there are none
     team_creation: Literal["everyone", "administrators"] = "everyone"  # who may make teams; each has quotas of its own
     owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said

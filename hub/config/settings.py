@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "hub.inference",
     "hub.audit",
     "hub.bundles",
+    "hub.links",
     "hub.api",
     "hub.web",
 ]

@@ -12,6 +12,7 @@ from hub.catalog import urls as catalog
 from hub.data import urls as data
 from hub.evals import urls as evals
 from hub.inference import urls as inference
+from hub.links import urls as links
 from hub.notices import urls as notices
 from hub.registry import urls as registry
 from hub.runs import urls as runs
@@ -29,7 +30,7 @@ handler500 = "hub.api.errors.handle_500"
 
 APPS = (
     *(api, accounts, storage, runs, secrets, registry, catalog, data),
-    *(evals, sandboxes, training, inference, bundles, audit, notices, webhooks, web),
+    *(evals, sandboxes, training, inference, bundles, links, audit, notices, webhooks, web),
 )
 _api_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.api_urls]
 _page_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.page_urls]

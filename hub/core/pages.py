@@ -20,6 +20,7 @@ from django_htmx.middleware import HtmxDetails
 
 from hub.core.errors import HubError, NotAuthenticated
 from hub.core.ids import AmbiguousId
+from hub.core.twins import twin_of
 
 FRAGMENTS = frozenset({"live", "palette", "results"})  # element ids; each has templates/layouts/<id>.html
 HEADLINES = {
@@ -45,11 +46,14 @@ def fragment_of(request: HttpRequest) -> str:
     return htmx.target if htmx.target in FRAGMENTS else ""
 
 
-def show(request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
-    """The page, or its fragment."""
+def show(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200, base: str = "base.html"
+) -> HttpResponse:
+    """The page on `base`, or its fragment."""
     fragment = fragment_of(request)
-    layout = f"layouts/{fragment}.html" if fragment else "base.html"
-    text = render_to_string(template, {**context, "layout": layout}, request)
+    layout = f"layouts/{fragment}.html" if fragment else base
+    twin = twin_of(request) if layout == "base.html" else ""
+    text = render_to_string(template, {**context, "layout": layout, "twin": twin}, request)
     response = HttpResponse(text.encode(errors="replace"), status=status)  # a package's text may hold half a character
     patch_vary_headers(response, ("HX-Request", "HX-Target"))
     return response
@@ -92,10 +96,21 @@ class Elsewhere(Exception):
         self.location = location
 
 
+def _with_query(path: str, request: HttpRequest) -> str:
+    query = request.GET.copy()
+    query.pop("format")
+    return f"{path}?{query.urlencode()}" if query else path
+
+
 def page(view: View[Arguments]) -> View[Arguments]:
-    """What a page view raises becomes a page: NotAuthenticated leads to signing in, Elsewhere to where it says."""
+    """What a page view raises becomes a page: NotAuthenticated leads to signing in, Elsewhere to where it says.
+
+    `?format=json` leads to what the API says of the same.
+    """
 
     def run(request: HttpRequest, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> HttpResponseBase:
+        if request.method in {"GET", "HEAD"} and request.GET.get("format") == "json" and (twin := twin_of(request)):
+            return redirect(_with_query(twin, request))
         try:
             return _followed_by_htmx(request, view(request, *args, **kwargs))
         except Elsewhere as found:

@@ -44,7 +44,11 @@ def compare_evaluations(user: Caller, a: GivenId, b: GivenId) -> Compared:
 
 def compare_many(user: Caller, ids: Sequence[GivenId]) -> Sides:
     """Raises what compare_evaluations does, and Invalid for fewer than 2 or more than 8."""
-    found = get_compared(user, ids)
+    return compare_rows(get_compared(user, ids))
+
+
+def compare_rows(found: Sequence[Evaluation]) -> Sides:
+    """Evaluations of one environment as a matrix. Raises Invalid for too many examples."""
     means, read = [], 0
     for evaluation in found:
         means.append(_means(evaluation))

@@ -122,7 +122,9 @@ def comparison_matrix(request: Request) -> HttpResponse:
     difference with its 95 % interval and p-value."""
     check_read(request)
     query = request.query_params
-    asked = validate(MatrixAsked, query.dict() | {"id": query.getlist("id")})
+    ids = query.getlist("id") or [*query.getlist("a"), *query.getlist("b")]  # as the page's address has them
+    given = {name: value for name, value in query.dict().items() if name not in {"a", "b"}}
+    asked = validate(MatrixAsked, given | {"id": ids})
     return answer(matrix_view(compare_many(request.user, asked.id), asked))
 
 

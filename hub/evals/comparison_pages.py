@@ -38,6 +38,7 @@ class Side:
     evaluation: Evaluation
     view: EvaluationView
     against: PairTest | None
+    rollouts_at: str  # what the addresses of its rollouts begin with
 
 
 @dataclass(frozen=True)
@@ -91,22 +92,28 @@ def _picking(request: HttpRequest, asked: Asked) -> HttpResponseBase:
 
 
 def _comparing(request: HttpRequest, asked: Asked) -> HttpResponseBase:
-    sides = compare_many(request.user, [asked.a, *asked.b])
-    context = _figures(asked, sides)
-    if sides.two is not None:
-        context |= _figures_of_two(sides.two, context["sides"])
+    compared = compare_many(request.user, [asked.a, *asked.b])
+    places = [f"{reverse('evaluation', args=[one.pk])}/rollouts" for one in compared.evaluations]
+    context = {"section": "evaluations", "address": request.path} | comparison_figures(asked, compared, places)
     return show(request, "evals/evaluation_compare.html", context)
 
 
-def _figures(asked: Asked, compared: Sides) -> dict[str, Any]:
-    sides = sides_of(compared)
+def comparison_figures(asked: Asked, compared: Sides, places: Sequence[str]) -> dict[str, Any]:
+    """What the page of a comparison shows; `places`: what the addresses of each evaluation's rollouts begin with."""
+    context = _figures(asked, compared, places)
+    if compared.two is not None:
+        context |= _figures_of_two(compared.two, context["sides"])
+    return context
+
+
+def _figures(asked: Asked, compared: Sides, places: Sequence[str]) -> dict[str, Any]:
+    sides = sides_of(compared, places)
     first = sides[0]
     rows = narrowed(compared.found.rows, asked.only, asked.sort)
     start = (asked.page - 1) * SHOWN
     query = f"?{asked.sides}&sort={asked.sort.value}&only={asked.only.value}"
     shades = shades_of([side.view.summary for side in sides])
     return {
-        "section": "evaluations",
         "asked": asked,
         "sides": sides,
         "a": first.evaluation,
@@ -126,11 +133,11 @@ def _figures(asked: Asked, compared: Sides) -> dict[str, Any]:
     }
 
 
-def sides_of(compared: Sides) -> list[Side]:
+def sides_of(compared: Sides, places: Sequence[str]) -> list[Side]:
     """The evaluations with their letters."""
     against = {test.b: test for test in compared.found.tests if test.a == 0}
     return [
-        Side(LETTERS[place], row, evaluation_view(row), against.get(place))
+        Side(LETTERS[place], row, evaluation_view(row), against.get(place), places[place])
         for place, row in enumerate(compared.evaluations)
     ]
 

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.base import JsonObject
@@ -96,8 +97,10 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     fragment, status = fragment_of(request), 200
     member = has_role(request.user, found.owner, Role.MEMBER)
     context: dict[str, Any] = {"section": "evaluations", "evaluation": found, "can_write": member}
+    address = reverse("evaluation", args=[found.pk])
+    context |= {"address": address, "rollouts_at": f"{address}/rollouts"}
     if fragment != "results":
-        context |= _figures(found, member=member)
+        context |= _head(found, member=member)
         context["original"] = original_of(request.user, found)
     if fragment != "live":
         context |= {"labels": label_counts(found), "views": list(saved_views(found))}
@@ -107,7 +110,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
-            context |= _listed(request, found, labelled=bool(context["labels"]))
+            context |= listed(request, found, labelled=bool(context["labels"]))
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
     before = Told(request.GET.get("stored", ""), whole_number(request, "told") or 0)
@@ -136,28 +139,36 @@ def _told(before: Told, found: Evaluation, stored: int) -> Told:
     return Told(str(stored), now)
 
 
-def _figures(found: Evaluation, *, member: bool) -> dict[str, Any]:
-    view, run = evaluation_view(found), found.run
-    summary = view.summary
-    return {
-        "view": view,
-        "summary": summary,
+def _head(found: Evaluation, *, member: bool) -> dict[str, Any]:
+    """The figures, and what a member may do with the evaluation."""
+    context, run = figures(found), found.run
+    return context | {
         "configuration": _texts(_configuration(found.config)),
-        "histogram": histogram(summary),
-        "pass_at_k": pass_at_k_bars(summary.pass_at_k),
-        "metrics": [metric_bar(metric) for metric in summary.metrics],
-        "coverage": coverage(summary),
         "waiting_for": waiting_reasons([run], now=clock.now()).get(run.pk) if run else None,
         "progress": Progress.model_validate(run.progress) if run and run.progress else None,
         "failure": Failure.model_validate(run.failure) if run and run.failure else None,
         "can_share": member,
         "can_cancel": member and run is not None and not found.is_final,
         "sandboxes_inside": count_inside(found.run_id) if member and not found.is_final else 0,
-        "can_resume": member and _is_resumable(found, summary),
+        "can_resume": member and _is_resumable(found, context["summary"]),
         "shards": _shards(found) if member else [],
         "trace_id": run.trace_id if run and member else None,
         "trace_url": trace_url(run.trace_id) if run and member else None,
         "cancelling": run is not None and run.cancel_requested_at is not None and not found.is_final,
+    }
+
+
+def figures(found: Evaluation) -> dict[str, Any]:
+    """What `evals/_figures.html` shows: of the result alone."""
+    view = evaluation_view(found)
+    summary = view.summary
+    return {
+        "view": view,
+        "summary": summary,
+        "histogram": histogram(summary),
+        "pass_at_k": pass_at_k_bars(summary.pass_at_k),
+        "metrics": [metric_bar(metric) for metric in summary.metrics],
+        "coverage": coverage(summary),
     }
 
 
@@ -185,7 +196,7 @@ def _is_resumable(found: Evaluation, summary: EvaluationSummary) -> bool:
     return found.is_hosted and found.is_final and (not found.planned or kept < found.planned)
 
 
-def _listed(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[str, Any]:
+def listed(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[str, Any]:
     """The rollouts in the way that `show` names; `labelled`: some have labels. Raises Invalid."""
     wanted = request.GET.get("show")
     if wanted == ODD:

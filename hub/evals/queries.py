@@ -38,12 +38,17 @@ MOST_BOARDS = 200  # settings that are offered
 _NEWEST = Max(Cast("pk", TextField()))  # ids are in order of time; Postgres has no max(uuid)
 
 
-def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
-    """The user's owners' evaluations, and public ones of public environments."""
+def plain_evaluations() -> QuerySet[Evaluation]:
+    """Everybody's, with what pages need of them, newest first. Who may see which is for the caller to say."""
     rows = Evaluation.objects.select_related("owner", "environment__owner", "version", "created_by")
-    rows = rows.defer(
+    return rows.defer(
         *(f"version__{name}" for name in ("readme", "files", "lock", "describe", "scripted_rollout")), "push_metadata"
     ).order_by("-pk")
+
+
+def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
+    """The user's owners' evaluations, and public ones of public environments."""
+    rows = plain_evaluations()
     if isinstance(user, User) and user.is_administrator:
         return rows
     public = Q(visibility=Visibility.PUBLIC.value, environment__visibility=Visibility.PUBLIC.value)

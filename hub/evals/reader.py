@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,7 @@ from hub.evals.wire import evaluation_summary
 BEFORE, AFTER = 6, 18  # rollouts of the list around the open one
 OPEN_CALLS = 3  # that the page has whole; the others come when they are unfolded
 MOST_CALLS = 100  # that one page lists
+ShowPage = Callable[[HttpRequest, str, dict[str, Any]], HttpResponse]
 _Number = Field(default=None, ge=0, lt=2**31)
 
 
@@ -77,31 +78,41 @@ class Place:
     failed: RolloutIndex | None  # the next one that failed, whatever the list
     query: str
 
+    @classmethod
+    def alone(cls, row: RolloutIndex, listed: RolloutFilter) -> Place:
+        """Of a rollout that is read without its list."""
+        return cls([row], None, None, None, listed.query())
+
 
 @page
 @require_safe
 def rollout_detail(request: HttpRequest, evaluation_id: GivenId, example: int, rollout: int) -> HttpResponseBase:
     """One rollout: its transcript, scores and model calls; or a part of it."""
     found = get_evaluation(request.user, evaluation_id)
-    row = get_rollout(found, example, rollout)
+    address = reverse("evaluation", args=[found.pk])
+    context: dict[str, Any] = {"section": "evaluations", "address": address, "rollouts_at": f"{address}/rollouts"}
+    context |= {"evaluation": found, "row": get_rollout(found, example, rollout)}
+    return read_rollout(request, context, show)
+
+
+def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowPage) -> HttpResponseBase:
+    """The reader of `context`'s `row` of its `evaluation`, or a part of it; `show_page` puts the whole on its layout.
+
+    `address` is the page of the evaluation ("": there is none for this reader), `rollouts_at` what the addresses of its
+    rollouts begin with. Where `shared` is set, notes are left out, and who reads is asked nowhere.
+    """
     asked = validate(Asked, {name: value for name, value in request.GET.items() if value})
-    record = read_record(row)
+    record = read_record(context["row"])
     listed = filter_of(request)
     view = "rendered" if asked.view == "rendered" else ""
-    context = {
-        "evaluation": found,
-        "row": row,
-        "record": record,
-        "rendered": bool(view),
-        "here": listed.query(view=view),
-        "can_replay": request.user.is_authenticated and can_be_replayed(record),
-        "by_message": calls_by_message(record),
-    }
+    context = context | {"record": record, "rendered": bool(view), "here": listed.query(view=view)}
+    context["by_message"] = calls_by_message(record)
+    context["can_replay"] = not context.get("shared") and request.user.is_authenticated and can_be_replayed(record)
     context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}
     part = _part(request, record, asked, context)
     if part is not None:
         return part
-    return _whole(request, asked, listed, context)
+    return show_page(request, "evals/rollout_detail.html", _whole(request, asked, listed, context))
 
 
 def _part(
@@ -125,7 +136,7 @@ def _part(
     return render(request, "evals/_turns.html", context | _window(whole, window, behind=True))
 
 
-def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: dict[str, Any]) -> HttpResponseBase:
+def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: dict[str, Any]) -> dict[str, Any]:
     record, row, evaluation = context["record"], context["row"], context["evaluation"]
     whole = transcript(record)
     start = 0 if asked.at is None else max(0, (whole.place_of(asked.at) or 0) - 2)
@@ -135,8 +146,7 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     listed_calls = record.turns[asked.calls : asked.calls + MOST_CALLS]
     calls = summaries(listed_calls, commands_after(sandboxes), whole=OPEN_CALLS)
     context |= _window(whole, window, ahead=True, behind=True) | {
-        "section": "evaluations",
-        "place": place_of(evaluation, row, listed),
+        "place": place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed),
         "messages_": len(whole.messages),
         "strip": whole.strip() if len(whole.turns) > 1 else [],
         "q": asked.q,
@@ -146,16 +156,19 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
         "sandboxes": sandboxes,
         "by_turn": calls_by_turn(record),
         "replayed": replayed_part(record),
-        "replays": replays_of(request.user, evaluation, row.example, row.rollout),
-        "original": original_of(request.user, evaluation),
-        "beside": beside(evaluation, row),
         "legend": LEGEND,
         "scores": sorted(scores, key=lambda item: (item[2] is None, -(item[2] or 0.0), item[0])),
         "task": _texts({key: value for key, value in record.task.items() if key != "prompt"}),
         "extras": pretty(record.extras) if record.extras else "",
-        **said_of(request.user, evaluation, row),
     }
-    return show(request, "evals/rollout_detail.html", context)
+    if context.get("shared"):
+        return context | {"labels": labels_of([row.pk]).get(row.pk, ())}
+    context |= said_of(request.user, evaluation, row)
+    return context | {
+        "replays": replays_of(request.user, evaluation, row.example, row.rollout),
+        "original": original_of(request.user, evaluation),
+        "beside": beside(evaluation, row),
+    }
 
 
 def beside(evaluation: Evaluation, row: RolloutIndex) -> list[tuple[str, Square]]:
@@ -230,7 +243,13 @@ def rollout_picture(
 ) -> HttpResponseBase:
     """A picture of a turn. Its type is one of those that no browser runs anything in."""
     found = get_evaluation(request.user, evaluation_id)
-    messages = transcript(read_record(get_rollout(found, example, rollout))).messages
+    headers = {"Cache-Control": "private, max-age=3600"}
+    return picture_of(get_rollout(found, example, rollout), number, index, headers)
+
+
+def picture_of(row: RolloutIndex, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
+    """One picture of a turn, with these headers too. Raises NotFound."""
+    messages = transcript(read_record(row)).messages
     pictures = messages[number].pictures if number < len(messages) else ()
     if index >= len(pictures):
         raise NotFound("there is no such picture")
@@ -238,9 +257,5 @@ def rollout_picture(
         content = base64.b64decode(pictures[index].content, validate=True)
     except (binascii.Error, ValueError) as error:
         raise NotFound("this picture cannot be read") from error
-    headers = {
-        "X-Content-Type-Options": "nosniff",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, max-age=3600",
-    }
-    return HttpResponse(content, content_type=pictures[index].kind, headers=headers)
+    rules = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+    return HttpResponse(content, content_type=pictures[index].kind, headers=rules | headers)

@@ -13,6 +13,7 @@ from hub.evals import (
     leaderboard_api,
     pages,
     reader,
+    report_pages,
     version_diff_views,
 )
 
@@ -38,6 +39,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/views", annotation_api.views),
     path("evaluations/<id:evaluation_id>/views/<id:view_id>", annotation_api.view),
     path("evaluations/<id:evaluation_id>/export", api.export),
+    path("evaluations/<id:evaluation_id>/fingerprint", report_pages.fingerprint_of_evaluation),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
     path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
 ]
@@ -46,6 +48,8 @@ page_urls: list[URLPattern | URLResolver] = [
     path("evaluations/compare", comparison_pages.evaluation_compare, name="evaluation-compare"),
     path("evaluations/compare/example", example_sides.compare_example, name="evaluation-compare-example"),
     path("evaluations/<id:evaluation_id>", pages.evaluation_detail, name="evaluation"),
+    path("evaluations/compare/report", report_pages.comparison_report_page, name="comparison-report"),
+    path("evaluations/<id:evaluation_id>/report", report_pages.evaluation_report_page, name="evaluation-report"),
     path("evaluations/<id:evaluation_id>/cancel", pages.evaluation_cancel, name="evaluation-cancel"),
     path("evaluations/<id:evaluation_id>/resume", pages.evaluation_resume, name="evaluation-resume"),
     path("evaluations/<id:evaluation_id>/share", pages.evaluation_share, name="evaluation-share"),

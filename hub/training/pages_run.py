@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import pretty
@@ -117,10 +118,16 @@ def training_run(request: HttpRequest, training_id: GivenId) -> HttpResponseBase
 
 
 def _charts(request: HttpRequest, found: TrainingRun, head: Context) -> Context:
+    address = reverse("training-run", args=[found.pk])
+    return {"address": address} | training_figures(request, found, head["recent"])
+
+
+def training_figures(request: HttpRequest, found: TrainingRun, recent: list[StepMetrics]) -> Context:
+    """What `training/_figures.html` shows."""
     newest = whole_number(request, "newest") or 0
     context: Context = {"ranges": RANGES, "newest": newest, "health": [], "charts": []}
-    if found.step or head["view"].latest:
-        context |= _figures(found, newest) | {"health": badges(head["recent"])}
+    if found.step or found.latest:
+        context |= _figures(found, newest) | {"health": badges(recent)}
     return context
 
 

@@ -29,10 +29,15 @@ from hub.training.models import (
 )
 
 
+def plain_training() -> QuerySet[TrainingRun]:
+    """Everybody's, with what pages need of them, newest first. Who may see which is for the caller to say."""
+    rows = TrainingRun.objects.select_related("owner", "created_by", "run").order_by("-pk")
+    return rows.defer("toml", "encrypted_env").prefetch_related(Prefetch("versions", pinned_versions()))
+
+
 def visible_training(user: Caller) -> QuerySet[TrainingRun]:
     """The user's owners' runs, and public ones whose environments are all public."""
-    rows = TrainingRun.objects.select_related("owner", "created_by", "run").order_by("-pk")
-    rows = rows.defer("toml", "encrypted_env").prefetch_related(Prefetch("versions", pinned_versions()))
+    rows = plain_training()
     if isinstance(user, User) and user.is_administrator:
         return rows
     private = TrainingVersion.objects.filter(

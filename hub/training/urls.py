@@ -11,6 +11,7 @@ from hub.training import (
     pages_new,
     pages_rollouts,
     pages_run,
+    reports,
     worker_api,
 )
 
@@ -25,6 +26,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("training/<id:training_id>/rollouts", api.training_rollouts),
     path("training/<id:training_id>/rollouts/<int:step>/<int:index>", api.training_rollout),
     path("training/<id:training_id>/export", api.training_export),
+    path("training/<id:training_id>/fingerprint", reports.fingerprint_of_training),
     path("training/<id:training_id>/beginning", worker_api.training_beginning),
     path("training/<id:training_id>/steps", worker_api.training_steps),
     path("training/<id:training_id>/evaluations", worker_api.training_evaluations),
@@ -42,6 +44,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_RUN}/weights", pages_run.training_weights, name="training-weights"),
     path(f"{_RUN}/configuration", pages_run.training_configuration, name="training-configuration"),
     path(f"{_RUN}/lineage", pages_lineage.training_lineage, name="training-lineage"),
+    path(f"{_RUN}/report", reports.training_report_page, name="training-report"),
     path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
     path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
     path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),

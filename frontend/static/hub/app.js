@@ -38,6 +38,10 @@
   });
 
   document.querySelector("[data-density-toggle]")?.setAttribute("aria-pressed", String(root.dataset.density === "compact"));
+  for (const button of document.querySelectorAll("[data-print]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => window.print());
+  }
 
   // Tabs scroll on a narrow screen: the open one is in sight.
   for (const tab of document.querySelectorAll('.tabs [aria-current="page"]')) {
@@ -91,7 +95,7 @@
   }, true);
 
   // A box that scrolls is reached by keyboard and has a name; one that does not is no stop on the way.
-  const SCROLLING = ".table-wrap, pre, .prose table, .turn .text";
+  const SCROLLING = ".table-wrap, .sheet__wide, pre, .prose table, .turn .text";
   const scrolls = (box) => box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
   const nameOf = (box) => box.closest("details, section, article, main")?.querySelector("summary, h1, h2, h3")?.textContent.trim();
   const reach = (box) => {

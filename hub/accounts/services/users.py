@@ -58,6 +58,7 @@ RESERVED_SLUGS = frozenset(
         "models",
         "new",
         "outside",
+        "shared",
         "owners",
         "password",
         "readyz",

@@ -62,6 +62,7 @@ COMMANDS: Table = {
         "show": "evaluations.commands:show",
         "rollouts": "evaluations.commands:rollouts",
         "replay": "evaluations.replay:replay",
+        "fingerprint": "fingerprints:of_evaluation",
         "label": "evaluations.annotate:label",
         "labels": "evaluations.annotate:labels",
         "note": "evaluations.annotate:note",
@@ -81,6 +82,7 @@ COMMANDS: Table = {
         "init": "training.init:init",
         "check": "training.check:check",
         "run": "training.run:run",
+        "fingerprint": "fingerprints:of_training",
         "list": "training.commands:list_training",
         "show": "training.commands:show",
         "logs": "training.commands:logs",
@@ -163,6 +165,24 @@ COMMANDS: Table = {
         "again": "resources.webhooks:again",
         "enable": "resources.webhooks:enable",
         "delete": "resources.webhooks:delete",
+    },
+    "notifications": {
+        "": "Notifications: what the hub has told you.",
+        "list": "resources.notifications:list_notifications",
+        "read": "resources.notifications:read",
+        "choose": "resources.notifications:choose",
+    },
+    "views": {
+        "": "Saved views: filters of rollouts that are kept by name.",
+        "list": "evaluations.views:list_views",
+        "save": "evaluations.views:save",
+        "delete": "evaluations.views:delete",
+    },
+    "share": {
+        "": "Links with which people without an account read one result.",
+        "create": "resources.links:create",
+        "list": "resources.links:list_links",
+        "revoke": "resources.links:revoke",
     },
     "data": {
         "": "Data sets that boxes load: read through, or added by hand.",
@@ -296,9 +316,11 @@ def _version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Print long output without $PAGER.")] = False,
 ) -> None:
     """Prepare the session; tests bring their own. What a terminal's encoding lacks becomes a question mark."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if ctx.obj is None:
         ctx.obj = Session()
+    ctx.obj.pager = not no_pager

@@ -28,6 +28,7 @@ from envhub.protocol.evals import (
     SegmentReply,
     SegmentRequest,
 )
+from envhub.protocol.fingerprints import FingerprintView
 from envhub.protocol.leaderboards import LeaderboardView
 from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
@@ -55,6 +56,10 @@ class Evaluations:
     def get(self, evaluation_id: str) -> EvaluationView:
         """One evaluation with its summary."""
         return self._hub.get(f"/evaluations/{evaluation_id}", EvaluationView)
+
+    def fingerprint(self, evaluation_id: str) -> FingerprintView:
+        """What decides its result, and the hash of that."""
+        return self._hub.get(f"/evaluations/{evaluation_id}/fingerprint", FingerprintView)
 
     def shards(self, evaluation_id: str) -> ShardViews:
         """The runs that work on an evaluation now, or wait to, its own first."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from envhub.client.environments import Environments
     from envhub.client.evaluations import Evaluations
     from envhub.client.images import Images
+    from envhub.client.links import Links
     from envhub.client.models import Models
+    from envhub.client.notices import Notices
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
@@ -49,6 +51,8 @@ class HubClient:
     environments: Environments
     runs: Runs
     evaluations: Evaluations
+    links: Links
+    notices: Notices
     models: Models
     secrets: Secrets
     data: Data

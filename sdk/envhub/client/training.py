@@ -8,6 +8,7 @@ from pathlib import Path
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
+from envhub.protocol.fingerprints import FingerprintView
 from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training import (
@@ -40,6 +41,10 @@ class Training:
     def get(self, training_id: str) -> TrainingRunView:
         """One run with its newest metrics, evaluations, health and adapters."""
         return self._hub.get(f"/training/{training_id}", TrainingRunView)
+
+    def fingerprint(self, training_id: str) -> FingerprintView:
+        """What decides its result, and the hash of that."""
+        return self._hub.get(f"/training/{training_id}/fingerprint", FingerprintView)
 
     def metrics(self, training_id: str, *, after_step: int | None = None) -> Iterator[StepMetrics]:
         """Steps in order, those after `after_step`."""

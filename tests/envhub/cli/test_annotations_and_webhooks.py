@@ -3,7 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from envhub.protocol.notices import NoticeKind
 
+from hub.notices.services import tell
 from tests.envhub.cli.conftest import Cli
 from tests.factories.evals import create_hosted, make_records, store
 
@@ -49,3 +51,28 @@ def test_a_webhook_is_made_tested_disabled_and_deleted(cli: Cli) -> None:
 def test_a_webhook_with_a_wrong_address_says_what_is_wrong(cli: Cli) -> None:
     refused = cli("webhook", "create", "ftp://example.org", code=2)
     assert "http" in refused.stderr
+
+
+def test_views_are_saved_listed_with_their_command_and_deleted(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user)
+    store(evaluation, make_records([1, 0]))
+    found = str(evaluation.pk)
+    cli("views", "save", found, "the bad ones", "--max-reward", "0.5", "--outcome", "ok")
+    [view] = cli.json("views", "list", found)
+    assert view["name"] == "the bad ones"
+    assert f"hub eval rollouts {found[:13]} --outcome=ok --max-reward=0.5" in cli("views", "list", found).stdout
+    cli("views", "delete", found, "the bad ones", "--yes")
+    assert cli.json("views", "list", found) == []
+
+
+def test_notifications_are_listed_read_and_chosen(cli: Cli) -> None:
+    for text in ("one", "two"):
+        tell(users=[cli.user.pk], kind=NoticeKind.HUB, text=text)
+    newest = cli.json("notifications", "list")[0]
+    assert newest["text"] == "two"
+    cli("notifications", "read", newest["id"])
+    assert [one["text"] for one in cli.json("notifications", "list", "--unread")] == ["one"]
+    cli("notifications", "read")
+    assert cli.json("notifications", "list", "--unread") == []
+    assert cli.json("notifications", "choose", "--runs", "failed", "--no-notes")["runs"] == "failed"
+    assert cli.json("notifications", "choose") == {"runs": "failed", "notes": False, "mail": False}

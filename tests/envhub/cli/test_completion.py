@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -28,6 +29,7 @@ def completed(line: str) -> list[str]:
         ("hub eval list --mo", ["--model"]),
         ("hub completion ", ["bash", "zsh", "fish"]),
         ("hub run list --state que", ["queued"]),
+        ("hub share ", ["create", "list", "revoke"]),
     ],
 )
 def test_commands_options_and_values_are_completed(line: str, expected: list[str]) -> None:
@@ -39,8 +41,8 @@ def test_the_script_of_a_shell_asks_hub(cli: Cli, shell: str) -> None:
     script = cli("completion", shell).stdout
     assert f"_HUB_COMPLETE=complete_{shell}" in script
     assert script.count("\n") < 20
-    if shell == "bash":
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
 def test_another_shell_is_refused(cli: Cli) -> None:

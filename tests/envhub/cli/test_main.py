@@ -82,8 +82,8 @@ def test_a_line_that_is_not_understood_is_told_as_every_other_error(cli: Cli, wo
 
 
 def test_a_wrong_option_of_hub_itself_is_told_as_every_other_error(cli: Cli) -> None:
-    assert cli("--nope", code=2).stderr == "error: no such option: --nope\nhint: `hub --help`\n"
-    assert json.loads(cli("--nope", "--json", code=2).stderr)["error"]["message"] == "no such option: --nope"
+    assert cli("--zzz", code=2).stderr == "error: no such option: --zzz\nhint: `hub --help`\n"
+    assert json.loads(cli("--zzz", "--json", code=2).stderr)["error"]["message"] == "no such option: --zzz"
 
 
 def test_a_file_that_cannot_be_written_is_an_error_that_names_it(cli: Cli) -> None:

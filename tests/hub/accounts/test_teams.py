@@ -163,7 +163,7 @@ def test_a_team_that_owns_something_is_not_deleted() -> None:
 
 
 GOES_WITH_A_TEAM = {"membership", "teaminvitation", "ownerusage", "push", "run", "sandbox"}  # runs: ended ones
-GOES_WITH_A_TEAM |= {"formername", "rolloutlabel", "savedview", "webhook"}
+GOES_WITH_A_TEAM |= {"formername", "rolloutlabel", "savedview", "sharelink", "webhook"}
 
 
 def test_whatever_refers_to_an_owner_keeps_it_or_goes_with_it() -> None:

@@ -49,6 +49,7 @@ _VERSION_PAGE = f"{_ENVIRONMENT_PAGE}/versions/<str:version>"
 _EVALUATION_PAGE = "evaluations/<id:evaluation_id>"
 _ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _ROLLOUT_PAGE = f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>"
+_SHARED_ROLLOUT = "shared/<str:secret>/<int:side>/rollouts/<int:example>/<int:rollout>"
 _TRAINING_PAGE = "training/<id:training_id>"
 _RUN_PAGE = "runs/<id:run_id>"
 _WEBHOOK = "api/v1/webhooks/<id:webhook_id>"
@@ -302,6 +303,18 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_WEBHOOK_PAGE}/delete": {"post": Access.PRIVATE},
     f"{_WEBHOOK_PAGE}/test": {"post": Access.PRIVATE},
     f"{_WEBHOOK_PAGE}/deliveries/<id:delivery_id>/again": {"post": Access.PRIVATE},
+    # share links: what they show is in tests/hub/links
+    "api/v1/share-links": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
+    "api/v1/share-links/<id:link_id>": {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    "settings/links": {"get": Access.SIGNED_IN},
+    "settings/links/<id:link_id>/revoke": {"post": Access.PRIVATE},
+    "evaluations/compare/links": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    f"{_EVALUATION_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_ROLLOUT_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    "shared/<str:secret>": {"get": Access.OPEN},
+    f"{_SHARED_ROLLOUT}": {"get": Access.OPEN},
+    f"{_SHARED_ROLLOUT}/pictures/<int:number>/<int:index>": {"get": Access.OPEN},
     # secrets
     "api/v1/secrets/<slug:owner>": {"get": Access.PRIVATE},
     "api/v1/secrets/<slug:owner>/<str:name>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
@@ -320,6 +333,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/views": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_EVALUATION}/views/<id:view_id>": {"delete": Access.PRIVATE},
     f"{_EVALUATION}/export": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/fingerprint": {"get": Access.PRIVATE},
+    f"{_TRAINING}/fingerprint": {"get": Access.PRIVATE},
+    f"{_EVALUATION_PAGE}/report": {"get": Access.PRIVATE},
+    "evaluations/compare/report": {"get": Access.OPEN},
+    f"{_TRAINING_PAGE}/report": {"get": Access.PRIVATE},
+    "shared/<str:secret>/report": {"get": Access.OPEN},
     f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
     f"{_EVALUATION}/resume": {"post": Access.PRIVATE},
     f"{_EVALUATION}/rollouts": {"get": Access.PRIVATE},
@@ -415,6 +434,7 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         (f"{_EVALUATION}/shards", "post"): {"number": 1, "examples": 2, "grouped": False},
         (f"{_EVALUATION}/segments", "post"): {"sha256": "0" * 64, "size": 1, "rows": []},
         (_WEBHOOK, "patch"): {"enabled": True},
+        ("api/v1/share-links", "post"): {"evaluations": [str(world.evaluation.pk)]},
         (_EVALUATION, "patch"): {"visibility": "private"},
         (f"{_ROLLOUT}/notes", "post"): {"text": "x"},
         (f"{_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 from envhub.protocol.accounts import Scope
+from envhub.protocol.links import ShareLinkRequest
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
 from envhub.protocol.notices import NoticeKind
 from envhub.protocol.runs import RunKind, RunState
@@ -21,6 +22,8 @@ from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.services import add_note, save_view
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
+from hub.links.models import ShareLink
+from hub.links.services import create_link
 from hub.notices.models import Notice
 from hub.notices.services import tell
 from hub.registry.models import FormerName, Version
@@ -58,6 +61,7 @@ class World:
     note: RolloutNote
     view: SavedView
     delivery: Delivery
+    link: ShareLink
     training: TrainingRun
     training_token: str
     deployment: Deployment
@@ -119,6 +123,7 @@ def make_world() -> World:
         note=note,
         view=view,
         delivery=send_test(user=alice, webhook=webhook),
+        link=create_link(user=alice, request=ShareLinkRequest(evaluations=(str(evaluation.pk),), note=MARK))[0],
         training=training,
         training_token=training_token,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
@@ -164,6 +169,8 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "notice_id": Notice.objects.get(user=world.alice).pk,
         "view_id": world.view.pk,
         "number": 0,
+        "side": 0,
+        "link_id": world.link.pk,
         "run_id": world.run.pk,
         "worker_id": world.worker.pk,
         "token_id": world.token.pk,

@@ -7,9 +7,11 @@ import math
 import random
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from django.utils import timezone
 from envhub.protocol.base import JsonObject
+from envhub.protocol.links import ShareLinkRequest
 from envhub.protocol.live_sandboxes import LiveCommand, LiveReport, LiveSandbox
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.packages import Check, GenerationEvidence, GitState, TriedRelease, VersionState
@@ -22,6 +24,7 @@ from hub.accounts.services import add_member, create_team, invite_to_team
 from hub.audit.models import AuditEntry
 from hub.core.ids import new_id
 from hub.evals.models import Evaluation, RolloutIndex, Shard
+from hub.links.services import create_link
 from hub.registry.models import Environment, Version
 from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.models import Run
@@ -100,6 +103,8 @@ class Showcase:
     ended_sandbox: Sandbox
     team: Owner
     webhook: Webhook
+    shared: str  # the path of a share link to `ended`
+    shared_comparison: str  # of both
 
 
 def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
@@ -129,9 +134,18 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     )
     over = create_ended(user)
     append_log(run=over.run, offset=0, text="12:00:01 exit 0 in 0.02 s: ls -l /" + " --very-long-option" * 20)
+    shared, shared_comparison = _link(user, ended), _link(user, ended, running)
     return Showcase(
-        user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over, _team(user), _webhook(user)
+        *(user, version, invalid, needing, ended, running, _runs(user), failed, sandbox, over),
+        *(_team(user), _webhook(user), shared, shared_comparison),
     )
+
+
+def _link(user: User, *evaluations: Evaluation) -> str:
+    """The path of a share link."""
+    ids = tuple(str(one.pk) for one in evaluations)
+    _, url = create_link(user=user, request=ShareLinkRequest(evaluations=ids, note="the paper's reviewers"))
+    return urlsplit(url).path
 
 
 def _webhook(user: User) -> Webhook:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from envhub.cli.terminal.session import Session, printable
 from envhub.packaging.conversation import Message, ToolCall, conversation
@@ -11,18 +10,15 @@ from envhub.protocol.rollouts import RolloutRecord
 
 
 def print_rollout(session: Session, record: RolloutRecord) -> None:
-    """Fields, then every message, to standard output; through the pager where a terminal is too small for it."""
-    messages = [(message, _text(message)) for message in conversation(record)]
-    lines = sum(text.count("\n") + 2 for _, text in messages)
+    """Fields, then every message, to standard output; `Session.show` puts it through the pager."""
     out = session.out
-    with out.pager(styles=True) if out.is_terminal and lines > out.height else nullcontext():
-        session.fields(_outcome(record))
-        for number, (message, text) in enumerate(messages):
-            out.print(f"{number}  {printable(message.role)}", style="bold", markup=False, highlight=False)
-            if out.is_terminal:
-                out.print(printable(text), markup=False, highlight=False, soft_wrap=True)
-            else:
-                session.write(text + "\n")
+    session.fields(_outcome(record))
+    for number, message in enumerate(conversation(record)):
+        out.print(f"{number}  {printable(message.role)}", style="bold", markup=False, highlight=False)
+        if out.is_terminal:
+            out.print(printable(_text(message)), markup=False, highlight=False, soft_wrap=True)
+        else:
+            session.write(_text(message) + "\n")
 
 
 def _outcome(record: RolloutRecord) -> dict[str, object]:

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +22,7 @@ from rich.markup import escape
 
 from envhub.cli.terminal.command_trace import traceparent
 from envhub.cli.terminal.configuration import Configuration, config_path, read_configuration
+from envhub.cli.terminal.paging import Held, is_paged, print_paged
 from envhub.cli.terminal.tables import AS_IT_IS, Fit, Grid, print_grid
 from envhub.client import HubClient
 from envhub.client.connection import Retry
@@ -37,6 +39,8 @@ class Session:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config_file: Path = field(default_factory=config_path)
     json: bool = False
+    pager: bool = True  # for what is longer than the terminal
+    _held: Held | None = None
     _told: set[str] = field(default_factory=set)
 
     @cached_property
@@ -72,7 +76,24 @@ class Session:
     @property
     def out(self) -> Console:
         """Standard output."""
-        return _console(sys.stdout)
+        return _console(self._stdout)
+
+    @property
+    def _stdout(self) -> TextIO:
+        return self._held or sys.stdout
+
+    @contextmanager
+    def paged(self) -> Iterator[None]:
+        """What is printed within goes through the pager if it is longer than the terminal."""
+        if self.json or not self.pager or self._held is not None or not is_paged(self.environ):
+            yield
+            return
+        self._held = held = Held()
+        try:
+            yield
+        finally:
+            self._held = None
+            print_paged(held.getvalue(), self.environ)
 
     @property
     def err(self) -> Console:
@@ -86,15 +107,16 @@ class Session:
 
     def write(self, text: str) -> None:
         """Text of a package or a log to standard output: as it is into a pipe, without escape codes on a terminal."""
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
-        sys.stdout.flush()
+        self._stdout.write(printable(text) if self._stdout.isatty() else text)
+        self._stdout.flush()
 
     def show(self, value: object, human: Callable[[], Any]) -> None:
         """Print `value` as JSON, or what `human` prints."""
         if self.json:
             sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=not _has_all(sys.stdout)) + "\n")
         else:
-            human()
+            with self.paged():
+                human()
 
     def table(
         self,
@@ -112,7 +134,7 @@ class Session:
             return
         grid = Grid(tuple(columns), listed, fit)
         # what is wider than the terminal in any case is wrapped by it: its lines can be copied as they are
-        if dropped := print_grid(grid, self.out, _console(sys.stdout, PIPE_WIDTH)):
+        if dropped := print_grid(grid, self.out, _console(self._stdout, PIPE_WIDTH)):
             self.err.print(f"left out: {', '.join(dropped)} (a wider terminal has room; --json has all)", style="dim")
 
     def fields(self, pairs: Mapping[str, object]) -> None:

@@ -1,0 +1,33 @@
+"""What decides the result of an evaluation, for its fingerprint. Names that people may change later are left out."""
+
+from __future__ import annotations
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.fingerprints import FingerprintView, fingerprint
+from envhub.protocol.measured import measured
+
+from hub.evals.models import Evaluation
+from hub.registry.models import Version
+
+FORMAT = 1  # another rule for what counts gets another number
+_ALSO = ("num_examples", "rollouts_per_example", "split", "seed", "timeout_s")
+
+
+def evaluation_fingerprint(evaluation: Evaluation) -> FingerprintView:
+    """Of the package and its lock, the model's name and the settings that were measured with."""
+    named = f"{evaluation.environment.owner.slug}/{evaluation.environment.name}"
+    config = evaluation.config
+    return fingerprint(
+        {
+            "format": FORMAT,
+            "package": package_of(evaluation.version) if evaluation.version else {"environment": named},
+            "model": evaluation.model_name,
+            **{name: config.get(name) for name in _ALSO},
+            **measured(config),
+        }
+    )
+
+
+def package_of(version: Version) -> JsonObject:
+    """The wheel, and what it is installed with."""
+    return {"wheel": version.wheel_id, "lock": version.lock_sha256}

@@ -1,0 +1,1 @@
+"""Secret read-only links to results, for people without an account."""

@@ -1,0 +1,23 @@
+"""What a share link tells of how an evaluation was made: what its numbers mean needs, no names of secrets and hosts."""
+
+from __future__ import annotations
+
+from envhub.packaging.conversation import clipped, pretty
+
+from hub.evals.hidden_values import hidden
+from hub.evals.models import Evaluation
+
+TOLD = (
+    *("num_examples", "rollouts_per_example", "split", "seed", "sampling"),
+    *("env_args", "taskset", "harness", "timeout_s"),
+)
+
+
+def shared_settings(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """(setting, its text), without what is not set."""
+    values = [(name, hidden(evaluation.config.get(name))) for name in TOLD]
+    return [
+        (name, clipped(value) if isinstance(value, str) else pretty(value))
+        for name, value in values
+        if value not in (None, {}, (), [])
+    ]

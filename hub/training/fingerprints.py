@@ -1,0 +1,26 @@
+"""What decides the result of a training run, for its fingerprint."""
+
+from __future__ import annotations
+
+from envhub.protocol.fingerprints import FingerprintView, fingerprint
+
+from hub.evals.fingerprints import FORMAT, package_of
+from hub.training.models import TrainingRun
+
+# names, secrets, and where results are written: none of them moves a weight
+_OTHER = ("name", "env_files", "secrets", "wandb", "exporters", "adapters", "checkpoints", "max_steps", "model")
+
+
+def training_fingerprint(training: TrainingRun) -> FingerprintView:
+    """Of the packages, the model with its revision, and the configuration."""
+    versions = [{"use": item.use, **package_of(item.version)} for item in training.versions.all()]
+    return fingerprint(
+        {
+            "format": FORMAT,
+            "packages": versions,
+            "model": training.model_name,
+            "revision": training.revision,
+            "max_steps": training.max_steps,
+            "config": {name: value for name, value in training.config.items() if name not in _OTHER},
+        }
+    )

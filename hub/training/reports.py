@@ -1,0 +1,108 @@
+"""The report of a training run, made for print: two sheets, so every list is bounded and every text clipped."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from drf_spectacular.utils import extend_schema
+from envhub.protocol.fingerprints import FingerprintView
+from envhub.protocol.training_metrics import StepMetrics
+from rest_framework.decorators import api_view
+from rest_framework.request import Request
+
+from hub.accounts.models import Role
+from hub.accounts.permissions import check_read
+from hub.accounts.queries import has_role
+from hub.core.http import answer
+from hub.core.ids import GivenId
+from hub.core.pages import page
+from hub.evals.reports import Lines, clip, instant, library_lines, worker_lines
+from hub.training.charts import charts_of, span_of
+from hub.training.evaluated import evaluated
+from hub.training.fingerprints import training_fingerprint
+from hub.training.history import chart_evaluations, chart_steps
+from hub.training.models import TrainingRun
+from hub.training.queries import get_training
+from hub.training.services.creating import reference_of
+from hub.training.wire import trained_on, training_view
+
+AT_ENDS = 5  # steps whose mean is the first, and the newest, reward
+MOST_CHARTS, MOST_EVALUATED, MOST_VERSIONS = 2, 8, 4
+_TOLD = ("batch_size", "rollouts_per_example", "learning_rate", "lora_alpha", "sampling", "trainer")
+
+
+@extend_schema(responses=FingerprintView)
+@api_view(["GET"])
+def fingerprint_of_training(request: Request, training_id: GivenId) -> HttpResponse:
+    """What decides the result, and its SHA-256 as canonical JSON."""
+    check_read(request)
+    return answer(training_fingerprint(get_training(request.user, training_id)))
+
+
+@page
+@require_safe
+def training_report_page(request: HttpRequest, training_id: GivenId) -> HttpResponseBase:
+    """The report of one run."""
+    found = get_training(request.user, training_id)
+    context = {"back": reverse("training-run", args=[found.pk]), "now": timezone.now()}
+    inside = has_role(request.user, found.owner, Role.READER)
+    return render(request, "training/run_report.html", context | training_report(found, inside=inside))
+
+
+def training_report(training: TrainingRun, *, inside: bool) -> dict[str, Any]:
+    """What the template shows. inside: for members, who may know the names of workers."""
+    steps = chart_steps(training) if training.step else []
+    points = chart_evaluations(training)
+    rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
+    return {
+        "view": training_view(training, {}),
+        "trained_on": trained_on(training),
+        "first_reward": fmean(rewards[:AT_ENDS]) if len(rewards) > AT_ENDS else None,
+        "last_reward": fmean(rewards[-AT_ENDS:]) if rewards else None,
+        "charts": charts_of(steps, points)[:MOST_CHARTS],
+        "span": span_of(steps, points) if steps else None,
+        "evaluated": evaluated(training, points)[:MOST_EVALUATED],
+        "measured": _measured(training),
+        "figures": _figures(steps[-1]) if steps else [],
+        "made": _made(training, inside=inside),
+        "fingerprint": training_fingerprint(training),
+    }
+
+
+def _measured(training: TrainingRun) -> Lines:
+    versions = trained_on(training)[:MOST_VERSIONS]
+    lines = [("Model", f"{training.model_name}{f' at {training.revision}' if training.revision else ''}")]
+    for item in versions:
+        lines += [("Environment", reference_of(item.version)), ("Package, SHA-256", item.version.wheel_id)]
+    lines.append(("Weights", "LoRA" if training.mode == "lora" else "every weight"))
+    return lines + [(name, clip(training.config[name])) for name in _TOLD if training.config.get(name)]
+
+
+def _figures(step: StepMetrics) -> Lines:
+    """Of the newest step."""
+    values = (
+        ("Loss", step.losses.get("loss")),
+        ("KL to the sampler", step.kl),
+        ("Entropy, nats a token", step.entropy),
+        ("Gradient norm", step.grad_norm),
+        ("Tokens trained on", step.trained_tokens or None),
+        ("Rollouts failed", step.failed_share),
+        ("Tokens a second, learner", step.tokens_per_s or None),
+    )
+    return [(name, f"{value:.4g}") for name, value in values if value is not None]
+
+
+def _made(training: TrainingRun, *, inside: bool) -> Lines:
+    lines = [("Started by", training.created_by.username)]
+    lines += [("Started", instant(training.started_at or training.created_at))]
+    lines += [("Ended", instant(training.finished_at))] if training.finished_at else [("State", training.state)]
+    worker = training.run.worker if training.run else None
+    lines += worker_lines([worker] if worker else [], inside=inside)
+    versions = trained_on(training)
+    return lines + library_lines(versions[0].version if versions else None)

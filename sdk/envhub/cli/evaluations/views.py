@@ -1,0 +1,67 @@
+"""`hub views list|save|delete`: filters of rollouts that are kept by name, for an environment's evaluations."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from envhub.cli.evaluations.commands import EvaluationId
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.errors import UsageError
+from envhub.protocol.annotations import RolloutQuery, SavedView, SavedViewRequest
+
+OPTIONS = ("outcome", "label", "min_reward", "max_reward", "sort")  # as `hub eval rollouts` has them
+Name = Annotated[str, typer.Argument(help="As `hub views list` has it.")]
+
+
+def list_views(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
+    """List the saved filters for an evaluation's rollouts, with the command that applies each."""
+    session = current(ctx)
+    found = list(session.hub.evaluations.views(evaluation_id))
+    rows = [(item.name, _command(evaluation_id, item), item.created_by, item.created_at) for item in found]
+    session.show(found, lambda: session.table(("name", "shows", "by", "saved"), rows, "no saved views"))
+
+
+def _command(evaluation_id: str, view: SavedView) -> str:
+    example = [view.query["example"]] if view.query.get("example") else []
+    flags = [f"--{name.replace('_', '-')}={view.query[name]}" for name in OPTIONS if view.query.get(name)]
+    return shlex.join(["hub", "eval", "rollouts", evaluation_id[:13], *example, *flags])
+
+
+def save(
+    ctx: typer.Context,
+    evaluation_id: EvaluationId,
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    outcome: Annotated[str, typer.Option(help="ok, truncated, failed, or a kind of failure.")] = "",
+    label: Annotated[str, typer.Option(help="Only with this label; any: with one at all.")] = "",
+    min_reward: Annotated[float | None, typer.Option()] = None,
+    max_reward: Annotated[float | None, typer.Option()] = None,
+    sort: Annotated[str, typer.Option(help="example, newest, reward or -reward.")] = "",
+    json: JsonFlag = False,
+) -> None:
+    """Keep a filter under a name, for all evaluations that an owner has of the environment."""
+    session = current(ctx)
+    query = RolloutQuery(outcome=outcome, label=label, min_reward=min_reward, max_reward=max_reward, sort=sort)
+    made = session.hub.evaluations.save_view(evaluation_id, SavedViewRequest(name=name, query=query))
+    session.show(made, lambda: session.out.print(_command(evaluation_id, made), markup=False))
+
+
+def delete(
+    ctx: typer.Context, evaluation_id: EvaluationId, name: Name, yes: Yes = False, json: JsonFlag = False
+) -> None:
+    """Forget a saved filter."""
+    session = current(ctx)
+    found = _named(session, evaluation_id, name)
+    ask_to_delete(f"the view {found.name}", yes=yes)
+    session.hub.evaluations.delete_view(evaluation_id, found.id)
+    session.show({"deleted": found.name}, lambda: session.out.print("deleted"))
+
+
+def _named(session: Session, evaluation_id: str, name: str) -> SavedView:
+    for one in session.hub.evaluations.views(evaluation_id):
+        if name in {one.name, one.id}:
+            return one
+    raise UsageError(f"there is no saved view {name}", hint=f"`hub views list {evaluation_id}` shows them.")

@@ -1,0 +1,55 @@
+"""`hub eval fingerprint` and `hub train fingerprint`: the hash of what decides a result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.errors import EnvhubError
+from envhub.protocol.fingerprints import FingerprintView, canonical, fingerprint
+
+Settings = Annotated[
+    bool, typer.Option("--settings", help="Print the canonical JSON instead: its SHA-256 is the fingerprint.")
+]
+
+
+def of_evaluation(
+    ctx: typer.Context,
+    evaluation_id: Annotated[
+        str, typer.Argument(help="As `hub eval list` has it.", callback=id_of("an evaluation", "hub eval list"))
+    ],
+    settings: Settings = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the fingerprint of an evaluation: equal for two that were made by the same package, model and settings."""
+    session = current(ctx)
+    _print(session, session.hub.evaluations.fingerprint(evaluation_id), settings=settings)
+
+
+def of_training(
+    ctx: typer.Context,
+    training_id: Annotated[
+        str, typer.Argument(help="As `hub train list` has it.", callback=id_of("a training run", "hub train list"))
+    ],
+    settings: Settings = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the fingerprint of a training run: equal for two of the same packages, model and configuration."""
+    session = current(ctx)
+    _print(session, session.hub.training.fingerprint(training_id), settings=settings)
+
+
+def _print(session: Session, found: FingerprintView, *, settings: bool) -> None:
+    """After making it again from the settings. Raises EnvhubError when the hub says another."""
+    if fingerprint(found.settings).sha256 != found.sha256:
+        raise EnvhubError(
+            "the settings do not have the fingerprint that the hub says",
+            hint="Hub and command line may be of different releases: `hub --version`.",
+        )
+    if settings and not session.json:
+        session.write(canonical(found.settings))
+        return
+    session.show(found, lambda: session.out.print(found.sha256))

@@ -1,0 +1,34 @@
+"""The caller's notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envhub.client.connection import Connection
+from envhub.client.pages import iterate
+from envhub.protocol.base import Page
+from envhub.protocol.notices import NoticeChoices, NoticeChoicesView, NoticeView
+
+
+class Notices:
+    """Calls under /notifications."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._hub = connection
+
+    def list(self) -> Iterator[NoticeView]:
+        """All of them, newest first."""
+        return iterate(self._hub, "/notifications", Page[NoticeView])
+
+    def read(self, notice_id: str | None = None) -> None:
+        """Mark one as read, or all."""
+        path = f"/notifications/{notice_id}/read" if notice_id else "/notifications/read"
+        self._hub.send("POST", path, repeatable=True)
+
+    def choices(self) -> NoticeChoicesView:
+        """What the caller is told."""
+        return self._hub.get("/notifications/choices", NoticeChoicesView)
+
+    def choose(self, choices: NoticeChoices) -> NoticeChoicesView:
+        """Say what the caller wants to be told."""
+        return self._hub.put("/notifications/choices", choices, NoticeChoicesView)
