@@ -125,6 +125,7 @@ _PAGES = {
     f"POST {_TEAM}/invitations": "made an invitation to a team",
     f"POST {_TEAM}/invitations/<id:invitation_id>/revoke": "revoked an invitation to a team",
     "POST join/<str:secret>": "joined a team",
+    "POST environments/new": "uploaded an environment",
     "POST environments/sample": "added a sample environment",
     f"POST {_ENVIRONMENT}/archive": "archived an environment, or took it back",
     f"POST {_ENVIRONMENT}/move": "moved an environment",
@@ -163,6 +164,7 @@ _PAGES = {
 # also posted to be looked at, or shown again with what is wrong; a redirect means done
 SHOWN_AGAIN = frozenset(
     {
+        "POST environments/new",
         f"POST {_ENVIRONMENT}/evaluate",
         "POST signup",
         "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",
@@ -191,7 +193,8 @@ _API_UNLOGGED = {
     **{
         f"POST {_RUN}/{part}": _REPORT
         for part in (
-            *("log", "sandboxes", "claim", "start", "heartbeat", "finish", "build-report", "address", "sandbox"),
+            *("log", "sandboxes", "claim", "start", "heartbeat", "finish", "build-report", "packed", "address"),
+            "sandbox",
         )
     },
     "POST workers/join": _REPORT,

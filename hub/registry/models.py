@@ -253,6 +253,22 @@ class Push(models.Model):
         return f"{self.name} {self.id}"
 
 
+class SourceUpload(models.Model):
+    """A folder's archive that somebody uploaded, and the build run in which a worker makes the packages of it."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey(Blob, null=True, on_delete=models.PROTECT, related_name="+")  # None: no longer needed
+    filename = models.CharField(max_length=255)
+    folder = models.CharField(max_length=255, blank=True)  # of its pyproject.toml, in the archive
+    name = models.CharField(max_length=64)  # of the project
+    requires_python = models.CharField(max_length=255, blank=True)
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.packages.Visibility; empty: as it is
+    version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        return self.filename
+
+
 class StoredWheel(models.Model):
     """A wheel that some lock installs, kept here so that a release deleted upstream goes on building."""
 

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.registry import index, pages
+from hub.registry import index, pages, upload_pages
 from hub.registry.api import builds, environments, versions
 
 _ENVIRONMENT = "environments/<str:owner>/<str:name>"
@@ -26,6 +26,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path(f"{_VERSION}/download/<str:kind>", versions.version_download),
     path("former-names/<str:owner>/<str:name>", environments.former_name),
     path("runs/<id:run_id>/build-report", builds.build_report),
+    path("runs/<id:run_id>/packed", builds.source_packed),
     path("wheels", builds.wheel_put),
     path("wheels/lookup", builds.wheel_lookup),
 ]
@@ -40,6 +41,7 @@ index_urls: list[URLPattern] = [
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("environments", pages.environment_list, name="environments"),
+    path("environments/new", upload_pages.environment_new, name="environment-new"),
     path("environments/sample", pages.sample_add, name="sample-add"),
     path(_ENVIRONMENT, pages.environment_detail, name="environment"),
     path(f"{_ENVIRONMENT}/settings", pages.environment_settings, name="environment-settings"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -138,22 +138,33 @@ def share_blobs(sha256s: Iterable[str]) -> None:
 
 def store_bytes(data: bytes, *, holder: UUID | None = None) -> Blob:
     """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob."""
-    sha256 = hashlib.sha256(data).hexdigest()
+    return _store(hashlib.sha256(data).hexdigest(), len(data), lambda: io.BytesIO(data), holder)
+
+
+def store_file(path: Path, *, holder: UUID | None = None) -> Blob:
+    """The same with the content of a local file, read twice: once for its hash, once to store it. Raises
+    QuotaExceeded."""
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    size = path.stat().st_size
+    if holder is not None and not held_sizes([sha256], holder):
+        check_room(holder=holder, size=size)
+    return _store(sha256, size, lambda: path.open("rb"), holder)
+
+
+def _store(sha256: str, size: int, opened: Callable[[], BinaryIO], holder: UUID | None) -> Blob:
     known = Blob.objects.filter(pk=sha256).exists()
     if not known:
-        backend().write(sha256, io.BytesIO(data))
-    blob = _keep(sha256, len(data), holder)
+        _write(sha256, opened)
+    blob = _keep(sha256, size, holder)
     if known and backend().stat(sha256) is None:  # they were garbage, and collected a moment ago: the row is a new one
-        backend().write(sha256, io.BytesIO(data))
+        _write(sha256, opened)
     return blob
 
 
-def store_file(path: Path) -> Blob:
-    """Keep the content of a local file, read twice: once for its hash, once to store it."""
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        file.seek(0)
-        return store_stream(sha256, file)
+def _write(sha256: str, opened: Callable[[], BinaryIO]) -> None:
+    with opened() as stream:
+        backend().write(sha256, stream)
 
 
 def store_stream(sha256: str, stream: BinaryIO) -> Blob:

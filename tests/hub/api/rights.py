@@ -144,6 +144,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "<slug:owner>": {"get": Access.PRIVATE},  # of alice nothing is public
     "owners/<slug:owner>": {"get": Access.OPEN},  # a redirect to the short one
     "environments": {"get": Access.OPEN},
+    "environments/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "environments/sample": {"post": Access.SIGNED_IN},
     _ENVIRONMENT_PAGE: {"get": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/archive": {"post": Access.PRIVATE},
@@ -250,6 +251,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/bundles": {"post": Access.PRIVATE},
     "api/v1/bundles/key": {"get": Access.SIGNED_IN},
     f"{_RUN}/build-report": {"post": Access.RUN},
+    f"{_RUN}/packed": {"post": Access.RUN},
     "api/v1/wheels": {"post": Access.ANY_RUN},
     "api/v1/wheels/lookup": {"post": Access.ANY_RUN},
     "index/-/simple/<str:project>/": {"get": Access.ANY_RUN},

@@ -7,6 +7,7 @@ from tests.hub.web.showcase import Showcase
 NAMES = (
     "home",
     "environments",
+    "environment-new",
     "environment",
     "environment-settings",
     "version-diff",
@@ -69,6 +70,7 @@ def address(showcase: Showcase, name: str) -> str:
         "document": "/docs/numbers",
         "document-search": "/docs?q=error",
         "environments": "/environments",
+        "environment-new": "/environments/new",
         "environment": environment,
         "version-diff": f"{environment}/diff",
         "environment-settings": f"{environment}/settings",
