@@ -43,6 +43,7 @@ _API = {
     f"PUT {_ENVIRONMENT}/archive": "archived an environment",
     f"DELETE {_ENVIRONMENT}/archive": "took an environment back from the archive",
     f"POST {_ENVIRONMENT}/move": "moved an environment",
+    f"POST {_ENVIRONMENT}/forks": "forked an environment",
     "DELETE former-names/<str:owner>/<str:name>": "forgot a former name of an environment",
     f"PUT {_ENVIRONMENT}/star": "starred an environment",
     f"DELETE {_ENVIRONMENT}/star": "took back a star",
@@ -128,6 +129,7 @@ _PAGES = {
     "POST environments/new": "uploaded an environment",
     "POST environments/sample": "added a sample environment",
     f"POST {_ENVIRONMENT}/archive": "archived an environment, or took it back",
+    f"POST {_ENVIRONMENT}/fork": "forked an environment",
     f"POST {_ENVIRONMENT}/move": "moved an environment",
     f"POST {_ENVIRONMENT}/settings": "changed an environment",
     f"POST {_ENVIRONMENT}/star": "starred an environment, or took the star back",
@@ -165,6 +167,7 @@ _PAGES = {
 SHOWN_AGAIN = frozenset(
     {
         "POST environments/new",
+        f"POST {_ENVIRONMENT}/fork",
         f"POST {_ENVIRONMENT}/evaluate",
         "POST signup",
         "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",

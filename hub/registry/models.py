@@ -86,6 +86,22 @@ class FormerName(models.Model):
         return self.name
 
 
+class Fork(models.Model):
+    """Where an environment comes from, if it began as a version of another."""
+
+    environment = models.OneToOneField(Environment, primary_key=True, on_delete=models.CASCADE, related_name="fork")
+    origin = models.ForeignKey(
+        Environment, null=True, on_delete=models.SET_NULL, related_name="forks", db_index=False
+    )  # None: deleted
+    reference = models.CharField(max_length=200)  # owner/name@version of the origin, as it was called then
+
+    class Meta:
+        indexes = [models.Index(fields=["origin", "-environment"], name="fork_by_origin")]
+
+    def __str__(self) -> str:
+        return self.reference
+
+
 class Star(models.Model):
     """A user's mark at an environment."""
 

@@ -32,6 +32,8 @@ from hub.registry.models import Environment, Version
 from hub.registry.queries import (
     LATEST,
     environment_versions,
+    fork_origin,
+    forks_of,
     get_environment,
     get_version_of,
 )
@@ -48,6 +50,7 @@ from hub.registry.tags import split_tags
 from hub.registry.wire import version_view
 
 PAGE = 50
+MOST_COUNTED = 100
 
 
 @page
@@ -99,6 +102,8 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "environment": environment,
         "can_set": has_role(request.user, environment.owner, Role.MEMBER),
         "starred": bool(starred_by(request.user, [environment])),
+        "origin": fork_origin(request.user, environment),
+        "forks": forks_of(request.user, environment).order_by()[:MOST_COUNTED].count(),
         "shown": shown,
         "view": view,
         **_needs(view, is_latest=shown is not None and shown.pk == environment.latest_id),

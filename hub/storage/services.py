@@ -33,6 +33,7 @@ __all__ = [
     "confirm_blob",
     "get_blob",
     "held_sizes",
+    "hold_blobs",
     "local_or_temp_path",
     "open_blob",
     "prepare_uploads",
@@ -191,6 +192,15 @@ def hand_over(sha256s: Iterable[str], *, giver: UUID, taker: UUID) -> None:
             if BlobHolder.objects.get_or_create(blob=blob, holder=taker)[1]:
                 charge(holder=taker, size=blob.size)
             _let_go(blob, held)
+
+
+def hold_blobs(sha256s: Iterable[str], *, holder: UUID) -> None:
+    """From now on `holder`, too, refers to these stored blobs, and is charged for them. Raises QuotaExceeded."""
+    with transaction.atomic():
+        blobs = Blob.objects.select_for_update().filter(pk__in=set(sha256s)).order_by("pk")
+        for blob in blobs.exclude(holders__holder=EVERYBODY):
+            if BlobHolder.objects.get_or_create(blob=blob, holder=holder)[1]:
+                charge(holder=holder, size=blob.size)
 
 
 def _let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:

@@ -8,6 +8,7 @@ from hub.registry.services.environments import (
     delete_environment,
     patch_environment,
 )
+from hub.registry.services.forks import fork_environment
 from hub.registry.services.moves import environment_of_package, forget_name, move_environment
 from hub.registry.services.pushes import begin_push, complete_push
 from hub.registry.services.reports import store_build_report
@@ -30,6 +31,7 @@ __all__ = [
     "find_source_built",
     "follow_build",
     "forget_name",
+    "fork_environment",
     "is_shared",
     "move_environment",
     "patch_environment",
