@@ -152,6 +152,8 @@ _PAGES = {
     f"POST {_RUN}/sandboxes/<str:sandbox_id>/end": "ended a sandbox of a run",
     "POST models": "saved a model",
     f"POST {_MODEL}/test": "tested a model",
+    f"POST {_MODEL}/deploy": "deployed a model",
+    "POST deployments/<id:deployment_id>/end": "ended a deployment",
     f"POST {_MODEL}/delete": "deleted a model",
     "POST settings/webhooks": "made a webhook",
     f"POST settings/{_WEBHOOK}/enable": "enabled or disabled a webhook",

@@ -37,6 +37,7 @@ RESERVED_SLUGS = frozenset(
         "api",
         "cli",
         "data",
+        "deployments",
         "device",
         "docs",
         "environments",
