@@ -126,6 +126,7 @@ _PAGES = {
     f"POST {_TEAM}/invitations": "made an invitation to a team",
     f"POST {_TEAM}/invitations/<id:invitation_id>/revoke": "revoked an invitation to a team",
     "POST join/<str:secret>": "joined a team",
+    "POST administration/data/forget": "deleted data",
     "POST environments/new": "uploaded an environment",
     "POST environments/sample": "added a sample environment",
     f"POST {_ENVIRONMENT}/archive": "archived an environment, or took it back",

@@ -235,6 +235,7 @@ class VersionUse(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["version", "kind", "name", "revision"], name="version_use_once")]
+        indexes = [models.Index(fields=["name", "-id"], name="version_use_by_name")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -33,6 +33,7 @@ RESERVED_SLUGS = frozenset(
     {
         SYSTEM_OWNER,
         "admin",
+        "administration",
         "anonymous",
         "api",
         "cli",

@@ -141,6 +141,11 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "cli": {"get": Access.OPEN},
     f"cli/{FILENAME}": {"get": Access.OPEN},
     "data": {"get": Access.SIGNED_IN},
+    "administration/queue": {"get": Access.ADMINISTRATOR},
+    "administration/sandboxes": {"get": Access.ADMINISTRATOR},
+    "administration/storage": {"get": Access.ADMINISTRATOR},
+    "administration/data": {"get": Access.ADMINISTRATOR},
+    "administration/data/forget": {"post": Access.ADMINISTRATOR},
     "<slug:owner>": {"get": Access.PRIVATE},  # of alice nothing is public
     "owners/<slug:owner>": {"get": Access.OPEN},  # a redirect to the short one
     "environments": {"get": Access.OPEN},
