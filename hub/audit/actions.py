@@ -43,6 +43,7 @@ _API = {
     f"PUT {_ENVIRONMENT}/archive": "archived an environment",
     f"DELETE {_ENVIRONMENT}/archive": "took an environment back from the archive",
     f"POST {_ENVIRONMENT}/move": "moved an environment",
+    f"POST {_ENVIRONMENT}/forks": "forked an environment",
     "DELETE former-names/<str:owner>/<str:name>": "forgot a former name of an environment",
     f"PUT {_ENVIRONMENT}/star": "starred an environment",
     f"DELETE {_ENVIRONMENT}/star": "took back a star",
@@ -127,8 +128,11 @@ _PAGES = {
     f"POST {_TEAM}/invitations": "made an invitation to a team",
     f"POST {_TEAM}/invitations/<id:invitation_id>/revoke": "revoked an invitation to a team",
     "POST join/<str:secret>": "joined a team",
+    "POST administration/data/forget": "deleted data",
+    "POST environments/new": "uploaded an environment",
     "POST environments/sample": "added a sample environment",
     f"POST {_ENVIRONMENT}/archive": "archived an environment, or took it back",
+    f"POST {_ENVIRONMENT}/fork": "forked an environment",
     f"POST {_ENVIRONMENT}/move": "moved an environment",
     f"POST {_ENVIRONMENT}/settings": "changed an environment",
     f"POST {_ENVIRONMENT}/star": "starred an environment, or took the star back",
@@ -156,6 +160,8 @@ _PAGES = {
     f"POST {_RUN}/sandboxes/<str:sandbox_id>/end": "ended a sandbox of a run",
     "POST models": "saved a model",
     f"POST {_MODEL}/test": "tested a model",
+    f"POST {_MODEL}/deploy": "deployed a model",
+    "POST deployments/<id:deployment_id>/end": "ended a deployment",
     f"POST {_MODEL}/delete": "deleted a model",
     "POST settings/webhooks": "made a webhook",
     f"POST settings/{_WEBHOOK}/enable": "enabled or disabled a webhook",
@@ -170,6 +176,8 @@ _PAGES = {
 # also posted to be looked at, or shown again with what is wrong; a redirect means done
 SHOWN_AGAIN = frozenset(
     {
+        "POST environments/new",
+        f"POST {_ENVIRONMENT}/fork",
         f"POST {_ENVIRONMENT}/evaluate",
         "POST signup",
         "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",
@@ -198,7 +206,8 @@ _API_UNLOGGED = {
     **{
         f"POST {_RUN}/{part}": _REPORT
         for part in (
-            *("log", "sandboxes", "claim", "start", "heartbeat", "finish", "build-report", "address", "sandbox"),
+            *("log", "sandboxes", "claim", "start", "heartbeat", "finish", "build-report", "packed", "address"),
+            "sandbox",
         )
     },
     "POST workers/join": _REPORT,

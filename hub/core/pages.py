@@ -85,7 +85,12 @@ def _followed_by_htmx(request: HttpRequest, response: HttpResponseBase) -> HttpR
     """A redirect changes the page, never a fragment: a session that ends must not put the login form into a list."""
     if not fragment_of(request) or response.status_code != 302:
         return response
-    return HttpResponse(headers={"HX-Redirect": response["Location"]})
+    return leave_for(request, response["Location"])
+
+
+def leave_for(request: HttpRequest, location: str) -> HttpResponse:
+    """What polled goes to another page."""
+    return HttpResponse(headers={"HX-Redirect": location}) if fragment_of(request) else redirect(location)
 
 
 class Elsewhere(Exception):

@@ -50,6 +50,22 @@ def newest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int 
     return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
 
 
+def oldest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int = 50) -> tuple[list[Row], str | None]:
+    """One page, oldest id first, and the next page's URL. The cursor is `after`: the last id seen. Raises Invalid."""
+    limit = read_limit(request, default)
+    if after := request.GET.get("after", ""):
+        try:
+            rows = rows.filter(pk__gt=uuid.UUID(after))
+        except ValueError as error:
+            raise Invalid("after must be an id", fields={"after": after}) from error
+    page = list(rows.order_by("pk")[: limit + 1])
+    if len(page) <= limit:
+        return page, None
+    query = request.GET.copy()
+    query["after"] = str(page[limit - 1].pk)
+    return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+
+
 def highest_first(
     rows: models.QuerySet[Row], request: HttpRequest, field: str, default: int = 50
 ) -> tuple[list[Row], str | None]:

@@ -4,18 +4,36 @@ from fnmatch import fnmatchcase
 
 from django.conf import settings
 from django.db.models import Q
+from envhub.protocol.builds import BuildPayload, SourcePayload
 from envhub.protocol.needs import NeedKind
-from envhub.protocol.runs import RunKind
+from envhub.protocol.runs import RunKind, RunState
 
 from hub.core.needs import Gate, listen, listen_to_uses, register_gate
 from hub.registry.models import Version
-from hub.registry.services import follow_build, recheck_waiting
+from hub.registry.services import recheck_waiting
+from hub.registry.services.checks import follow_build
 from hub.registry.services.opened import OpenedHosts
+from hub.registry.services.uploads import follow_upload, source_payload, source_upload_of
 from hub.registry.services.uses import keep_use
 from hub.registry.wire import build_payload
 from hub.runs.chores import register_chore
 from hub.runs.kinds import RunKindSpec, register
+from hub.runs.models import Run
 from hub.runs.retention import runs_of
+
+
+def payload(run: Run) -> BuildPayload | SourcePayload:
+    """What the worker of a build gets: a version, or an upload that is to become one. Raises NotFound, Conflict."""
+    upload = source_upload_of(run)
+    return build_payload(run) if upload is None else source_payload(upload)
+
+
+def follow(run: Run, old: RunState, new: RunState) -> None:
+    """The end of a build decides what its version is; after an upload's, its archive may go."""
+    if new.is_final:
+        follow_upload(run)
+    follow_build(run, old, new)
+
 
 versions = Version.objects.order_by()
 shown = Q(pk__in=versions.exclude(build_run=None).values("build_run_id"))  # as the log of a version's build or checks
@@ -24,8 +42,8 @@ register(
     RunKindSpec(
         kind=RunKind.BUILD,
         queue="build",
-        payload=build_payload,
-        on_transition=follow_build,
+        payload=payload,
+        on_transition=follow,
         remains=runs_of(RunKind.BUILD, needed=shown),
     )
 )

@@ -86,6 +86,22 @@ class FormerName(models.Model):
         return self.name
 
 
+class Fork(models.Model):
+    """Where an environment comes from, if it began as a version of another."""
+
+    environment = models.OneToOneField(Environment, primary_key=True, on_delete=models.CASCADE, related_name="fork")
+    origin = models.ForeignKey(
+        Environment, null=True, on_delete=models.SET_NULL, related_name="forks", db_index=False
+    )  # None: deleted
+    reference = models.CharField(max_length=200)  # owner/name@version of the origin, as it was called then
+
+    class Meta:
+        indexes = [models.Index(fields=["origin", "-environment"], name="fork_by_origin")]
+
+    def __str__(self) -> str:
+        return self.reference
+
+
 class Star(models.Model):
     """A user's mark at an environment."""
 
@@ -219,6 +235,7 @@ class VersionUse(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["version", "kind", "name", "revision"], name="version_use_once")]
+        indexes = [models.Index(fields=["name", "-id"], name="version_use_by_name")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -251,6 +268,22 @@ class Push(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.id}"
+
+
+class SourceUpload(models.Model):
+    """A folder's archive that somebody uploaded, and the build run in which a worker makes the packages of it."""
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    archive = models.ForeignKey(Blob, null=True, on_delete=models.PROTECT, related_name="+")  # None: no longer needed
+    filename = models.CharField(max_length=255)
+    folder = models.CharField(max_length=255, blank=True)  # of its pyproject.toml, in the archive
+    name = models.CharField(max_length=64)  # of the project
+    requires_python = models.CharField(max_length=255, blank=True)
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.packages.Visibility; empty: as it is
+    version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        return self.filename
 
 
 class StoredWheel(models.Model):

@@ -21,7 +21,7 @@ from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, has_role, member_owners, require_role, visible_owners
 from hub.core.errors import HubError
 from hub.core.http import validate
-from hub.core.pages import Elsewhere, page, show
+from hub.core.pages import Elsewhere, fragment_of, leave_for, page, show
 from hub.core.pagination import newest_first
 from hub.registry.cards import listed, starred_by
 from hub.registry.description import describe_for_page
@@ -32,6 +32,8 @@ from hub.registry.models import Environment, Version
 from hub.registry.queries import (
     LATEST,
     environment_versions,
+    fork_origin,
+    forks_of,
     get_environment,
     get_version_of,
 )
@@ -48,6 +50,7 @@ from hub.registry.tags import split_tags
 from hub.registry.wire import version_view
 
 PAGE = 50
+MOST_COUNTED = 100
 
 
 @page
@@ -99,6 +102,8 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "environment": environment,
         "can_set": has_role(request.user, environment.owner, Role.MEMBER),
         "starred": bool(starred_by(request.user, [environment])),
+        "origin": fork_origin(request.user, environment),
+        "forks": forks_of(request.user, environment).order_by()[:MOST_COUNTED].count(),
         "shown": shown,
         "view": view,
         **_needs(view, is_latest=shown is not None and shown.pk == environment.latest_id),
@@ -235,6 +240,9 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
     context = environment_context(request, owner, name, tab="versions", version=version)
     shown = context["shown"]
     member = has_role(request.user, context["environment"].owner, Role.MEMBER)
+    building = shown.state == VersionState.BUILDING.value
+    if fragment_of(request) and not building:
+        return leave_for(request, request.path)  # it is another page now
     return show(
         request,
         "registry/version_detail.html",
@@ -242,7 +250,9 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
         | {
             "description": describe_for_page(shown.describe),
             "stages": _stages(shown.build_seconds),
-            "can_rebuild": member and shown.state != VersionState.BUILDING.value,
+            "building": building,
+            "follows_log": building and has_role(request.user, context["environment"].owner, Role.READER),
+            "can_rebuild": member and not building,
             "can_check": member and shown.state == VersionState.READY.value and not _is_checked(shown),
             "is_checked": _is_checked(shown),
         },

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 import uuid
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
+from envhub.protocol.needs import NeedKind
 from envhub.protocol.packages import Visibility
 from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import Version as Pep440
 
 from hub.accounts.models import Owner, Role, User
-from hub.accounts.queries import member_owners, owner_ids, visible_owner_ids
+from hub.accounts.queries import has_role, member_owners, owner_ids, visible_owner_ids
 from hub.core.errors import Invalid, NotFound
-from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, FormerName, Push, Version
+from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Fork, FormerName, Push, Version, VersionUse
 
 Viewer: TypeAlias = User | AnonymousUser
 LATEST = "latest"
+MOST_USES = 1000
 _REFERENCE = re.compile(r"^(?P<owner>[^/@\s]+)/(?P<name>[^/@\s]+)(?:@(?P<version>[^/@\s]+))?$")
 
 
@@ -53,10 +56,57 @@ def environments_of(user: User) -> models.QuerySet[Environment]:
 def get_environment(user: Viewer, owner: str, name: str) -> Environment:
     """One environment with its owner and latest version, also by a former name. Raises NotFound when absent or not
     visible."""
-    found = at_address(visible_environments(user).select_related("owner", "latest"), owner, name)
+    found = at_address(visible_environments(user).select_related("owner", "latest", "fork"), owner, name)
     if found is None:
         raise NotFound(f"no environment {owner}/{name}")
     return found
+
+
+@dataclass(frozen=True)
+class ForkOrigin:
+    """What a viewer may know of the original of a fork. `environment` is None when it has been deleted."""
+
+    reference: str  # owner/name@version, as it is called now
+    environment: Environment | None
+
+
+def fork_origin(user: Viewer, environment: Environment) -> ForkOrigin | None:
+    """Where it was forked from; None for what is no fork, or of something that the user may not see."""
+    fork: Fork | None = getattr(environment, "fork", None)  # absent for what is no fork
+    if fork is None:
+        return None
+    if fork.origin_id is None:  # who may have seen it is not known any more
+        return ForkOrigin(fork.reference, None) if has_role(user, environment.owner, Role.READER) else None
+    origin = visible_environments(user).select_related("owner").filter(pk=fork.origin_id).first()
+    if origin is None:
+        return None
+    version = fork.reference.rpartition("@")[2]
+    return ForkOrigin(f"{origin.owner.slug}/{origin.name}@{version}", origin)
+
+
+def forks_of(user: Viewer, environment: Environment) -> models.QuerySet[Environment]:
+    """The forks of an environment that the user may see, for a list."""
+    return search_environments(user).filter(fork__origin=environment)
+
+
+@dataclass(frozen=True)
+class DataUse:
+    """Environments whose checks have loaded a data set: (owner, name) of each, the newest uses first."""
+
+    environments: tuple[tuple[str, str], ...] = ()
+    capped: bool = False  # there may be more
+
+
+def users_of_data(repositories: set[str]) -> dict[str, DataUse]:
+    """Who uses each of these kept repositories, by its name; of all their uses the newest MOST_USES are read."""
+    kinds = [NeedKind.DATA_SET.value, NeedKind.MODEL.value]
+    rows = VersionUse.objects.filter(kind__in=kinds, name__in=repositories).order_by("-pk")
+    fields = ("name", "version__environment__owner__slug", "version__environment__name")
+    read = list(rows.values_list(*fields)[:MOST_USES])
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for name, owner, environment in read:
+        found.setdefault(name, {})[owner, environment] = None
+    return {name: DataUse(tuple(users), capped=len(read) == MOST_USES) for name, users in found.items()}
 
 
 def at_address(rows: models.QuerySet[Environment], owner: str, name: str) -> Environment | None:

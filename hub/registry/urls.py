@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.registry import index, pages
+from hub.registry import fork_pages, index, pages, upload_pages
 from hub.registry.api import builds, environments, versions
 
 _ENVIRONMENT = "environments/<str:owner>/<str:name>"
@@ -13,6 +13,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path(_ENVIRONMENT, environments.environment_detail),
     path(f"{_ENVIRONMENT}/archive", environments.environment_archive),
     path(f"{_ENVIRONMENT}/move", environments.environment_move),
+    path(f"{_ENVIRONMENT}/forks", environments.environment_forks),
     path(f"{_ENVIRONMENT}/star", environments.environment_star),
     path(f"{_ENVIRONMENT}/pushes", environments.push_begin),
     path(f"{_ENVIRONMENT}/pushes/<uuid:push_id>/complete", environments.push_complete),
@@ -26,6 +27,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path(f"{_VERSION}/download/<str:kind>", versions.version_download),
     path("former-names/<str:owner>/<str:name>", environments.former_name),
     path("runs/<id:run_id>/build-report", builds.build_report),
+    path("runs/<id:run_id>/packed", builds.source_packed),
     path("wheels", builds.wheel_put),
     path("wheels/lookup", builds.wheel_lookup),
 ]
@@ -40,11 +42,14 @@ index_urls: list[URLPattern] = [
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("environments", pages.environment_list, name="environments"),
+    path("environments/new", upload_pages.environment_new, name="environment-new"),
     path("environments/sample", pages.sample_add, name="sample-add"),
     path(_ENVIRONMENT, pages.environment_detail, name="environment"),
     path(f"{_ENVIRONMENT}/settings", pages.environment_settings, name="environment-settings"),
     path(f"{_ENVIRONMENT}/archive", pages.environment_archive, name="environment-archive"),
     path(f"{_ENVIRONMENT}/move", pages.environment_move, name="environment-move"),
+    path(f"{_ENVIRONMENT}/fork", fork_pages.environment_fork, name="environment-fork"),
+    path(f"{_ENVIRONMENT}/forks", fork_pages.environment_forks, name="environment-forks"),
     path(f"{_ENVIRONMENT}/star", pages.environment_star, name="environment-star"),
     path(f"{_ENVIRONMENT}/versions", pages.version_list, name="versions"),
     path(_VERSION, pages.version_detail, name="version"),

@@ -35,8 +35,8 @@ from hub.storage.models import Blob
 from hub.storage.services import presign_get
 
 
-def environment_view(row: Environment) -> EnvironmentView:
-    """An environment; expects `owner` and `latest` to be loaded."""
+def environment_view(row: Environment, *, forked_from: str | None = None) -> EnvironmentView:
+    """An environment; expects `owner` and `latest` to be loaded. `forked_from` is what the reader may know of it."""
     latest = row.latest
     return EnvironmentView(
         id=str(row.pk),
@@ -53,6 +53,7 @@ def environment_view(row: Environment) -> EnvironmentView:
         archived=row.archived,
         kind=row.kind,
         examples=row.examples,
+        forked_from=forked_from,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -9,21 +9,25 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count
 from envhub.protocol.runs import RunKind, RunState
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from hub.runs.clusters import held_needs, hosts_of
-from hub.runs.kinds import all_specs
 from hub.runs.models import LostLeases, Run
+from hub.runs.queue_overview import (
+    MOST_COUNTED,
+    MOST_EXPLAINED,
+    count_held,
+    count_waiting,
+    explained,
+    oldest_waiting,
+    queues,
+)
 from hub.runs.transitions import HELD
-from hub.runs.waiting import Cause, gpus_of, held_gpus, online_workers, reasons_of
+from hub.runs.waiting import Cause, gpus_of, held_gpus, online_workers
 
-MOST_COUNTED = 10_000  # waiting runs of a kind
-MOST_EXPLAINED = 200  # of a queue, the oldest
 MOST_OVERDUE = 1000
-GPU_QUEUE = "gpu"  # beside the kinds' own: training runs that need GPUs
 
 
 def run_gauges(now: datetime) -> Iterator[Metric]:
@@ -35,30 +39,22 @@ def run_gauges(now: datetime) -> Iterator[Metric]:
     yield from _workers(now)
 
 
-def _queues() -> list[str]:
-    return sorted({spec.queue for spec in all_specs()} | {GPU_QUEUE})
-
-
 def _active() -> Metric:
     text = f"Runs that wait (at most {MOST_COUNTED} of a kind are counted) or are in workers' hands."
     family = GaugeMetricFamily("hub_runs", text, labels=["kind", "state"])
-    rows = Run.objects.filter(state__in=HELD).order_by().values_list("kind", "state")
-    held = {(kind, state): count for kind, state, count in rows.annotate(Count("pk"))}
+    held = count_held()
     for kind in RunKind:
-        waiting = Run.objects.filter(state=RunState.QUEUED.value, kind=kind.value).values("kind")[:MOST_COUNTED]
-        family.add_metric([kind.value, RunState.QUEUED.value], waiting.count())
+        family.add_metric([kind.value, RunState.QUEUED.value], count_waiting(kind))
         for state in HELD:
             family.add_metric([kind.value, state.value], held.get((kind.value, state.value), 0))
     return family
 
 
 def _oldest(now: datetime) -> Metric:
-    """Of runs that no worker has had yet: those that go back to the queue may be days old."""
     text = "How long ago the oldest run was made that no worker has had yet; 0 when none waits."
     family = GaugeMetricFamily("hub_oldest_waiting_run_age_seconds", text, labels=["kind"])
     for kind in RunKind:
-        fresh = Run.objects.filter(state=RunState.QUEUED.value, kind=kind.value, attempt=0)
-        made = fresh.order_by("created_at").values_list("created_at", flat=True).first()
+        made = oldest_waiting(kind)
         family.add_metric([kind.value], 0.0 if made is None else max(0.0, (now - made).total_seconds()))
     return family
 
@@ -66,12 +62,7 @@ def _oldest(now: datetime) -> Metric:
 def _waiting(now: datetime) -> Metric:
     text = f"Waiting runs by what they wait for; of each queue the {MOST_EXPLAINED} oldest."
     family = GaugeMetricFamily("hub_runs_waiting", text, labels=["kind", "reason"])
-    found: list[Run] = []
-    for queue in _queues():
-        rows = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).select_related("owner")
-        found += rows.defer("progress", "failure").order_by("pk")[:MOST_EXPLAINED]
-    reasons = reasons_of(found, now=now)
-    counts = Counter((run.kind, reasons[run.pk].cause) for run in found)
+    counts = Counter((run.kind, reason.cause) for run, reason in explained(now))
     for kind in RunKind:
         for cause in Cause:
             family.add_metric([kind.value, cause.value], counts[kind.value, cause])
@@ -94,7 +85,7 @@ def _workers(now: datetime) -> Iterator[Metric]:
     workers = online_workers(now)
     yield GaugeMetricFamily("hub_workers_online", "Workers that have been heard of lately.", value=len(workers))
     slots = GaugeMetricFamily("hub_worker_slots", "Runs that the online workers take at once.", labels=["queue"])
-    for queue in _queues():
+    for queue in queues():
         slots.add_metric([queue], sum(worker.slots.get(queue, 0) for worker in workers))
     yield slots
     clusters = [len(gpus) for worker in workers for gpus in hosts_of(worker)]

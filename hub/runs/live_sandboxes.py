@@ -20,6 +20,7 @@ from hub.runs.models import Run, RunSandboxes
 from hub.runs.queries import get_run
 from hub.runs.transitions import HELD
 
+MOST_RUNS = 100
 STALE = timedelta(seconds=20 * TELL_S)  # a worker that is silent for so long tells nothing
 
 
@@ -85,3 +86,9 @@ def _beginning_with(images: Mapping[str, str], given: str) -> str:
     if len(found) > 1:
         raise AmbiguousId(given, found, more=False)
     return next(iter(found), "")
+
+
+def runs_with_sandboxes() -> list[RunSandboxes]:
+    """The runs with the most sandboxes inside, with their owners and workers."""
+    rows = RunSandboxes.objects.filter(living__gt=0, run__state__in=HELD).select_related("run__owner", "run__worker")
+    return list(rows.defer("items", "ending").order_by("-living", "pk")[:MOST_RUNS])

@@ -18,7 +18,7 @@ from hub.accounts.queries import has_role, require_role
 from hub.core import clock
 from hub.core.http import validate
 from hub.core.ids import GivenId
-from hub.core.pages import page, show
+from hub.core.pages import leave_for, page, show
 from hub.core.pagination import newest_first
 from hub.runs.live_sandboxes import count_inside, end_sandbox, sandboxes_inside
 from hub.runs.models import Run
@@ -80,11 +80,15 @@ def run_detail(request: HttpRequest, run_id: GivenId) -> HttpResponseBase:
     view = run_views([run], now=clock.now())[run.pk]
     member = has_role(request.user, run.owner, Role.MEMBER)
     can_cancel = member and not view.state.is_final and not view.cancel_requested
+    onward = "onward" in request.GET  # who waits for the result of the run is led there
+    if onward and view.state is RunState.SUCCEEDED and view.subject_url:
+        return leave_for(request, view.subject_url)
     context = {
         "section": "runs",
         "run": run,
         "view": view,
         "can_cancel": can_cancel,
+        "onward": onward,
         "sandboxes_inside": count_inside(run.pk),
     }
     start = max(0, log_end(run.pk, run.attempt) - SHOWN_AT_FIRST)

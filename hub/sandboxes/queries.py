@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db.models import QuerySet
+from envhub.protocol.runs import RunState
 from envhub.protocol.sandboxes import SandboxState
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import Caller, has_role, owner_ids, require_role, visible_owner_ids
 from hub.core.errors import Conflict, NotFound
 from hub.core.ids import GivenId, find_by_id
+from hub.runs.transitions import HELD
 from hub.sandboxes.models import Sandbox
 from hub.secrets.services import decrypt
 
@@ -60,6 +62,13 @@ def get_sandbox(user: Caller, sandbox_id: GivenId) -> Sandbox:
 def live_sandboxes(owner: Owner) -> QuerySet[Sandbox]:
     """What waits or runs."""
     return Sandbox.objects.filter(owner=owner, state__in=LIVE).order_by("pk")
+
+
+def living_sandboxes() -> QuerySet[Sandbox]:
+    """All that wait or run, of everybody, newest first; found by their runs, of which few live."""
+    rows = Sandbox.objects.select_related("owner", "created_by", "run__owner", "run__created_by", "run__worker")
+    living = [RunState.QUEUED.value, *(state.value for state in HELD)]
+    return rows.prefetch_related("label_rows").filter(run__state__in=living).order_by("-pk")
 
 
 def place_for(user: Caller, sandbox_id: GivenId, *, write: bool) -> Place:

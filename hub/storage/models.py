@@ -58,8 +58,28 @@ class StorageUse(models.Model):
     holder = models.UUIDField(primary_key=True)
     size = models.BigIntegerField(default=0)
 
+    class Meta:
+        indexes = [models.Index(fields=["-size"], name="storage_use_by_size")]
+
     def __str__(self) -> str:
         return f"{self.size} bytes of {self.holder}"
+
+
+class GarbagePass(models.Model):
+    """What the newest pass of the garbage collection found; one row. Nobody counts blobs to show a page."""
+
+    name = models.CharField(max_length=16, primary_key=True)
+    ended_at = models.DateTimeField()
+    paused = models.BooleanField(default=False)  # a backup stopped it before its end
+    deleted = models.PositiveBigIntegerField()
+    deleted_bytes = models.PositiveBigIntegerField()
+    kept = models.PositiveBigIntegerField()  # in use
+    kept_bytes = models.PositiveBigIntegerField()
+    young = models.PositiveBigIntegerField()  # not looked at yet: what nobody refers to goes the next time
+    young_bytes = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.deleted} of {self.kept + self.deleted} blobs deleted"
 
 
 class GarbagePause(models.Model):

@@ -10,13 +10,15 @@ from typing import BinaryIO
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import PROTECT, ManyToOneRel
+from django.db.models import PROTECT, ManyToOneRel, Sum
 
 from hub.core.errors import NotFound
 from hub.storage.backends.files import FilesBackend
 from hub.storage.backends.interface import Backend
 from hub.storage.backends.s3 import S3Backend
-from hub.storage.models import EVERYBODY, Blob
+from hub.storage.models import EVERYBODY, Blob, PendingUpload, StorageUse
+
+MOST_PENDING = 1000
 
 
 @cache
@@ -56,6 +58,23 @@ def referred_to(sha256s: Iterable[str]) -> set[str]:
             rows = relation.related_model._base_manager.filter(**{f"{column}__in": wanted})
             found.update(rows.order_by().values_list(column, flat=True).distinct())
     return found
+
+
+def largest_holders(most: int) -> dict[UUID, int]:
+    """The owners with the most bytes, largest first."""
+    rows = StorageUse.objects.filter(size__gt=0).order_by("-size", "pk")
+    return dict(rows.values_list("pk", "size")[:most])
+
+
+def total_held() -> int:
+    """Bytes that count for owners: a row an owner is summed up, never one a blob."""
+    return StorageUse.objects.aggregate(size=Sum("size"))["size"] or 0
+
+
+def pending_uploads() -> tuple[int, int]:
+    """How many uploads are announced and not confirmed, up to MOST_PENDING, and their bytes."""
+    sizes = list(PendingUpload.objects.order_by("pk").values_list("size", flat=True)[:MOST_PENDING])
+    return len(sizes), sum(sizes)
 
 
 def open_blob(sha256: str) -> BinaryIO:

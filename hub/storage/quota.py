@@ -12,11 +12,11 @@ from uuid import UUID, uuid5
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from hub.core.errors import TooLarge
-from hub.storage.models import EVERYBODY, PendingUpload, StorageUse
+from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload, StorageUse
 
 GB = 1000**3
 MAX_OF_RUNS = 64 * GB  # pending uploads of one owner's runs
@@ -99,3 +99,10 @@ def release(*, holders: Iterable[UUID], size: int) -> None:
     """Give `size` bytes back to each; inside the transaction that deletes their BlobHolders."""
     for holder in sorted(holders):  # in one order, so that two transactions never wait for each other
         StorageUse.objects.filter(pk=holder).update(size=F("size") - size)
+
+
+def let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:
+    """End these holdings of a locked blob, and what they are charged for it."""
+    released = list(holders.values_list("holder", flat=True))
+    holders.delete()
+    release(holders=released, size=blob.size)

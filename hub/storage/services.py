@@ -9,23 +9,19 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
-from itertools import islice
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import ProtectedError, QuerySet, RestrictedError
 from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, TooLarge
-from hub.storage.backends.interface import Stored
-from hub.storage.garbage_pause import is_paused
+from hub.storage.garbage import UPLOAD_SECONDS, collect_garbage
 from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload
-from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get, referred_to
-from hub.storage.quota import charge, check_room, inbox_of_runs, release, reserve
+from hub.storage.queries import backend, get_blob, held_sizes, local_or_temp_path, open_blob, presign_get
+from hub.storage.quota import charge, check_room, inbox_of_runs, let_go, reserve
 
 __all__ = [
     "EVERYBODY",
@@ -33,6 +29,7 @@ __all__ = [
     "confirm_blob",
     "get_blob",
     "held_sizes",
+    "hold_blobs",
     "local_or_temp_path",
     "open_blob",
     "prepare_uploads",
@@ -43,8 +40,6 @@ __all__ = [
     "store_stream",
 ]
 
-UPLOAD_SECONDS = 3600
-BATCH = 500  # stored files that the garbage collection asks about at once
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -133,27 +128,38 @@ def share_blobs(sha256s: Iterable[str]) -> None:
     with transaction.atomic():
         BlobHolder.objects.bulk_create(rows, ignore_conflicts=True)
         for blob in Blob.objects.select_for_update().filter(pk__in=sha256s).order_by("pk"):
-            _let_go(blob, BlobHolder.objects.filter(blob=blob).exclude(holder=EVERYBODY))
+            let_go(blob, BlobHolder.objects.filter(blob=blob).exclude(holder=EVERYBODY))
 
 
 def store_bytes(data: bytes, *, holder: UUID | None = None) -> Blob:
     """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob."""
-    sha256 = hashlib.sha256(data).hexdigest()
+    return _store(hashlib.sha256(data).hexdigest(), len(data), lambda: io.BytesIO(data), holder)
+
+
+def store_file(path: Path, *, holder: UUID | None = None) -> Blob:
+    """The same with the content of a local file, read twice: once for its hash, once to store it. Raises
+    QuotaExceeded."""
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    size = path.stat().st_size
+    if holder is not None and not held_sizes([sha256], holder):
+        check_room(holder=holder, size=size)
+    return _store(sha256, size, lambda: path.open("rb"), holder)
+
+
+def _store(sha256: str, size: int, opened: Callable[[], BinaryIO], holder: UUID | None) -> Blob:
     known = Blob.objects.filter(pk=sha256).exists()
     if not known:
-        backend().write(sha256, io.BytesIO(data))
-    blob = _keep(sha256, len(data), holder)
+        _write(sha256, opened)
+    blob = _keep(sha256, size, holder)
     if known and backend().stat(sha256) is None:  # they were garbage, and collected a moment ago: the row is a new one
-        backend().write(sha256, io.BytesIO(data))
+        _write(sha256, opened)
     return blob
 
 
-def store_file(path: Path) -> Blob:
-    """Keep the content of a local file, read twice: once for its hash, once to store it."""
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        file.seek(0)
-        return store_stream(sha256, file)
+def _write(sha256: str, opened: Callable[[], BinaryIO]) -> None:
+    with opened() as stream:
+        backend().write(sha256, stream)
 
 
 def store_stream(sha256: str, stream: BinaryIO) -> Blob:
@@ -179,56 +185,13 @@ def hand_over(sha256s: Iterable[str], *, giver: UUID, taker: UUID) -> None:
                 continue
             if BlobHolder.objects.get_or_create(blob=blob, holder=taker)[1]:
                 charge(holder=taker, size=blob.size)
-            _let_go(blob, held)
+            let_go(blob, held)
 
 
-def _let_go(blob: Blob, holders: QuerySet[BlobHolder]) -> None:
-    """End these holdings of a locked blob, and what they are charged for it."""
-    released = list(holders.values_list("holder", flat=True))
-    holders.delete()
-    release(holders=released, size=blob.size)
-
-
-def collect_garbage(*, now: datetime, older_than: timedelta = timedelta(days=1)) -> tuple[int, int]:
-    """Delete what nothing refers to: rows first (PROTECT refuses those in use), then bytes without a row. What is seen
-    to be in use is not touched, so that a pass over a full store writes nothing.
-
-    Young blobs are kept: an upload is confirmed before the thing that refers to it exists. Nothing is deleted while a
-    backup copies blobs. Returns (blobs, bytes).
-    """
-    store, blobs, size, since = backend(), 0, 0, now - older_than
-    store.drop_old_uploads(since)
-    PendingUpload.objects.filter(created_at__lt=since - timedelta(seconds=UPLOAD_SECONDS)).delete()
-    for batch in _batches(found for found in store.every() if found.modified_at <= since):
-        in_use = referred_to({found.sha256 for found in batch})
-        for found in batch:
-            if found.sha256 in in_use:
-                continue
-            with transaction.atomic():
-                if is_paused(now):
-                    return blobs, size
-                row = Blob.objects.select_for_update().filter(pk=found.sha256).first()
-                if row is not None and (_is_young(row, since) or not _delete_row(row)):
-                    continue
-                store.delete(found.sha256)
-            blobs, size = blobs + 1, size + found.size
-    return blobs, size
-
-
-def _batches(found: Iterator[Stored]) -> Iterator[list[Stored]]:
-    while batch := list(islice(found, BATCH)):
-        yield batch
-
-
-def _is_young(row: Blob, since: datetime) -> bool:
-    return row.created_at > since or BlobHolder.objects.filter(blob=row, created_at__gt=since).exists()
-
-
-def _delete_row(row: Blob) -> bool:
-    try:
-        with transaction.atomic():
-            _let_go(row, BlobHolder.objects.filter(blob=row))
-            row.delete()
-    except (ProtectedError, RestrictedError):
-        return False
-    return True
+def hold_blobs(sha256s: Iterable[str], *, holder: UUID) -> None:
+    """From now on `holder`, too, refers to these stored blobs, and is charged for them. Raises QuotaExceeded."""
+    with transaction.atomic():
+        blobs = Blob.objects.select_for_update().filter(pk__in=set(sha256s)).order_by("pk")
+        for blob in blobs.exclude(holders__holder=EVERYBODY):
+            if BlobHolder.objects.get_or_create(blob=blob, holder=holder)[1]:
+                charge(holder=holder, size=blob.size)

@@ -9,14 +9,18 @@ from urllib.parse import parse_qs
 from django.conf import settings
 
 from hub.core.errors import HubError, Invalid, TooLarge
+from hub.storage.form_room import given_room
 from hub.storage.signatures import verify
 
 _UPLOAD = re.compile(r"/api/v1/blobs/([0-9a-f]{64})")
 
 
 def body_limit(scope: dict[str, Any]) -> int:
-    """How many bytes an ASGI request may send: what a signed upload announced, or what any other request may."""
+    """How many bytes an ASGI request may send: what a signed upload announced, what the page of a form has given room
+    for, or what any other request may."""
     ordinary: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    if scope["method"] == "POST":
+        return max(ordinary, given_room(scope["path"], scope["query_string"].decode("latin-1")))
     upload = _UPLOAD.fullmatch(scope["path"]) if scope["method"] == "PUT" else None
     if upload is None:
         return ordinary

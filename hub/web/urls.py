@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.web import owner_pages, pages
+from hub.web import administration, owner_pages, pages
 from hub.web.documentation import pages as documentation
 from hub.web.sdk_wheel import FILENAME
 
@@ -11,6 +11,11 @@ page_urls: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
     path("search", pages.search, name="search"),
     path("data", pages.data_list, name="data"),
+    path("administration/queue", administration.queue, name="administration-queue"),
+    path("administration/sandboxes", administration.sandboxes, name="administration-sandboxes"),
+    path("administration/storage", administration.storage, name="administration-storage"),
+    path("administration/data", administration.data_sets, name="administration-data"),
+    path("administration/data/forget", administration.data_forget, name="administration-data-forget"),
     path("cli", pages.cli, name="cli"),
     path("docs", documentation.index, name="documents"),
     path("docs/<slug:slug>", documentation.read, name="document"),

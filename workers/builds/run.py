@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock
+from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock, SourcePayload
 from envhub.protocol.packages import TriedRelease, VersionView
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.again import check_again, explained, fits_here
 from workers.builds.errors import BuildFailed, HostsNeeded
 from workers.builds.locking import open_workshop
+from workers.builds.packing import pack_source
 from workers.builds.record import Record
 from workers.builds.search import Attempt, Search
 from workers.builds.start_up import check_start_up_files
@@ -39,6 +40,10 @@ class Build:
 
 async def run_build(job: Job) -> None:
     """Raises RunFailed: with an environment failure when the version is invalid, reported before."""
+    if "source" in job.claim.payload:  # an upload: its package is not made yet
+        async with _translated():
+            await pack_source(job, SourcePayload.model_validate(job.claim.payload))
+        return
     payload = BuildPayload.model_validate(job.claim.payload)
     job.lease.mask(*payload.secrets.values())
     settings = job.settings

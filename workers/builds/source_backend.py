@@ -1,7 +1,8 @@
 """Runs inside a box without network: turns one source archive into a wheel by its own build backend (PEP 517).
 
-    python source_backend.py ARCHIVE requires|wheel
-The answer is /box/answer.json: {"requires": [...]} or {"wheel": "<file name in /box/out>"}. Standard library only.
+    python source_backend.py ARCHIVE requires|wheel|pair SETTINGS
+The answer is /box/answer.json: {"requires": [...]}, {"wheel": "<file name in /box/out>"}, or of a pair an "sdist", too.
+Standard library only.
 """
 
 import contextlib
@@ -56,12 +57,14 @@ def main(archive: str, task: str, settings: str) -> None:
     hooks = backend(told)
     with contextlib.redirect_stdout(sys.stderr):
         if task == "requires":
-            ask = getattr(hooks, "get_requires_for_build_wheel", None)
-            answer = {"requires": list(ask(None)) if ask else []}
+            names = ["wheel", "sdist"] if told.get("pair") else ["wheel"]
+            asked = [getattr(hooks, "get_requires_for_build_" + name, None) for name in names]
+            answer = {"requires": [line for ask in asked if ask for line in ask(None)]}
         else:
             out = os.path.join(HOME, "out")
             os.makedirs(out, exist_ok=True)
-            answer = {"wheel": hooks.build_wheel(out, None, None)}
+            answer = {"sdist": hooks.build_sdist(out, None)} if task == "pair" else {}
+            answer["wheel"] = hooks.build_wheel(out, None, None)
     with open(os.path.join(HOME, "answer.json"), "w") as stream:
         json.dump(answer, stream)
 

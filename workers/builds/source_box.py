@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from workers.sandbox import BoxKilled, BoxSpec, ExecResult, FileRefused, Limits,
 from workers.venvs.interpreters import Interpreter
 
 SCRIPT = Path(__file__).with_name("source_backend.py")
-MAX_ANSWER, MAX_WHEEL = 256 * 1024, 512 * 1024**2
+MAX_ANSWER, MAX_FILE = 256 * 1024, 512 * 1024**2
 SECONDS = 900.0
 LIMITS = Limits(memory_bytes=4 * 1024**3, pids=512, disk_bytes=3 * 1024**3, exec_seconds=SECONDS)
+USUAL_HINT = "The index has no wheel of it for this Python and platform; depend on a release that has one."
 _NO_COMPILER = ("unable to execute 'gcc'", "command 'gcc' failed: No such file", "command 'cc' failed: No such file")
 
 
@@ -35,7 +36,7 @@ class SourceBox:
 
     async def requires(self) -> list[str]:
         """What the backend needs beside its declared requirements. Raises BuildFailed."""
-        answer, _ = await self._run("requires")
+        answer, _ = await self._run("requires", ())
         found = answer.get("requires", [])
         if not isinstance(found, list) or not all(isinstance(line, str) and len(line) < 500 for line in found):
             raise self._failed("its build backend gave no list of requirements", "")
@@ -43,10 +44,16 @@ class SourceBox:
 
     async def wheel(self) -> tuple[str, bytes]:
         """The wheel's file name, as the backend says it, and its bytes. Raises BuildFailed."""
-        answer, content = await self._run("wheel")
-        return str(answer.get("wheel", "")), content
+        found = await self._run("wheel", ("wheel",))
+        return found[1]["wheel"]
 
-    async def _run(self, task: str) -> tuple[dict[str, Any], bytes]:
+    async def pair(self) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
+        """The same of the wheel and of the sdist. Raises BuildFailed."""
+        _, files = await self._run("pair", ("wheel", "sdist"))
+        return files["wheel"], files["sdist"]
+
+    async def _run(self, task: str, wanted: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[str, bytes]]]:
+        """The answer, and name and content of the files in it that are wanted."""
         spec = BoxSpec(binds=venv_binds(self.environment), network="none", limits=LIMITS)
         python, script = str(self.environment / "bin/python"), "/box/source_backend.py"
         archive = "/box/" + ("source.zip" if self.is_zip else "source.tar.gz")
@@ -63,13 +70,13 @@ class SourceBox:
                 raise self._explained(result)
             try:
                 answer = json.loads(await box.get("/box/answer.json", MAX_ANSWER))
-                wheel = os.path.basename(str(answer.get("wheel", ""))) if isinstance(answer, dict) else ""
-                content = await box.get(f"/box/out/{wheel}", MAX_WHEEL) if wheel else b""
+                if not isinstance(answer, dict):
+                    raise ValueError("no object")
+                names = {kind: os.path.basename(str(answer.get(kind, ""))) for kind in wanted}
+                files = {kind: (name, await box.get(f"/box/out/{name}", MAX_FILE)) for kind, name in names.items()}
             except (FileRefused, ValueError) as error:
                 raise self._failed("its build backend left no usable answer", str(error)) from error
-        if not isinstance(answer, dict):
-            raise self._failed("its build backend left no usable answer", "")
-        return answer, content
+        return answer, files
 
     def _explained(self, result: ExecResult) -> BuildFailed:
         output = (result.stdout[-2000:] + result.stderr[-18_000:]).decode("utf-8", "replace")
@@ -84,6 +91,5 @@ class SourceBox:
         return self._failed(f"its build backend failed: {last.strip()[:500]}", output)
 
     def _failed(self, reason: str, detail: str, hint: str = "") -> BuildFailed:
-        usual = "The index has no wheel of it for this Python and platform; depend on a release that has one."
         message = f"{self.filename} does not build: {reason}"
-        return BuildFailed("source_does_not_build", message, hint=hint or usual, detail=detail)
+        return BuildFailed("source_does_not_build", message, hint=hint or USUAL_HINT, detail=detail)

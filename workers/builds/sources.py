@@ -9,10 +9,10 @@ import asyncio
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from envhub.errors import ArchiveError
 from envhub.packaging.archives import read_members
@@ -73,6 +73,20 @@ class Material:
         return dict.fromkeys(PRETEND, version) if version else {}
 
 
+@dataclass(frozen=True)
+class Distributions:
+    """What a package's backend made, under the names that it gave."""
+
+    wheel_name: str
+    wheel: bytes
+    sdist_name: str
+    sdist: bytes
+
+
+Made = TypeVar("Made")
+Build: TypeAlias = Callable[[Material, dict[str, Any], list[str]], Awaitable[Made]]
+
+
 @dataclass
 class Sources:
     """Builds on demand, each source once at a time. `catalog` is the build's; its owner's part is never used here."""
@@ -112,24 +126,28 @@ class Sources:
 
     async def make(self, material: Material) -> tuple[LockedWheel, Path]:
         """The wheel of a source: found at the hub, or built now. Raises BuildFailed, RunFailed."""
+        return await self._built(material, self._make)
+
+    async def pack(self, material: Material) -> Distributions:
+        """Wheel and sdist of a package that is not published yet: nobody else's, so nothing of it goes to the hub's
+        wheel store. Raises BuildFailed."""
+        return await self._built(material, self._pack)
+
+    async def _built(self, material: Material, build: Build[Made]) -> Made:
         settings = await asyncio.to_thread(material.settings)
         requires = settings.get("requires", LEGACY_REQUIRES)
         try:
-            return await self._make(material, settings, requires)
+            return await build(material, settings, requires)
         except BuildFailed as error:
             if LACKS_OLD not in error.detail:
                 raise
         self.log(f"{material.label} is built with {OLD_SETUPTOOLS}: later ones have no pkg_resources")
-        return await self._make(material, settings, [*requires, OLD_SETUPTOOLS])
+        return await build(material, settings, [*requires, OLD_SETUPTOOLS])
 
     async def _make(
         self, material: Material, settings: dict[str, Any], requires: list[str]
     ) -> tuple[LockedWheel, Path]:
-        lock = await self._lock(material, requires)
-        box = await self._box(material, settings, lock)
-        if more := await box.requires():
-            lock = await self._lock(material, [*requires, *more])
-            box = await self._box(material, settings, lock)
+        box, lock = await self._ready_box(material, settings, requires)
         key = source_key(material.digest, lock)
         found = await self.exchange.find(key)
         if found is not None:
@@ -138,6 +156,24 @@ class Sources:
         filename, content = await box.wheel()
         wheel, path = await asyncio.to_thread(self._checked, material, filename, content)
         return await self.exchange.share(key, wheel, path)
+
+    async def _pack(self, material: Material, settings: dict[str, Any], requires: list[str]) -> Distributions:
+        box, lock = await self._ready_box(material, {**settings, "pair": True}, requires)
+        told = ", ".join(f"{wheel.name} {wheel.version}" for wheel in lock.wheels) or "nothing else"
+        self.log(f"building {material.label} in a box without network, with {told}")
+        wheel, sdist = await box.pair()
+        return Distributions(*wheel, *sdist)
+
+    async def _ready_box(
+        self, material: Material, settings: dict[str, Any], requires: list[str]
+    ) -> tuple[SourceBox, EnvironmentLock]:
+        """With all that the backend needs, also what it only says when it is asked."""
+        lock = await self._lock(material, requires)
+        box = await self._box(material, settings, lock)
+        if more := await box.requires():
+            lock = await self._lock(material, [*requires, *more])
+            box = await self._box(material, settings, lock)
+        return box, lock
 
     async def _box(self, material: Material, settings: dict[str, Any], lock: EnvironmentLock) -> SourceBox:
         environment = await ensure_environment(lock, root=self.venvs, fetch=self._fetch)

@@ -33,10 +33,12 @@ RESERVED_SLUGS = frozenset(
     {
         SYSTEM_OWNER,
         "admin",
+        "administration",
         "anonymous",
         "api",
         "cli",
         "data",
+        "deployments",
         "device",
         "docs",
         "environments",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.builds import BuildReport, LockedWheel
+from envhub.protocol.builds import BuildReport, LockedWheel, SourcePacked
 from envhub.protocol.packages import VersionView
 from envhub.protocol.runs import RunKind
 from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
@@ -31,6 +31,15 @@ def build_report(request: Request, run_id: GivenId) -> HttpResponse:
         run = require_run(request, run_id)
         version = services.store_build_report(run=run, report=report)
     return answer(version_view(version_with_owner(version.pk)))
+
+
+@extend_schema(request=SourcePacked, responses=VersionView)
+@api_view(["POST"])
+def source_packed(request: Request, run_id: GivenId) -> HttpResponse:
+    """What a worker made of an uploaded folder becomes a version, pushed for who uploaded it."""
+    run = require_run(request, run_id)
+    done = services.publish_source(run=run, packed=parse(request, SourcePacked))
+    return answer(version_view(version_with_owner(done.version.pk)))
 
 
 @extend_schema(request=WheelLookup, responses=WheelLookupReply)

@@ -11,6 +11,7 @@ from envhub.protocol.base import Page
 from envhub.protocol.packages import (
     EnvironmentPatch,
     EnvironmentView,
+    ForkRequest,
     MoveRequest,
     PushComplete,
     PushReply,
@@ -25,6 +26,7 @@ from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
+from hub.core.pagination import newest_first
 from hub.core.parameters import PAGE, choice, query
 from hub.registry import queries, services
 from hub.registry.filters import EnvironmentFilter, Sort, page_of
@@ -65,7 +67,9 @@ def environment_detail(request: Request, owner: str, name: str) -> HttpResponse:
     """One environment: show it, change visibility or description, delete it with all its versions."""
     if request.method == "GET":
         check_read(request)
-        return answer(environment_view(queries.get_environment(request.user, owner, name)))
+        found = queries.get_environment(request.user, owner, name)
+        origin = queries.fork_origin(request.user, found)
+        return answer(environment_view(found, forked_from=origin.reference if origin else None))
     role = Role.ADMIN if request.method == "DELETE" else Role.MEMBER
     _, environment = reach(request, owner, name, Scope.WRITE, role)
     if request.method == "DELETE":
@@ -106,6 +110,29 @@ def environment_move(request: Request, owner: str, name: str) -> HttpResponse:
     require_role(user, target, Role.MEMBER)
     moved = services.move_environment(environment=environment, owner=target, name=to.name or environment.name)
     return answer(environment_view(moved))
+
+
+@extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[EnvironmentView])
+@extend_schema(methods=["POST"], request=ForkRequest, responses={201: EnvironmentView})
+@api_view(["GET", "POST"])
+def environment_forks(request: Request, owner: str, name: str) -> HttpResponse:
+    """The forks that you may see, newest first; POST forks a version for yourself or a team of yours."""
+    if request.method == "GET":
+        check_read(request)
+        forks = queries.forks_of(request.user, queries.get_environment(request.user, owner, name))
+        return answer_page(*newest_first(forks, request), environment_view)
+    user = require_scope(request, Scope.WRITE)
+    origin = queries.get_environment(user, owner, name)
+    wanted = parse(request, ForkRequest)
+    made = services.fork_environment(
+        user=user,
+        version=queries.get_version_of(origin, wanted.version),
+        owner=get_owner(user, wanted.owner or user.username),
+        name=wanted.name or "",
+        visibility=wanted.visibility,
+    )
+    known = queries.fork_origin(user, made)
+    return answer(environment_view(made, forked_from=known.reference if known else None), status=201)
 
 
 @extend_schema(request=None, responses={204: None})

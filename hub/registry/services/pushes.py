@@ -226,7 +226,7 @@ def _same_or_conflict(existing: Version, push: Push, pushed: Pushed, carried: Ca
     raise Conflict(
         f"version {existing.version} already exists with other content",
         code="version_exists",
-        hint="versions never change: push again with --bump patch (or minor, or major)",
+        hint="versions never change: raise it in pyproject.toml, or push again with --bump patch (or minor, or major)",
     )
 
 

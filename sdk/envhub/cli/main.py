@@ -43,6 +43,7 @@ COMMANDS: Table = {
         "install": "environments.install:install",
         "set": "environments.commands:set_properties",
         "archive": "environments.commands:archive",
+        "fork": "environments.move:fork",
         "move": "environments.move:move",
         "forget": "environments.move:forget",
         "unarchive": "environments.commands:unarchive",

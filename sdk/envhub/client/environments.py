@@ -16,6 +16,7 @@ from envhub.protocol.packages import (
     EnvironmentView,
     FileContent,
     FileEntry,
+    ForkRequest,
     MoveRequest,
     PushComplete,
     PushReply,
@@ -60,6 +61,14 @@ class Environments:
     def move(self, reference: str, to: MoveRequest) -> EnvironmentView:
         """Rename it, or give it to another owner; its former address goes on leading to it."""
         return self._hub.post(f"/environments/{reference}/move", to, EnvironmentView)
+
+    def fork(self, reference: str, wanted: ForkRequest) -> EnvironmentView:
+        """Make another environment that begins with one of its versions; the hub builds it."""
+        return self._hub.post(f"/environments/{reference}/forks", wanted, EnvironmentView)
+
+    def forks(self, reference: str) -> Iterator[EnvironmentView]:
+        """Its forks that the caller may see, newest first."""
+        return iterate(self._hub, f"/environments/{reference}/forks", Page[EnvironmentView])
 
     def forget(self, reference: str) -> None:
         """Forget a former address, which then can be used again."""

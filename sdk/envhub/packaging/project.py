@@ -20,7 +20,7 @@ from envhub.protocol.packages import Visibility
 
 SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "outputs", ".mypy_cache"}
 MAX_TREE_BYTES = 1024 * 1024 * 1024
-_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def read_project(directory: Path) -> Project:
     if not isinstance(table, dict) or not isinstance(name, str):
         raise PackageError(f"{path} has no [project] name", code="no_name")
     slug = canonicalize_name(name)
-    if not _SLUG.fullmatch(slug):
+    if not SLUG.fullmatch(slug):
         raise PackageError(
             f"{name!r} cannot be an environment's name", code="bad_name", hint="Use a-z, 0-9 and dashes."
         )

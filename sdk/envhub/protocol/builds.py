@@ -7,7 +7,7 @@ from pydantic import Field
 from envhub.protocol.base import BlobRef, BoxObject, Number, Request, Response, Sha256, Size, Slug
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import Check, Generation, GenerationEvidence, TriedRelease
+from envhub.protocol.packages import Check, Generation, GenerationEvidence, PushFile, TriedRelease
 from envhub.protocol.runs import Failure
 
 
@@ -73,6 +73,24 @@ class BuildPayload(Response):
     keeps_lock: bool = False  # install `previous` as it is wherever it fits: the version came with it, in a bundle
     tool_programs: tuple[str, ...] = ()  # requirements that `uvx`-started tools name, resolved at build time
     previous: EnvironmentLock | None = None  # of an earlier build, presigned: used when the index lost a release since
+
+
+class SourcePayload(Response):
+    """`Claim.payload` of a build run whose package is not made yet: of an uploaded folder come a wheel and an sdist."""
+
+    source: BlobRef  # a .zip or .tar.gz
+    filename: str  # as it was uploaded, for messages
+    folder: str  # of its pyproject.toml; "": the archive's top
+    name: Slug  # of the project
+    requires_python: str = ""
+
+
+class SourcePacked(Request):
+    """What a worker made of an uploaded folder; both files were uploaded as blobs."""
+
+    version: str = Field(max_length=64)
+    wheel: PushFile
+    sdist: PushFile
 
 
 class BuildReport(Request):

@@ -104,6 +104,7 @@ class EnvironmentView(Response):
     archived: bool = False  # read-only, and left out of the list
     kind: str = ""  # "single-turn", "multi-turn", "tools"; "" before a build has described it
     examples: int | None = None  # of the split that is evaluated by default; None: endless or not known
+    forked_from: str | None = None  # "owner/name@version" where the reader may know it; None in lists
     created_at: datetime
     updated_at: datetime
 
@@ -113,6 +114,15 @@ class MoveRequest(Request):
 
     owner: Slug | None = None
     name: Slug | None = None
+
+
+class ForkRequest(Request):
+    """A new environment that begins with one version of another; what is left out is the original's or the user's."""
+
+    owner: Slug | None = None
+    name: Slug | None = None
+    version: str = Field(default="latest", max_length=64)
+    visibility: Visibility | None = None
 
 
 class Check(Response):

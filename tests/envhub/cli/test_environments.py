@@ -29,6 +29,14 @@ def test_a_moved_environment_is_reached_by_both_names_until_one_is_forgotten(cli
     cli("env", "info", name, code=1)
 
 
+def test_an_environment_is_forked_by_who_may_see_it(cli: Cli, make_cli: MakeCli) -> None:
+    create_ready_version(cli.user, "five")
+    origin, bob = f"{cli.user.username}/five", make_cli(make_user("bob"))
+    assert f"bob/mine is a fork of {origin}@0.1.0" in bob("env", "fork", f"{origin}@0.1.0", "mine").stdout
+    assert bob.json("env", "info", "mine")["environment"]["forked_from"] == f"{origin}@0.1.0"
+    bob("env", "fork", origin, f"{cli.user.username}/other", code=1)
+
+
 def test_an_archived_environment_takes_nothing_until_it_is_taken_back(cli: Cli, make_cli: MakeCli) -> None:
     create_ready_version(cli.user)
     name = f"{cli.user.username}/tiny-env"

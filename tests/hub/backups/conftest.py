@@ -11,7 +11,7 @@ from django.conf import settings
 from hub.backups.destinations.files import FilesDestination
 from hub.backups.destinations.s3 import S3Destination
 from hub.backups.services import restoring
-from hub.storage import queries, services
+from hub.storage import garbage, queries, services
 from hub.storage.backends.files import FilesBackend
 from hub.storage.backends.interface import Backend
 from hub.storage.backends.s3 import S3Backend, make_client
@@ -51,6 +51,6 @@ def s3_site(s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def made(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """All parts of the hub use this storage."""
     store: Backend = site.store
-    for module in (queries, services, restoring):
+    for module in (queries, services, garbage, restoring):
         monkeypatch.setattr(module, "backend", lambda: store)
     return site

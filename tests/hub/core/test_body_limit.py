@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 
 from hub.config.asgi import application
+from hub.storage.form_room import with_room
 from hub.storage.queries import backend
 from hub.storage.uploads import body_limit
 
@@ -59,3 +60,11 @@ def test_an_upload_may_have_the_bytes_that_it_announced() -> None:
     assert body_limit(put(url.path, url.query)) == 5 * 1024**3
     other = url.path.replace(SHA256, "cd" * 32)
     assert body_limit(put(other, url.query)) == body_limit(put(url.path)) == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+
+def test_a_form_may_send_what_its_page_has_given_room_for() -> None:
+    path, _, query = with_room("/environments/new", 10**9).partition("?")
+    post = {**put(path, query), "method": "POST"}
+    assert body_limit(post) == 10**9
+    assert body_limit({**post, "path": "/login"}) == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    assert body_limit({**post, "query_string": b"room=forged"}) == settings.DATA_UPLOAD_MAX_MEMORY_SIZE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from hub.storage import api, queries, services
+from hub.storage import api, garbage, queries, services
 from hub.storage.backends.files import FilesBackend
 from hub.storage.backends.interface import Backend
 from hub.storage.backends.s3 import S3Backend
@@ -47,7 +47,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, live_server: Any) -> B
     made: Backend
     made = request.getfixturevalue("s3_store") if request.param == "s3" else FilesBackend(tmp_path, live_server.url)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
-    for module in (queries, services, api):  # imported before: in between it would keep this backend for ever
+    for module in (queries, services, garbage, api):  # imported before: in between it would keep this backend for ever
         monkeypatch.setattr(module, "backend", lambda: made)
     assert settings.HUB.storage == "files"
     return made

@@ -31,7 +31,7 @@ TOMORROW = timedelta(days=1, minutes=1)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesBackend:
     """An empty store: collecting looks at all that is there."""
     made = FilesBackend(tmp_path, "http://hub")
-    for module in (queries.__name__, "hub.storage.services"):
+    for module in (queries.__name__, "hub.storage.services", "hub.storage.garbage"):
         monkeypatch.setattr(f"{module}.backend", lambda: made)
     return made
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = FilesBackend(tmp_path, "http://hub")
-    for module in (queries.__name__, "hub.storage.services", "hub.storage.api"):
+    for module in (queries.__name__, "hub.storage.services", "hub.storage.garbage", "hub.storage.api"):
         monkeypatch.setattr(f"{module}.backend", lambda: made)
 
 

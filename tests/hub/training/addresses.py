@@ -10,7 +10,7 @@ PRIVATE = (
     "compare", "compare-time", "lineage", "adapter-lineage",
 )  # fmt: skip
 OPEN = ("list", "environment", "version-lineage")
-NAMES = (*PRIVATE, *OPEN, "new", "base")
+NAMES = (*PRIVATE, *OPEN, "new", "base", "deploy", "deployments")
 
 
 def address(showcase: TrainingShowcase, name: str) -> str:
@@ -41,6 +41,8 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "compare-time": f"{compared}&by=time&scale=log&smooth=0.6",
         "adapter": f"/models/{user}/reverse-lora",
         "base": f"/models/{user}/tiny",
+        "deploy": f"/models/{user}/reverse-lora/deploy",
+        "deployments": "/deployments",
         "list": "/training",
         "environment": f"/environments/{user}/reverse-text/training",
         "new": f"/training/new?environment={user}/reverse-text&model={user}/tiny",

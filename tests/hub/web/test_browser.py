@@ -16,15 +16,20 @@ from envhub.protocol.rollouts import Turn
 from playwright.sync_api import expect
 from pytest_django.live_server_helper import LiveServer
 
+from hub.data.models import Snapshot
 from hub.evals.models import Evaluation
 from hub.runs.queries import log_end
 from hub.runs.services.logs import append_log
+from hub.storage.services import store_bytes
 from tests.factories.accounts import make_token, make_user
 from tests.factories.evals import make_record, make_records, store
-from tests.factories.runs import make_worker
+from tests.factories.runs import make_run, make_worker
+from tests.factories.sandboxes import create_running
 from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.browser import Look, look_at
 from tests.hub.web.showcase import Showcase, make_showcase
+
+ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "data"))
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -242,9 +247,14 @@ def test_the_pages_of_an_administrator_fit_too_and_show_which_is_open(
         "engines": ["torch"],
     }
     worker.save()
-    client.force_login(make_user("a-name-of-a-common-length", is_superuser=True))
+    user = make_user("a-name-of-a-common-length", is_superuser=True)
+    client.force_login(user)
+    make_run(owner=user.owner, subject="a-name-of-a-common-length/an-environment-with-a-name")
+    create_running(user, name="a-sandbox-with-a-name")
+    store_bytes(b"x", holder=user.owner.pk)
+    Snapshot.objects.create(kind="dataset", repository="an-owner/of-a-data-set", revision="0" * 40, pinned=True)
     with look_at(live_server.url, session=client.cookies["sessionid"].value, width=width, scheme=scheme) as look:
-        for path in ("/settings/users", "/settings/workers"):
+        for path in ("/settings/users", "/settings/workers", *ADMINISTRATION):
             look.open(path)
             assert (path, look.overflow(), look.barriers()) == (path, 0, [])
             expect(look.page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)

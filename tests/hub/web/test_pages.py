@@ -26,9 +26,10 @@ from tests.hub.web.showcase import HOSTILE, Showcase
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 15
 MORE_QUERIES = {
-    "evaluate": 15,  # the arguments, the owners, the models to choose from
-    "environment-evaluations": 15,  # the leaderboard beside the list
-    "needing-evaluate": 25,  # it looks at everything that could stand in the way
+    "environment-settings": 14,  # the owners, the former names
+    "evaluate": 16,  # the arguments, the owners, the models to choose from
+    "environment-evaluations": 16,  # the leaderboard beside the list
+    "needing-evaluate": 26,  # it looks at everything that could stand in the way
     "home": 19,  # it shows four lists, one of them with stars
 }
 

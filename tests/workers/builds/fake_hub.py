@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiohttp import web
-from envhub.protocol.base import BlobRef
+from envhub.protocol.base import BlobRef, ErrorBody
 from envhub.protocol.blobs import BlobsReply, BlobsRequest
-from envhub.protocol.builds import BuildPayload, BuildReport, LockedWheel
+from envhub.protocol.builds import BuildPayload, BuildReport, LockedWheel, SourcePacked
 from envhub.protocol.packages import GenerationEvidence
 from envhub.protocol.runs import Claim, HeartbeatReply, LogAppended, RunKind
 from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
@@ -59,6 +59,8 @@ class FakeHub:
     owner_index: PackageIndex = field(default_factory=lambda: PackageIndex(password=TOKEN))
     kept_index: PackageIndex = field(default_factory=lambda: PackageIndex(password=TOKEN, files_at="/index/-/files"))
     reports: list[BuildReport] = field(default_factory=list)
+    packed: list[SourcePacked] = field(default_factory=list)
+    refusal: ErrorBody | None = None  # of what is packed
     log: str = ""
     uploads: int = 0
     url: str = ""
@@ -73,6 +75,7 @@ class FakeHub:
         app.router.add_post(f"{run}/heartbeat", self._beat)
         app.router.add_post(f"{run}/log", self._log)
         app.router.add_post(f"{run}/build-report", self._report)
+        app.router.add_post(f"{run}/packed", self._packed)
         app.router.add_post("/api/v1/blobs", self._missing)
         app.router.add_put("/blobs/{sha256}", self._put)
         app.router.add_get("/blobs/{sha256}", self._get)
@@ -142,6 +145,12 @@ class FakeHub:
     async def _report(self, request: web.Request) -> web.Response:
         self.reports.append(await parsed(request, BuildReport))
         return web.json_response(VERSION)
+
+    async def _packed(self, request: web.Request) -> web.Response:
+        self.packed.append(await parsed(request, SourcePacked))
+        if self.refusal is None:
+            return web.json_response(VERSION)
+        return web.json_response(self.refusal.model_dump(), status=409)
 
     async def _missing(self, request: web.Request) -> web.Response:
         wanted = await parsed(request, BlobsRequest)

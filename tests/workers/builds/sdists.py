@@ -23,6 +23,17 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         wheel.writestr(f"{{STEM}}.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr(f"{{STEM}}.dist-info/RECORD", "")
     return filename
+
+def build_sdist(folder, config_settings=None):
+    import io, tarfile
+    contents = {{"PKG-INFO": f"Metadata-Version: 2.1\\nName: {{NAME}}\\nVersion: {{VERSION}}\\n"}}
+    contents["module.py"] = open("module.py").read()
+    with tarfile.open(os.path.join(folder, f"{{STEM}}.tar.gz"), "w:gz") as archive:
+        for name, text in contents.items():
+            member = tarfile.TarInfo(f"{{STEM}}/{{name}}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return f"{{STEM}}.tar.gz"
 """
 
 

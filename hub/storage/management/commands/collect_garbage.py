@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from hub.core.commands import HubCommand
+from hub.storage.garbage import note_pass, run_pass
 from hub.storage.garbage_pause import is_paused
-from hub.storage.services import collect_garbage
 
 
 class Command(HubCommand):
@@ -25,8 +25,9 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, hours: float, **options: Any) -> None:
         """Run."""
-        blobs, size = collect_garbage(now=timezone.now(), older_than=timedelta(hours=hours))
-        self.stdout.write(f"{blobs} blobs deleted, {size} bytes")
+        found = run_pass(now=timezone.now(), older_than=timedelta(hours=hours))
+        note_pass(found, now=timezone.now())
+        self.stdout.write(f"{found.deleted} blobs deleted, {found.deleted_bytes} bytes")
         with transaction.atomic():
             if is_paused(timezone.now()):
                 self.stdout.write("a backup is running: what is left goes the next time")

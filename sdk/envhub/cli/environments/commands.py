@@ -73,7 +73,8 @@ def _print_info(session: Session, environment: EnvironmentView, version: Version
     page = f"{session.hub.url}/environments/{reference}"
     session.fields({"environment": reference, "description": environment.description,
                     "visibility": environment.visibility, "evaluations": environment.evaluations,
-                    "stars": environment.stars, "kind": environment.kind, "tags": environment.tags,
+                    "stars": environment.stars, "forked from": environment.forked_from or "",
+                    "kind": environment.kind, "tags": environment.tags,
                     "updated": environment.updated_at, "page": page})  # fmt: skip
     if version is None:
         session.fields({"version": f"none to use; `hub env versions {reference}` lists the yanked ones"})

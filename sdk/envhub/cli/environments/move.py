@@ -1,4 +1,4 @@
-"""`hub env move`: another name or owner; `hub env forget`: free a former address."""
+"""`hub env move`: another name or owner; `hub env forget`: free a former address; `hub env fork`: begin another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
-from envhub.protocol.packages import MoveRequest
+from envhub.protocol.packages import ForkRequest, MoveRequest, Visibility
 
 
 def move(
@@ -39,3 +39,29 @@ def forget(
     former = parse(session, name).environment
     session.hub.environments.forget(former)
     session.show({"forgotten": former}, lambda: session.out.print(f"{former} leads nowhere any more"))
+
+
+def fork(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="owner/name or owner/name@version (default: the latest).")],
+    to: Annotated[str | None, typer.Argument(help="Its name, or owner/name (default: the same name, yours).")] = None,
+    visibility: Annotated[Visibility | None, typer.Option(help="Who may see it (default: as the original).")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Fork an environment: another one that begins with a version of it, under an owner of yours."""
+    session = current(ctx)
+    origin, target = parse(session, name), parse(session, to) if to else None
+    if target is not None and target.version:
+        raise UsageError("a fork keeps the version's number", hint="Leave @VERSION out of the second name.")
+    wanted = ForkRequest(
+        owner=target.owner if target else session.owner,
+        name=target.name if target else None,
+        version=origin.version_or_latest,
+        visibility=visibility,
+    )
+    view = session.hub.environments.fork(origin.environment, wanted)
+    made = f"{view.owner}/{view.name}"
+    session.show(view, lambda: session.out.print(
+        f"{made} is a fork of {view.forked_from} ({view.visibility}); it is being built: `hub env info {made}`",
+        markup=False,
+    ))  # fmt: skip

@@ -1,0 +1,192 @@
+"""Environments that are uploaded in the browser: packages become a version at once; of a folder a worker makes them.
+
+Both end in the services of `hub push`, so that budgets, hashes and conflicts are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from envhub.errors import ArchiveError, PackageError
+from envhub.packaging.metadata import PackageMetadata, read_wheel_metadata
+from envhub.packaging.source_archives import drop_comment, read_source, sdist_of_wheel
+from envhub.protocol.base import BlobRef
+from envhub.protocol.builds import SourcePacked, SourcePayload
+from envhub.protocol.packages import PushFile, PushRequest, Visibility
+from envhub.protocol.runs import RunKind
+
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import require_role
+from hub.core.errors import Conflict, Invalid, NotFound, TooLarge
+from hub.core.http import validate
+from hub.registry.archived import require_not_archived
+from hub.registry.models import SourceUpload
+from hub.registry.services.moves import environment_of_package
+from hub.registry.services.pushes import MB, Completed, begin_push, complete_push
+from hub.runs.models import Run
+from hub.runs.services import create_run
+from hub.storage.queries import presign_get
+from hub.storage.services import store_file
+
+SOURCES = (".zip", ".tar.gz", ".tgz")
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """A file that has come, under the name that its sender gave it. It may be changed."""
+
+    path: Path
+    filename: str
+
+
+def upload_environment(
+    *, owner: Owner, user: User, files: Sequence[Uploaded], visibility: Visibility | None = None
+) -> Completed | Run:
+    """A wheel, with its sdist or alone, becomes a version; of a folder's archive the run that is returned makes one.
+
+    Without a visibility an environment stays as it is, and a new one is private. Raises NotAllowed, Invalid, TooLarge,
+    Conflict, QuotaExceeded.
+    """
+    require_role(user, owner, Role.MEMBER)
+    for file in files:
+        _check_size(file)
+    wheels = [file for file in files if file.filename.endswith(".whl")]
+    others = [file for file in files if not file.filename.endswith(".whl")]
+    try:
+        if len(wheels) == 1 and len(others) <= 1:
+            return _push_packages(owner, user, wheels[0], others[0] if others else None, visibility)
+        if not wheels and len(others) == 1:
+            return _queue_source(owner, user, others[0], visibility)
+    except PackageError as error:
+        kind = TooLarge if error.code == "too_large" else Invalid
+        raise kind(error.message, code=error.code, hint=error.hint) from error
+    raise Invalid(
+        "choose one archive of an environment's folder, or one wheel with its .tar.gz" if files else "choose a file",
+        code="which_files",
+        hint="an archive is a .zip or .tar.gz of the folder that holds pyproject.toml",
+    )
+
+
+def source_upload_of(run: Run) -> SourceUpload | None:
+    """What was uploaded for a build run; None for a build of a version."""
+    return SourceUpload.objects.select_related("archive", "version").filter(run=run).first()
+
+
+def source_payload(upload: SourceUpload) -> SourcePayload:
+    """What the worker is given. Raises Conflict."""
+    if upload.archive is None:
+        raise Conflict("the uploaded archive has been deleted", code="upload_gone", hint="upload it again")
+    blob = upload.archive
+    url = presign_get(blob.pk, filename="source")
+    return SourcePayload(
+        source=BlobRef(sha256=blob.pk, size=blob.size, url=url),
+        filename=upload.filename,
+        folder=upload.folder,
+        name=upload.name,
+        requires_python=upload.requires_python,
+    )
+
+
+def publish_source(*, run: Run, packed: SourcePacked) -> Completed:
+    """Push what a worker made of an upload, for who uploaded it. Said again it answers the same version.
+
+    Raises as a push does: these are answers about the package, which end the run.
+    """
+    upload = source_upload_of(run)
+    if upload is None:
+        raise NotFound("this run makes no package")
+    if upload.version is not None:
+        return Completed(upload.version, created=False, build=None)
+    visibility = Visibility(upload.visibility) if upload.visibility else None
+    done = _push(run.owner, run.created_by, upload.name, packed, visibility)
+    version = done.version
+    SourceUpload.objects.filter(pk=upload.pk).update(version=version)
+    environment = version.environment
+    page = f"/environments/{environment.owner.slug}/{environment.name}/versions/{version.version}"
+    Run.objects.filter(pk=run.pk).update(subject_url=page)
+    return done
+
+
+def follow_upload(run: Run) -> None:
+    """Its run has ended: nobody needs the archive any more."""
+    SourceUpload.objects.filter(run=run).update(archive=None)
+
+
+def _queue_source(owner: Owner, user: User, file: Uploaded, visibility: Visibility | None) -> Run:
+    if not file.filename.endswith(SOURCES):
+        message = f"{file.filename[:LONGEST_NAME]} is no archive that the hub reads"
+        raise Invalid(message, code="unknown_archive", hint=f"pack the folder as {' or '.join(SOURCES[:2])}")
+    drop_comment(file.path)
+    try:
+        found = read_source(file.path)
+    except ArchiveError as error:
+        message = f"{file.filename[:LONGEST_NAME]} cannot be read: {error.message}"
+        raise Invalid(message, code=error.code, hint=error.hint or "pack the folder again") from error
+    if (environment := environment_of_package(owner, found.name)) is not None:
+        require_not_archived(environment)
+    with transaction.atomic():
+        archive = store_file(file.path, holder=owner.pk)
+        subject = f"{owner.slug}/{found.name} from {file.filename[:LONGEST_NAME]}"
+        run = create_run(kind=RunKind.BUILD, owner=owner, created_by=user, subject=subject, subject_url="")
+        SourceUpload.objects.create(
+            run=run,
+            archive=archive,
+            filename=file.filename[:LONGEST_NAME],
+            folder=found.folder[:255],
+            name=found.name,
+            requires_python=found.requires_python[:255],
+            visibility=visibility.value if visibility else "",
+        )
+    return run
+
+
+def _push_packages(
+    owner: Owner, user: User, wheel: Uploaded, sdist: Uploaded | None, visibility: Visibility | None
+) -> Completed:
+    metadata = read_wheel_metadata(wheel.path, wheel.filename)
+    with tempfile.TemporaryDirectory(prefix="hub-upload-") as folder:
+        if sdist is None:
+            root = "-".join(wheel.filename.split("-")[:2])
+            sdist = Uploaded(Path(folder) / f"{root}.tar.gz", f"{root}.tar.gz")
+            sdist_of_wheel(wheel.path, metadata.raw, _pyproject(metadata), sdist.path)
+        packed = SourcePacked(version=metadata.version, wheel=_stored(wheel, owner), sdist=_stored(sdist, owner))
+    return _push(owner, user, metadata.name, packed, visibility)
+
+
+def _push(owner: Owner, user: User, name: str, packed: SourcePacked, visibility: Visibility | None) -> Completed:
+    if visibility is None and environment_of_package(owner, name) is None:
+        visibility = Visibility.PRIVATE
+    fields = {**packed.model_dump(), "name": name, "visibility": visibility}
+    begun = begin_push(owner=owner, user=user, request=validate(PushRequest, fields))
+    return complete_push(push=begun.push)
+
+
+def _stored(file: Uploaded, owner: Owner) -> PushFile:
+    blob = store_file(file.path, holder=owner.pk)
+    return validate(PushFile, {"filename": file.filename, "sha256": blob.pk, "size": blob.size})
+
+
+def _pyproject(metadata: PackageMetadata) -> str:
+    """Of a wheel's own files: a JSON string is one of TOML, too."""
+    found = {"name": metadata.name, "version": metadata.version, "dependencies": list(metadata.dependencies)}
+    if metadata.requires_python:
+        found["requires-python"] = metadata.requires_python
+    lines = [f"{key} = {json.dumps(value)}" for key, value in found.items()]
+    head = "# Written by the hub: the wheel was uploaded without a source distribution."
+    return "\n".join([head, "[project]", *lines, ""])
+
+
+def _check_size(file: Uploaded) -> None:
+    most = settings.HUB.max_push_mb
+    if (size := file.path.stat().st_size) > most * MB:
+        raise TooLarge(
+            f"{file.filename[:LONGEST_NAME]} has {size / MB:.0f} MB, and may have {most}",
+            hint="leave data out of the package: `hub data add` keeps what load_dataset gives inside boxes",
+        )

@@ -1,0 +1,93 @@
+"""The queue as a whole: how much waits of each kind, for how long and for what. Every query has a bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, QuerySet
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.runs.kinds import all_specs
+from hub.runs.models import Run
+from hub.runs.transitions import HELD
+from hub.runs.waiting import Cause, Reason, reasons_of
+
+MOST_COUNTED = 10_000  # waiting runs of a kind
+MOST_EXPLAINED = 200  # of a queue, the oldest
+GPU_QUEUE = "gpu"  # beside the kinds' own: training runs that need GPUs
+
+
+@dataclass(frozen=True)
+class KindLine:
+    """What waits and what is worked on of a kind. `oldest`: of those that no worker has had yet."""
+
+    kind: RunKind
+    waiting: int
+    capped: bool  # there are more that wait than are counted
+    oldest: datetime | None
+    held: int
+    causes: tuple[tuple[Cause, int], ...]  # of the oldest that wait, the most frequent first
+
+
+def queues() -> list[str]:
+    """Every queue in which a run may wait."""
+    return sorted({spec.queue for spec in all_specs()} | {GPU_QUEUE})
+
+
+def waiting_runs() -> QuerySet[Run]:
+    """All that wait, with what a list shows of them."""
+    return Run.objects.filter(state=RunState.QUEUED.value).select_related("owner", "created_by")
+
+
+def count_waiting(kind: RunKind) -> int:
+    """How many runs of a kind wait, up to MOST_COUNTED."""
+    rows = Run.objects.filter(state=RunState.QUEUED.value, kind=kind.value).values("kind")
+    return rows[:MOST_COUNTED].count()
+
+
+def oldest_waiting(kind: RunKind) -> datetime | None:
+    """When the oldest was made that no worker has had yet: those that go back to the queue may be days old."""
+    fresh = Run.objects.filter(state=RunState.QUEUED.value, kind=kind.value, attempt=0)
+    return fresh.order_by("created_at").values_list("created_at", flat=True).first()
+
+
+def count_held() -> dict[tuple[str, str], int]:
+    """How many runs are in workers' hands, by kind and state."""
+    rows = Run.objects.filter(state__in=HELD).order_by().values_list("kind", "state")
+    return {(kind, state): count for kind, state, count in rows.annotate(Count("pk"))}
+
+
+def explained(now: datetime) -> list[tuple[Run, Reason]]:
+    """The oldest waiting runs of each queue, each with what it waits for."""
+    found: list[Run] = []
+    for queue in queues():
+        rows = Run.objects.filter(queue=queue, state=RunState.QUEUED.value).select_related("owner")
+        found += rows.defer("progress", "failure").order_by("pk")[:MOST_EXPLAINED]
+    reasons = reasons_of(found, now=now)
+    return [(run, reasons[run.pk]) for run in found]
+
+
+def queue_lines(now: datetime) -> list[KindLine]:
+    """A line for each kind of which anything waits or is worked on."""
+    causes = Counter((run.kind, reason.cause) for run, reason in explained(now))
+    held = Counter[str]()
+    for (kind, _), count in count_held().items():
+        held[kind] += count
+    lines = []
+    for kind in RunKind:
+        if not (waiting := count_waiting(kind)) and not held[kind.value]:
+            continue
+        found = [(cause, count) for (of, cause), count in causes.most_common() if of == kind.value]
+        lines.append(
+            KindLine(
+                kind=kind,
+                waiting=waiting,
+                capped=waiting == MOST_COUNTED,
+                oldest=oldest_waiting(kind) if waiting else None,
+                held=held[kind.value],
+                causes=tuple(found),
+            )
+        )
+    return lines

@@ -1,0 +1,138 @@
+"""Pages for administrators beside users and workers: the queue, all sandboxes, storage, data sets with their users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+from envhub.protocol.accounts import Scope
+
+from hub.accounts.models import Owner
+from hub.accounts.permissions import require_administrator
+from hub.core import clock
+from hub.core.pages import page, show
+from hub.core.pagination import newest_first, oldest_first
+from hub.data.models import RepositoryKind
+from hub.data.queries import listed
+from hub.data.services import remove
+from hub.registry.queries import DataUse, users_of_data
+from hub.runs.live_sandboxes import runs_with_sandboxes
+from hub.runs.queue_overview import queue_lines, waiting_runs
+from hub.runs.wire import run_views
+from hub.sandboxes.queries import living_sandboxes
+from hub.sandboxes.wire import sandbox_views
+from hub.storage.garbage import latest_pass
+from hub.storage.queries import largest_holders, pending_uploads, total_held
+from hub.storage.quota import quota
+
+MOST_SANDBOXES = 500
+MOST_OWNERS = 200
+
+
+@page
+@never_cache
+@login_required
+@require_safe
+def queue(request: HttpRequest) -> HttpResponseBase:
+    """How much waits and for what (live), and the waiting runs, oldest first."""
+    require_administrator(request, Scope.READ)
+    now = clock.now()
+    rows, following = oldest_first(waiting_runs(), request)
+    views = run_views(rows, now=now)
+    context = {
+        "section": "settings",
+        "lines": queue_lines(now),
+        "rows": [(row, views[row.pk]) for row in rows],
+        "next": following,
+        "live": "after" not in request.GET,
+    }
+    return show(request, "web/administration_queue.html", context)
+
+
+@page
+@never_cache
+@login_required
+@require_safe
+def sandboxes(request: HttpRequest) -> HttpResponseBase:
+    """Every sandbox that waits or runs, by owner and worker, and the runs that have some inside."""
+    require_administrator(request, Scope.READ)
+    views = sandbox_views(list(living_sandboxes()[:MOST_SANDBOXES]), now=clock.now())
+    context = {
+        "section": "settings",
+        "sandboxes": views,
+        "capped": len(views) == MOST_SANDBOXES,
+        "most": MOST_SANDBOXES,
+        "by_owner": Counter(view.owner for view in views).most_common(20),
+        "by_worker": Counter(view.worker or "no worker yet" for view in views).most_common(20),
+        "runs": runs_with_sandboxes(),
+    }
+    return show(request, "web/administration_sandboxes.html", context)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What counts for an owner; `owner` is "" for one that is gone."""
+
+    owner: str
+    size: int
+    percent: int
+
+
+@page
+@never_cache
+@login_required
+@require_safe
+def storage(request: HttpRequest) -> HttpResponseBase:
+    """Bytes by owner, uploads that are not confirmed, and what the garbage collection found last."""
+    require_administrator(request, Scope.READ)
+    used, limit = largest_holders(MOST_OWNERS), quota()
+    names = dict(Owner.objects.filter(pk__in=used).values_list("pk", "slug"))
+    rows = [
+        Held(names.get(holder, ""), size, min(100, round(100 * size / limit)) if limit else 0)
+        for holder, size in used.items()
+    ]
+    context = {
+        "section": "settings",
+        "rows": rows,
+        "limit": limit,
+        "total": total_held(),
+        "pending": pending_uploads(),
+        "garbage": latest_pass(),
+        "capped": len(rows) == MOST_OWNERS,
+    }
+    return show(request, "web/administration_storage.html", context)
+
+
+@page
+@never_cache
+@login_required
+@require_safe
+def data_sets(request: HttpRequest) -> HttpResponseBase:
+    """The kept data sets and models, with the environments whose checks loaded them."""
+    require_administrator(request, Scope.READ)
+    rows, following = newest_first(listed(), request)
+    uses = users_of_data({row.repository for row in rows})
+    context = {
+        "section": "settings",
+        "rows": [(row, uses.get(row.repository, DataUse())) for row in rows],
+        "next": following,
+    }
+    return show(request, "web/administration_data.html", context)
+
+
+@page
+@login_required
+@require_POST
+def data_forget(request: HttpRequest) -> HttpResponse:
+    """Forget every revision of a data set or a model; its bytes go with the next garbage collection."""
+    require_administrator(request, Scope.WRITE)
+    kind, repository = request.POST.get("kind", ""), request.POST.get("repository", "")
+    remove(kind=kind if kind in RepositoryKind.values else RepositoryKind.DATASET.value, repository=repository)
+    messages.info(request, f"{repository} is forgotten. Its space is free after the next collect_garbage.")
+    return redirect("administration-data")

@@ -1,0 +1,134 @@
+"""Folders of environments as people pack them (.zip, .tar.gz): where the one project is, read without running it.
+
+The hub reads an upload with it, and the worker that builds the upload packs it anew, as an sdist would be.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from envhub.errors import PackageError
+from envhub.packaging.archives import Member, read_members, safe_members, unpack
+from envhub.packaging.metadata import METADATA_LIMIT, README_FILES, parse_pyproject
+from envhub.packaging.project import SLUG
+
+TOP = "source"  # the one folder of what is packed anew
+_NOWHERE = {".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache", "__MACOSX", ".DS_Store"}
+_NOT_AT_THE_TOP = {"venv", "dist", "build", "outputs"}  # deeper they may be a part of the package
+_END, _LONGEST_COMMENT = 22, 65_535
+
+
+@dataclass(frozen=True)
+class SourceArchive:
+    """What an archive says of the project in it. `folder` is where its pyproject.toml lies, "" for the top."""
+
+    folder: str
+    name: str  # normalised: the environment's name
+    requires_python: str
+
+
+def read_source(archive: Path) -> SourceArchive:
+    """Find the one pyproject.toml. Raises PackageError (`no_pyproject`, `several_projects`, `no_name`, `bad_name`) and
+    whatever `safe_members` refuses."""
+    folder = _folder(safe_members(archive))
+    path = f"{folder}/pyproject.toml".removeprefix("/")
+    content = read_members(archive, lambda member: member.path == path, limit=METADATA_LIMIT)
+    project = parse_pyproject(content.get(path, b"")).get("project")
+    name = project.get("name") if isinstance(project, dict) else None
+    if not isinstance(project, dict) or not isinstance(name, str):
+        hint = 'Write [project] with name = "my-env" into it; `hub init` makes such a file.'
+        raise PackageError(f"{path} has no [project] name", code="no_name", hint=hint)
+    if not SLUG.fullmatch(slug := canonicalize_name(name)):
+        message = f"{name[:100]!r} cannot be an environment's name"
+        raise PackageError(message, code="bad_name", hint="Use a-z, 0-9 and dashes.")
+    wanted = project.get("requires-python")
+    return SourceArchive(folder, slug, wanted if isinstance(wanted, str) else "")
+
+
+def repack_source(archive: Path, folder: str, target: Path) -> Path | None:
+    """Write the project as a tar.gz with the one folder TOP, without what no build needs (`.git`, `.venv`, ...), and
+    its README beside that. Gives the README's path, if there is one. Raises ArchiveError."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
+        tree = Path(place) / "tree"
+        members = unpack(archive, tree)
+        prefix = f"{folder}/" if folder else ""
+        kept = [member for member in members if member.path.startswith(prefix) and not _is_skipped(member.path, prefix)]
+        with tarfile.open(target, "w:gz") as packed:
+            for member in kept:
+                packed.add(tree / member.path, f"{TOP}/{member.path.removeprefix(prefix)}", recursive=False)
+        readme = next((path for name in README_FILES if (path := tree / folder / name).is_file()), None)
+        return readme.rename(target.parent / readme.name) if readme else None
+
+
+def drop_comment(archive: Path) -> None:
+    """Cut the comment off the end of a zip: code hosts write one, and readers of packages refuse it."""
+    with archive.open("r+b") as file:
+        if file.read(4) != b"PK\x03\x04":
+            return
+        size = file.seek(0, 2)
+        begin = file.seek(max(0, size - _END - _LONGEST_COMMENT))
+        tail = file.read()
+        at = tail.rfind(b"PK\x05\x06")
+        if at < 0 or at + _END > len(tail):
+            return
+        (length,) = struct.unpack("<H", tail[at + 20 : at + 22])
+        if length and at + _END + length == len(tail):
+            file.seek(begin + at + 20)
+            file.write(b"\0\0")
+            file.truncate(begin + at + _END)
+
+
+def sdist_of_wheel(wheel: Path, raw: bytes, pyproject: str, target: Path) -> None:
+    """A source distribution of what a pure wheel holds, for one that came without: its files beside `pyproject`. The
+    same wheel gives the same bytes. `raw` is its METADATA."""
+    root = target.name.removesuffix(".tar.gz")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
+        tree = Path(place) / "tree"
+        members = [member for member in unpack(wheel, tree) if not member.path.split("/")[0].endswith(".dist-info")]
+        for name, content in (("PKG-INFO", raw), ("pyproject.toml", pyproject.encode())):
+            (tree / name).write_bytes(content)
+        paths = sorted({"PKG-INFO", "pyproject.toml", *(member.path for member in members)})
+        with (
+            target.open("wb") as out,
+            gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w") as sdist,
+        ):
+            for path in paths:
+                _add(sdist, tree / path, f"{root}/{path}")
+
+
+def _add(sdist: tarfile.TarFile, path: Path, name: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = path.stat().st_size
+    with path.open("rb") as content:
+        sdist.addfile(entry, content)
+
+
+def _folder(members: Iterable[Member]) -> str:
+    """Where the project is: the top, or the one folder that a packed folder is. Raises PackageError."""
+    paths = [member.path for member in members if not _is_skipped(member.path, "")]
+    found = [path for path in paths if path.split("/")[-1] == "pyproject.toml"]
+    found.sort(key=lambda path: path.count("/"))
+    if not found or found[0].count("/") > 1:
+        hint = "Pack the folder of an environment, the one that holds pyproject.toml; `hub init NAME` makes one."
+        raise PackageError("the archive has no pyproject.toml at its top", code="no_pyproject", hint=hint)
+    shallowest = [path for path in found if path.count("/") == found[0].count("/")]
+    if len(shallowest) > 1:
+        names = ", ".join(path.removesuffix("/pyproject.toml") for path in shallowest[:5])
+        hint = "Upload each environment in an archive of its own."
+        raise PackageError(f"the archive holds several projects: {names}", code="several_projects", hint=hint)
+    return found[0].rpartition("/")[0]
+
+
+def _is_skipped(path: str, prefix: str) -> bool:
+    """Whether it is left behind by tools: such files are neither packed nor searched for projects."""
+    parts = path.removeprefix(prefix).split("/")
+    return bool(_NOWHERE.intersection(parts)) or parts[0] in _NOT_AT_THE_TOP or parts[0].endswith(".egg-info")

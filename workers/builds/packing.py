@@ -1,0 +1,117 @@
+"""A build run whose package is not made yet: an uploaded folder becomes wheel and sdist in a box, then a push."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from envhub import errors
+from envhub.packaging.archives import safe_members
+from envhub.packaging.metadata import README_FILES, read_wheel_metadata
+from envhub.packaging.sdist_readme import add_readme
+from envhub.packaging.source_archives import repack_source
+from envhub.protocol.builds import SourcePacked, SourcePayload
+from envhub.protocol.packages import PushFile, VersionView
+from envhub.protocol.runs import FailureKind
+
+from workers.builds.errors import BuildFailed
+from workers.builds.index_catalog import Catalog
+from workers.builds.index_tokens import FileAddresses
+from workers.builds.source_box import USUAL_HINT
+from workers.builds.sources import Distributions, Material, Sources
+from workers.builds.wheel_exchange import HubExchange
+from workers.builds.wheel_files import WheelFiles
+from workers.index.client import IndexClient, connect
+from workers.index.find_links import FindLinks
+from workers.index.settings import operator_indexes
+from workers.rollouts.sandbox_choice import chosen_sandbox
+from workers.runs.errors import RunFailed
+from workers.runs.execution import Job
+from workers.venvs import interpreters
+from workers.venvs.errors import NoPython, ToolFailed, VenvError
+
+EPOCH = 1580601600  # as `hub push`: the same source gives the same bytes
+OWN_HINT = "Mend what the log says, and upload it again."
+REFUSED = (errors.Conflict, errors.Invalid, errors.TooLarge, errors.NotAllowed)
+
+
+async def pack_source(job: Job, payload: SourcePayload) -> None:
+    """Build, upload, push. Raises RunFailed: with the hub's own words when it refuses the package."""
+    archive = await job.artifacts.fetch_blob(payload.source)
+    place = job.settings.folder("uploads")
+    with tempfile.TemporaryDirectory(dir=place, prefix=".") as name:
+        try:
+            files = await _distributions(job, payload, archive, Path(name))
+            packed = await _uploaded(job, *files)
+            await job.run.post(f"/runs/{job.claim.run_id}/packed", packed, VersionView)
+        except BuildFailed as error:
+            if error.detail:
+                job.lease.log(error.detail)
+            hint = OWN_HINT if error.failure.hint in {"", USUAL_HINT} else error.failure.hint
+            raise RunFailed(error.failure.model_copy(update={"hint": hint})) from error
+        except ToolFailed:
+            raise  # this worker's own trouble
+        except (VenvError, errors.PackageError, *REFUSED) as error:
+            raise RunFailed.because(FailureKind.ENVIRONMENT, error.code, str(error), error.hint) from error
+    job.lease.log(f"pushed {payload.name} {packed.version}")
+
+
+async def _distributions(job: Job, payload: SourcePayload, archive: Path, place: Path) -> tuple[Path, Path]:
+    """Wheel and sdist below `place`. Raises BuildFailed, PackageError."""
+    source = place / "source.tar.gz"
+    readme = await asyncio.to_thread(repack_source, archive, payload.folder, source)
+    material = Material(source, payload.filename, payload.name, payload.source.sha256)
+    async with _sources(job, payload) as sources:
+        made = await sources.pack(material)
+    return await asyncio.to_thread(_written, made, readme, place)
+
+
+@asynccontextmanager
+async def _sources(job: Job, payload: SourcePayload) -> AsyncIterator[Sources]:
+    """What builds it: the operator's index alone, as for every source."""
+    settings, folder = job.settings, job.settings.folder
+    indexes = operator_indexes(settings.package_index_url)
+    addresses = FileAddresses(folder("uv").parent / "index-key")
+    interpreter = _interpreter(payload.requires_python)
+    async with connect() as http:
+        operator = IndexClient(http, indexes.urls, links=FindLinks(http, indexes.find_links))
+        catalog = Catalog(operator, None, frozenset(), interpreter, addresses)
+        exchange, files = HubExchange(job.run, job.artifacts), WheelFiles(folder("blobs"))
+        sandbox, log = chosen_sandbox(settings), job.lease.log
+        yield Sources(catalog, files, exchange, sandbox, folder("venvs"), folder("sources"), folder("uv"), log)
+
+
+def _interpreter(requires_python: str) -> interpreters.Interpreter:
+    """A backend runs on any; whether the package does is said by the build of its version."""
+    try:
+        return interpreters.choose(requires_python)
+    except NoPython:
+        return interpreters.present()[0]
+
+
+def _written(made: Distributions, readme: Path | None, place: Path) -> tuple[Path, Path]:
+    out = place / "out"
+    out.mkdir()
+    wheel, sdist = out / (made.wheel_name or "wheel"), out / (made.sdist_name or "sdist")
+    wheel.write_bytes(made.wheel)
+    sdist.write_bytes(made.sdist)
+    if readme is not None and not read_wheel_metadata(wheel).readme and not _has_readme(sdist):
+        add_readme(sdist, readme, mtime=EPOCH)
+    return wheel, sdist
+
+
+def _has_readme(sdist: Path) -> bool:
+    parts = [member.path.split("/") for member in safe_members(sdist)]
+    return any(len(path) == 2 and path[1] in README_FILES for path in parts)
+
+
+async def _uploaded(job: Job, wheel: Path, sdist: Path) -> SourcePacked:
+    version = read_wheel_metadata(wheel).version
+    pair = []
+    for path in (wheel, sdist):
+        sha256 = await job.artifacts.upload_blob(path)
+        pair.append(PushFile(filename=path.name, sha256=sha256, size=path.stat().st_size))
+    return SourcePacked(version=version, wheel=pair[0], sdist=pair[1])
