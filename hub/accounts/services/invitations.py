@@ -30,8 +30,14 @@ def invite_user(
     """Make the user and a link, or another link for somebody who has not accepted yet. Earlier links end.
 
     `reset` means somebody who has an account: the password, all sessions and all API tokens end now, and the link sets
-    a new password. Raises Invalid, Conflict (a disabled user, too), NotFound.
+    a new password. Raises Invalid, Conflict (a disabled user, too, and where nobody signs in by password), NotFound.
     """
+    if not settings.HUB.password_login:
+        raise Conflict(
+            "people sign in to this hub by its identity provider, and an invitation only sets a password",
+            code="no_password_login",
+            hint="give them an account there: HUB_SIGNUP says whom the hub then takes",
+        )
     with transaction.atomic():
         user = User.objects.select_for_update().filter(username=username).first()
         if user is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -74,6 +75,12 @@ def test_an_invitation_makes_nobody_who_exists_an_administrator() -> None:
     make_user("ada")
     with pytest.raises(Conflict):
         invite_user(username="ada", is_admin=True)
+
+
+def test_nobody_is_invited_to_a_password_that_would_let_nobody_in(configure: Callable[..., None]) -> None:
+    configure(password_login=False)
+    with pytest.raises(Conflict, match="identity provider"):
+        invite_user(username="bob")
 
 
 def test_administrators_invite_on_the_page(client: Client) -> None:
