@@ -231,6 +231,8 @@ _API_UNLOGGED |= {
     "POST notifications/read": _OWN_NOTICES,
     "POST notifications/<id:notice_id>/read": _OWN_NOTICES,
     "PUT notifications/choices": _OWN_NOTICES,
+    f"PUT {_ENVIRONMENT}/watches": _OWN_NOTICES,
+    f"DELETE {_ENVIRONMENT}/watches/<id:watch_id>": _OWN_NOTICES,
 }
 UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
     "POST password/forgotten": "sends a mail, to nobody who is signed in; the new password is logged",
@@ -239,6 +241,8 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     "POST notifications/read": _OWN_NOTICES,
     "POST notifications/choices": _OWN_NOTICES,
     "POST notifications/<id:notice_id>/open": _OWN_NOTICES,
+    f"POST {_ENVIRONMENT}/watches": _OWN_NOTICES,
+    f"POST {_ENVIRONMENT}/watches/<id:watch_id>": _OWN_NOTICES,
     "POST logout": "ends the own session, and nothing else",
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,

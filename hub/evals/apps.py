@@ -6,10 +6,11 @@ from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
 from hub.runs.chores import register_chore
+from hub.runs.endings import register_listener
 
 
 class EvalsConfig(AppConfig):
-    """Registers the app under its short label, its kind of run and its chore of the sweeper."""
+    """Registers the app under its short label, its kind of run, its chore of the sweeper, and who hears of scores."""
 
     name = "hub.evals"
     label = "evals"
@@ -20,3 +21,4 @@ class EvalsConfig(AppConfig):
         rows = self.get_model("Evaluation")._default_manager
         register_holding("evaluations", lambda owner: rows.filter(owner=owner), "/evaluations")
         register_chore(import_module("hub.evals.cards").refresh_cards)
+        register_listener(import_module("hub.evals.services.watching").tell_of_run)

@@ -207,6 +207,29 @@ class Annotation(models.Model):
         abstract = True
 
 
+class ScoreWatch(models.Model):
+    """Somebody wants to hear of scores on an environment that are below or above a number."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    model_name = models.CharField(max_length=255, blank=True)  # "": any
+    below = models.FloatField(null=True, blank=True)
+    above = models.FloatField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "user", "model_name"], name="score_watch_once"),
+            models.CheckConstraint(
+                condition=models.Q(below__isnull=False) | models.Q(above__isnull=False), name="score_watch_of_a_number"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.environment_id}: {self.below} to {self.above}"
+
+
 class RolloutLabel(Annotation):
     """A short name that a member has put on a rollout."""
 

@@ -45,6 +45,7 @@ from hub.evals.queries import (
 from hub.evals.replays import original_of
 from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
+from hub.evals.score_watches import watches_of
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_view, rollout_rows, shard_view
 from hub.registry.pages import environment_context
@@ -83,6 +84,8 @@ def environment_evaluations(request: HttpRequest, owner: str, name: str) -> Http
     rows = visible_evaluations(request.user).filter(environment=context["environment"])
     found, following = newest_first(rows, request, default=PAGE)
     context |= {"rows": [(row, evaluation_view(row)) for row in found], "next": following}
+    if request.user.is_authenticated and not fragment_of(request):
+        context["watches"] = list(watches_of(request.user, context["environment"]))
     if "before" not in request.GET:
         asked = request.GET.get("settings", "")
         context["board"] = leaderboard(request.user, context["environment"], asked)

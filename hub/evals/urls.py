@@ -15,6 +15,8 @@ from hub.evals import (
     reader,
     report_pages,
     version_diff_views,
+    watch_api,
+    watch_pages,
 )
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
@@ -42,6 +44,8 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/fingerprint", report_pages.fingerprint_of_evaluation),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
     path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
+    path("environments/<str:owner>/<str:name>/watches", watch_api.watches),
+    path("environments/<str:owner>/<str:name>/watches/<id:watch_id>", watch_api.watch),
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("evaluations", pages.evaluation_list, name="evaluations"),
@@ -65,4 +69,6 @@ page_urls: list[URLPattern | URLResolver] = [
     ),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.version_diff_page, name="version-diff"),
     path("environments/<str:owner>/<str:name>/evaluate", evaluate_pages.evaluate, name="evaluate"),
+    path("environments/<str:owner>/<str:name>/watches", watch_pages.watch_set, name="watch-set"),
+    path("environments/<str:owner>/<str:name>/watches/<id:watch_id>", watch_pages.watch_delete, name="watch-delete"),
 ]

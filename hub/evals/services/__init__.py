@@ -20,6 +20,7 @@ from hub.evals.services.lifecycle import (
 from hub.evals.services.pushing import finalize_push, push_evaluation
 from hub.evals.services.segments import add_segment
 from hub.evals.services.shards import report_shard
+from hub.evals.services.watching import watch_scores
 
 __all__ = [
     "add_label",
@@ -39,4 +40,5 @@ __all__ = [
     "resume_evaluation",
     "save_view",
     "share_evaluation",
+    "watch_scores",
 ]

@@ -14,6 +14,7 @@ from hub.core.database_json import storable
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services.creating import storable_settings
+from hub.evals.services.watching import tell_watchers
 from hub.registry.archived import require_not_archived
 from hub.registry.queries import get_environment, get_version_of, split_reference
 from hub.registry.services.environments import count_evaluations, mark_cards
@@ -58,7 +59,10 @@ def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
     if evaluation.is_hosted:
         raise Conflict("a hosted evaluation ends with its run", code="hosted")
     open_ones = Evaluation.objects.filter(pk=evaluation.pk, state=RunState.RUNNING.value)
-    if open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now()):
-        mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
-    evaluation.refresh_from_db()
+    with transaction.atomic():
+        ended = open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+        evaluation.refresh_from_db()
+        if ended:
+            mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
+            tell_watchers(evaluation)
     return evaluation

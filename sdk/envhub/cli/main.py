@@ -172,6 +172,7 @@ COMMANDS: Table = {
         "list": "resources.notifications:list_notifications",
         "read": "resources.notifications:read",
         "choose": "resources.notifications:choose",
+        "watch": "resources.score_watches:watch",
     },
     "views": {
         "": "Saved views: filters of rollouts that are kept by name.",

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.notices import NoticeChoices, NoticeChoicesView, NoticeView
+from envhub.protocol.notices import (
+    NoticeChoices,
+    NoticeChoicesView,
+    NoticeView,
+    ScoreWatches,
+    ScoreWatchRequest,
+    ScoreWatchView,
+)
 
 
 class Notices:
-    """Calls under /notifications."""
+    """Calls under /notifications, and those about scores that the caller wants to hear of."""
 
     def __init__(self, connection: Connection) -> None:
         self._hub = connection
@@ -32,3 +39,15 @@ class Notices:
     def choose(self, choices: NoticeChoices) -> NoticeChoicesView:
         """Say what the caller wants to be told."""
         return self._hub.put("/notifications/choices", choices, NoticeChoicesView)
+
+    def watches(self, environment: str) -> ScoreWatches:
+        """The scores on `owner/name` that the caller is told of."""
+        return self._hub.get(f"/environments/{environment}/watches", ScoreWatches)
+
+    def watch(self, environment: str, request: ScoreWatchRequest) -> ScoreWatchView:
+        """Be told of scores of one model, or of any."""
+        return self._hub.put(f"/environments/{environment}/watches", request, ScoreWatchView)
+
+    def unwatch(self, environment: str, watch_id: str) -> None:
+        """Be told no longer."""
+        self._hub.delete(f"/environments/{environment}/watches/{watch_id}")

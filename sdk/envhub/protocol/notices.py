@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
 
-from envhub.protocol.base import Request, Response
+from pydantic import Field, model_validator
+
+from envhub.protocol.base import Number, Request, Response
 
 
 class NoticeKind(StrEnum):
@@ -15,6 +18,7 @@ class NoticeKind(StrEnum):
     FAILED = "failed"
     NOTE = "note"
     HUB = "hub"  # the hub itself has something to say
+    SCORE = "score"  # of an evaluation, beyond what the user has named
 
 
 class Follows(StrEnum):
@@ -52,3 +56,34 @@ class NoticeChoicesView(Response):
     runs: Follows
     notes: bool
     mail: bool = False
+
+
+class ScoreWatchRequest(Request):
+    """Tell the caller when an evaluation's mean reward is below, or above, a number. One watch for each model."""
+
+    model: str = Field(default="", max_length=255)  # "owner/name"; "": any
+    below: Number | None = None
+    above: Number | None = None
+
+    @model_validator(mode="after")
+    def _names_a_number(self) -> Self:
+        if self.below is None and self.above is None:
+            raise ValueError("give below or above")
+        return self
+
+
+class ScoreWatchView(Response):
+    """One of the caller's watches."""
+
+    id: str
+    environment: str  # owner/name
+    model: str
+    below: float | None
+    above: float | None
+    created_at: datetime
+
+
+class ScoreWatches(Response):
+    """The caller's watches of one environment."""
+
+    items: tuple[ScoreWatchView, ...]

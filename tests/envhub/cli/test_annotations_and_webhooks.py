@@ -8,6 +8,7 @@ from envhub.protocol.notices import NoticeKind
 from hub.notices.services import tell
 from tests.envhub.cli.conftest import Cli
 from tests.factories.evals import create_hosted, make_records, store
+from tests.factories.registry import create_ready_version
 
 
 def test_rollouts_are_labelled_listed_and_exported_by_label(cli: Cli, tmp_path: Path) -> None:
@@ -76,3 +77,12 @@ def test_notifications_are_listed_read_and_chosen(cli: Cli) -> None:
     assert cli.json("notifications", "list", "--unread") == []
     assert cli.json("notifications", "choose", "--runs", "failed", "--no-notes")["runs"] == "failed"
     assert cli.json("notifications", "choose") == {"runs": "failed", "notes": False, "mail": False}
+
+
+def test_scores_are_watched_and_watched_no_longer(cli: Cli) -> None:
+    create_ready_version(cli.user)
+    cli("notifications", "watch", "tiny-env", "--below", "0.5")
+    (watch,) = cli.json("notifications", "watch", "tiny-env", "-m", "stub", "--above", "0.9")["items"][1:]
+    assert (watch["model"], watch["above"]) == (f"{cli.user.username}/stub", 0.9)
+    assert cli.json("notifications", "watch", "tiny-env", "--remove")["items"] == [watch]
+    assert "you watch no score of any model" in cli("notifications", "watch", "tiny-env", "--remove", code=1).stderr

@@ -10,16 +10,16 @@ from django.utils import timezone
 from envhub.protocol.accounts import Scope
 from envhub.protocol.links import ShareLinkRequest
 from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
-from envhub.protocol.notices import NoticeKind
+from envhub.protocol.notices import NoticeKind, ScoreWatchRequest
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
-from hub.evals.models import Evaluation, RolloutNote, SavedView
+from hub.evals.models import Evaluation, RolloutNote, SavedView, ScoreWatch
 from hub.evals.queries import get_rollout
 from hub.evals.rollout_filter import RolloutFilter
-from hub.evals.services import add_note, save_view
+from hub.evals.services import add_note, save_view, watch_scores
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
 from hub.links.models import ShareLink
@@ -99,6 +99,8 @@ def make_world() -> World:
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
     report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    watched = ScoreWatchRequest(model=f"{MARK}/model", below=0.5)
+    watch_scores(user=alice, environment=version.environment, request=watched)
     tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
     set_secret(owner=alice.owner, name=f"{MARK.upper()}_KEY", value="value", user=alice)
     push = begin_push(owner=alice.owner, user=alice, request=build_pair(f"{MARK}-env", "0.3.0").request()).push
@@ -168,6 +170,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "delivery_id": world.delivery.pk,
         "notice_id": Notice.objects.get(user=world.alice).pk,
         "view_id": world.view.pk,
+        "watch_id": ScoreWatch.objects.get(user=world.alice).pk,
         "number": 0,
         "side": 0,
         "link_id": world.link.pk,

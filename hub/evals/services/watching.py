@@ -1,0 +1,71 @@
+"""Scores that somebody wants to hear of: set by users, told when an evaluation has ended."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import Q
+from envhub.protocol.notices import NoticeKind, ScoreWatchRequest
+from envhub.protocol.runs import RunKind, RunState
+
+from hub.accounts.models import Role, User
+from hub.accounts.queries import has_role
+from hub.core.database_json import storable_text
+from hub.core.errors import Invalid
+from hub.evals.models import Evaluation, ScoreWatch
+from hub.evals.statistics import Aggregate
+from hub.notices.services import tell
+from hub.registry.models import Environment
+from hub.runs.models import Run
+
+MOST = 50  # watches that a user may have of one environment
+MOST_TOLD = 1000  # users, of one evaluation
+
+
+def watch_scores(*, user: User, environment: Environment, request: ScoreWatchRequest) -> ScoreWatch:
+    """Set the user's watch of a model, or of any, on an environment that they may see. Raises Invalid for too many."""
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        mine = ScoreWatch.objects.filter(user=user, environment=environment)
+        model = storable_text(request.model)
+        if mine.exclude(model_name=model).count() >= MOST:
+            raise Invalid(f"you watch {MOST} models on this environment already", hint="remove one first")
+        numbers = {"below": request.below, "above": request.above}
+        return mine.update_or_create(user=user, environment=environment, model_name=model, defaults=numbers)[0]
+
+
+def tell_of_run(run: Run) -> None:
+    """`hub.runs.endings`: a hosted evaluation has ended."""
+    if run.kind != RunKind.EVAL or run.parent_id is not None or run.state != RunState.SUCCEEDED:
+        return
+    found = Evaluation.objects.select_related("owner", "environment__owner").filter(run=run).first()
+    if found is not None:
+        tell_watchers(found)
+
+
+def tell_watchers(evaluation: Evaluation) -> None:
+    """Tell those who watch, and may see it, of a score beyond what they named. A replay has no score of its own."""
+    reward = Aggregate.model_validate(evaluation.aggregate).reward
+    if reward is None or not reward.n or evaluation.config.get("replay"):
+        return
+    mean = reward.summary("reward").mean
+    beyond = Q(below__gt=mean) | Q(above__lt=mean)
+    of_it = Q(environment=evaluation.environment_id, model_name__in=("", evaluation.model_name))
+    rows = ScoreWatch.objects.filter(of_it, beyond).select_related("user").order_by("pk")[:MOST_TOLD]
+    watchers = {row.user_id: row for row in rows if _may_see(row.user, evaluation)}
+    environment = evaluation.environment
+    for row in watchers.values():
+        side = f"below {row.below:g}" if row.below is not None and mean < row.below else f"above {row.above:g}"
+        tell(
+            users=[row.user_id],
+            kind=NoticeKind.SCORE,
+            text=f"{evaluation.model_name} has {mean:.3f} on {environment.owner.slug}/{environment.name}",
+            detail=f"The mean reward is {side}, as you asked to be told.",
+            url=f"/evaluations/{evaluation.pk}",
+        )
+
+
+def _may_see(user: User, evaluation: Evaluation) -> bool:
+    if not user.is_active:
+        return False
+    public = evaluation.visibility == evaluation.environment.visibility == "public"
+    return public or has_role(user, evaluation.owner, Role.READER)
