@@ -55,6 +55,7 @@ NAMES = (
     "storage",
     "password",
     "account",
+    "sessions",
     "device",
     "document",
     "document-search",
@@ -121,5 +122,6 @@ def address(showcase: Showcase, name: str) -> str:
         "usage": "/settings/usage",
         "password": "/settings/password",
         "account": "/settings/account",
+        "sessions": "/settings/account/sessions",
         "device": "/device",
     }[name]
