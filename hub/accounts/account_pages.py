@@ -14,20 +14,24 @@ from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.totp import views as totp
 from allauth.socialaccount import views as identity
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
+from hub.accounts.browsers import browser_name
 from hub.accounts.connecting import proof_of_session
 from hub.accounts.models import User
-from hub.accounts.queries import addresses_of, has_second_factor, identities_of
+from hub.accounts.queries import addresses_of, has_second_factor, identities_of, sign_ins_of
+from hub.accounts.services import end_other_sessions
 from hub.core.errors import Conflict
 from hub.core.pages import page, show
 
 MOST_SHOWN = 20
+MOST_SESSIONS = 50
 
 
 @page
@@ -47,6 +51,27 @@ def account(request: HttpRequest) -> HttpResponse:
         "proof": proof_of_session(request),
     }
     return show(request, "accounts/account_detail.html", context)
+
+
+@page
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def sessions(request: HttpRequest) -> HttpResponse:
+    """Where this user is signed in; POST ends all sessions but this one."""
+    user = cast("User", request.user)
+    if request.method == "POST":
+        end_other_sessions(request=request, user=user)
+        messages.success(request, "You are signed out everywhere else. API tokens stay.")
+        return redirect("sessions")
+    found = sign_ins_of(user)[:MOST_SESSIONS]
+    context = {
+        "section": "settings",
+        "sessions": [(row, browser_name(row.browser)) for row in found],
+        "current": request.session.session_key,
+        "capped": len(found) == MOST_SESSIONS,
+    }
+    return show(request, "accounts/session_list.html", context)
 
 
 @method_decorator(login_required, name="dispatch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
@@ -23,12 +24,25 @@ class User(AbstractUser):
 
     unread = models.PositiveIntegerField(default=0, db_default=0)  # hub.notices; here, since every page shows it
 
+    session_epoch = models.PositiveIntegerField(default=0, db_default=0)  # raised: all sessions from before are over
+
     admin_rights_given = True  # False on the user object of an API token that lacks the admin scope
 
     @property
     def is_administrator(self) -> bool:
         """Whether this request may do and see everything."""
         return self.is_active and self.is_superuser and self.admin_rights_given
+
+    def get_session_auth_hash(self) -> str:
+        """What a session holds and must go on to match: it changes with the password, and with the epoch."""
+        return self._in_epoch(super().get_session_auth_hash())
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        """The same by each former key of the hub."""
+        yield from map(self._in_epoch, super().get_session_auth_fallback_hash())
+
+    def _in_epoch(self, digest: str) -> str:
+        return f"{digest}.{self.session_epoch}" if self.session_epoch else digest
 
 
 class OwnerKind(models.TextChoices):
@@ -181,3 +195,19 @@ class RateCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.count}"
+
+
+class SignIn(models.Model):
+    """A session of a user, for the page that lists them; whether it still lives is known by Django's own row."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session_key = models.CharField(max_length=40, unique=True)
+    address = models.CharField(max_length=45, blank=True)  # of the client, when it began
+    browser = models.CharField(max_length=200, blank=True)  # as it called itself
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-id"], name="sign_in_by_user")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} from {self.address}"

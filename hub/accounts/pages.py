@@ -7,7 +7,7 @@ from typing import cast
 
 from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
-from django.contrib.auth import authenticate, update_session_auth_hash
+from django.contrib.auth import authenticate
 from django.contrib.auth import login as start_session
 from django.contrib.auth import logout as end_session
 from django.contrib.auth.decorators import login_required
@@ -28,6 +28,7 @@ from hub.accounts.services import (
     create_token,
     decide_device,
     find_linked,
+    keep_session,
     limit_login,
     limit_rate,
     revoke_token,
@@ -208,5 +209,5 @@ def password(request: HttpRequest) -> HttpResponse:
         set_password(user=user, current=request.POST.get("current", ""), new=request.POST.get("new", ""))
     except HubError as error:
         return render(request, "accounts/password_change.html", context | {"error": error}, status=error.status)
-    update_session_auth_hash(request, user)
+    keep_session(request=request, user=user)
     return render(request, "accounts/password_change.html", context | {"has_password": True, "changed": True})

@@ -11,7 +11,8 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.contrib.sessions.models import Session
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from hub.accounts.acting import note_owner
@@ -23,6 +24,7 @@ from hub.accounts.models import (
     Owner,
     OwnerKind,
     Role,
+    SignIn,
     TeamInvitation,
     User,
 )
@@ -215,3 +217,9 @@ def identities_of(user: User) -> QuerySet[SocialAccount]:
     """The accounts of the identity provider that sign this user in, oldest first."""
     rows: QuerySet[SocialAccount] = SocialAccount.objects.filter(user=user)
     return rows.order_by("pk")
+
+
+def sign_ins_of(user: User) -> QuerySet[SignIn]:
+    """The user's sessions that have not ended, newest first."""
+    living = Session.objects.filter(pk=OuterRef("session_key"), expire_date__gt=timezone.now())
+    return SignIn.objects.filter(Exists(living), user=user).order_by("-pk")

@@ -49,6 +49,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("settings/account/two-factor/off", account_pages.second_factor_off, name="mfa_deactivate_totp"),
     path("settings/account/recovery-codes", account_pages.codes, name="mfa_view_recovery_codes"),
     path("settings/account/recovery-codes/new", account_pages.codes_new, name="mfa_generate_recovery_codes"),
+    path("settings/account/sessions", account_pages.sessions, name="sessions"),
     path("settings/account/identities", account_pages.identities, name="socialaccount_connections"),
     path("settings/confirm", account_pages.confirm_password, name="account_reauthenticate"),
     path("settings/confirm/code", account_pages.confirm_code, name="mfa_reauthenticate"),

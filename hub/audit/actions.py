@@ -111,6 +111,7 @@ _PAGES = {
     "POST settings/account/two-factor/off": "turned off two-factor authentication",
     "POST settings/account/recovery-codes/new": "made recovery codes",
     "POST settings/account/identities": "disconnected an identity",
+    "POST settings/account/sessions": "ended the own other sessions",
     "POST invitation/<str:secret>": "accepted an invitation to the hub",
     "POST device": "answered a device that wants to sign in",
     "POST settings/tokens": "made an API token",

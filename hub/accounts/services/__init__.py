@@ -4,7 +4,7 @@ from hub.accounts.services.devices import decide_device, exchange_device_code, s
 from hub.accounts.services.invitations import accept_invitation, invite_user
 from hub.accounts.services.limits import forget_old_counts, limit_login, limit_rate
 from hub.accounts.services.links import create_login_link, find_linked, first_login_link, use_link
-from hub.accounts.services.sessions import forget_old_sessions
+from hub.accounts.services.sessions import end_other_sessions, forget_old_sessions, keep_session
 from hub.accounts.services.team_invitations import invite_to_team, join_team, revoke_invitation
 from hub.accounts.services.teams import (
     add_member,
@@ -37,6 +37,7 @@ __all__ = [
     "delete_team",
     "disable_user",
     "enable_user",
+    "end_other_sessions",
     "ensure_user",
     "exchange_device_code",
     "find_linked",
@@ -46,6 +47,7 @@ __all__ = [
     "invite_to_team",
     "invite_user",
     "join_team",
+    "keep_session",
     "limit_login",
     "limit_rate",
     "note_token_use",

@@ -120,6 +120,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "settings/account/two-factor/off": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/account/recovery-codes": {"get": Access.SIGNED_IN},
     "settings/account/recovery-codes/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    "settings/account/sessions": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/account/identities": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/confirm": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/confirm/code": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},

@@ -106,6 +106,7 @@ def old_rows(sha256: str) -> dict[str, dict[str, str]]:
         "is_staff": "f",
         "is_superuser": "f",
         "unread": "0",
+        "session_epoch": "0",
     }
     run = {"id": RUN, "kind": "eval", "state": "failed", "queue": "eval", "owner_id": OWNER, "created_by_id": USER}
     numbers = {"attempt": "1", "max_attempts": "3", "gpus": "0", "gpu_memory_mb": "0"}

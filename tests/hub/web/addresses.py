@@ -65,6 +65,7 @@ NAMES = (
     "storage",
     "password",
     "account",
+    "sessions",
     "device",
     "document",
     "document-search",
@@ -141,5 +142,6 @@ def address(showcase: Showcase, name: str) -> str:
         "usage": "/settings/usage",
         "password": "/settings/password",
         "account": "/settings/account",
+        "sessions": "/settings/account/sessions",
         "device": "/device",
     }[name]
