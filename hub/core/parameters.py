@@ -75,6 +75,7 @@ MEANINGS = {
     "worker_id": f"id of the worker{_SHORT}",
     "webhook_id": f"id of the webhook{_SHORT}",
     "view_id": f"id of the saved view{_SHORT}",
+    "watch_id": f"id of the watch of scores{_SHORT}",
 }
 _TYPES = {
     **dict.fromkeys(

@@ -21,6 +21,7 @@ _HUB_ONLY = {
     "judges": ("--judge", "here the environment calls its judge itself, with your environment variables"),
     "secrets": ("--secret", "here the environment has your own environment variables"),
     "allow_hosts": ("--allow-host", "here is no box, the environment reaches every host that you reach"),
+    "replay": ("--replay", "the hub has the rollout"),
 }
 
 

@@ -89,8 +89,6 @@ def run(
         "allow_hosts": allow_host or None, "visibility": visibility, "replay": replay_of(replay),
     }  # fmt: skip
     fields = {key: value for key, value in given.items() if value is not None}
-    if local and replay:
-        raise UsageError("--replay is for hosted evaluations", hint="Leave out --local.")
     if local:
         interpreter = python or active_python(session) or sys.executable
         options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload, owner)
