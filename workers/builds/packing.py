@@ -41,7 +41,7 @@ REFUSED = (errors.Conflict, errors.Invalid, errors.TooLarge, errors.NotAllowed)
 async def pack_source(job: Job, payload: SourcePayload) -> None:
     """Build, upload, push. Raises RunFailed: with the hub's own words when it refuses the package."""
     archive = await job.artifacts.fetch_blob(payload.source)
-    place = job.settings.folder("uploads")
+    place = job.settings.folder("source-builds")
     with tempfile.TemporaryDirectory(dir=place, prefix=".") as name:
         try:
             files = await _distributions(job, payload, archive, Path(name))

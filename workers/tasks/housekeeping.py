@@ -46,7 +46,7 @@ def tidy(settings: WorkerEnvironment, *, unused_since: float) -> None:
         "sandbox-repositories": (children(folder("sandbox-repositories")), settings.sandbox_packages_mb),
         "image-layers": (files(folder("image-layers")), settings.image_layers_mb),
     }
-    for name in ("blobs", "models", "training", "sandbox-repositories", "image-builds"):
+    for name in ("blobs", "models", "training", "sandbox-repositories", "image-builds", "source-builds"):
         trim(unfinished(folder(name)), max_bytes=0, unused_since=unused_since)  # its maker began later, if it lives
     for name, (entries, budget) in stores.items():
         if gone := trim(entries, max_bytes=budget * mb, unused_since=unused_since):
