@@ -22,6 +22,7 @@ from hub.accounts.queries import has_role
 from hub.core.http import answer
 from hub.core.ids import GivenId
 from hub.core.pages import page
+from hub.evals.hidden_values import hidden
 from hub.evals.reports import Lines, clip, instant, library_lines, worker_lines
 from hub.training.charts import charts_of, span_of
 from hub.training.evaluated import evaluated
@@ -81,7 +82,13 @@ def _measured(training: TrainingRun) -> Lines:
     for item in versions:
         lines += [("Environment", reference_of(item.version)), ("Package, SHA-256", item.version.wheel_id)]
     lines.append(("Weights", "LoRA" if training.mode == "lora" else "every weight"))
-    return lines + [(name, clip(training.config[name])) for name in _TOLD if training.config.get(name)]
+    told = {name: hidden(_given(training.config.get(name))) for name in _TOLD}
+    return lines + [(name, clip(value)) for name, value in told.items() if value]
+
+
+def _given(value: object) -> object:
+    """A table without what is not set."""
+    return {name: one for name, one in value.items() if one not in (None, {}, [])} if isinstance(value, dict) else value
 
 
 def _figures(step: StepMetrics) -> Lines:

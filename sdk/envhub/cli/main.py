@@ -25,6 +25,7 @@ COMMANDS: Table = {
     "whoami": "login:whoami",
     "open": "opening:open_page",
     "usage": "usage:usage",
+    "tui": "tui.command:tui",
     "config": "login:config",
     "completion": "completion:completion",
     "init": "environments.init:init",

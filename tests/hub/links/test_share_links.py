@@ -50,7 +50,8 @@ def evaluation(alice: User) -> Evaluation:
     start(found)
     said = [{"role": "user", "content": [PICTURE, {"type": "text", "text": HOSTILE}]}]
     others = [make_record(1, 0, 0.5), make_record(1, 1, 1.0), make_failure(2, 0)]
-    store(found, [make_record(prompt=said), make_record(0, 1, 0.0), *others])
+    answers = [{"role": ("assistant", "user")[place % 2], "content": f"turn {place}"} for place in range(90)]
+    store(found, [make_record(prompt=said, completion=answers), make_record(0, 1, 0.0), *others])
     add_note(user=alice, evaluation=found, rollout=get_rollout(found, 0, 0), text="a note for members")
     add_label(user=alice, evaluation=found, rollout=get_rollout(found, 0, 0), name="reward-hack")
     return found
@@ -112,6 +113,7 @@ def test_a_stranger_reads_what_is_shared_and_every_way_on_stays_there(
     assert str(evaluation.pk) not in everything
     assert ("/pictures/0/0" in everything) == (kind != "training")
     assert len(found) > 1 or kind == "training"
+    assert ("turn 89" in everything) == (kind != "training")  # in a window that is asked for when it is reached
 
 
 def test_answers_are_kept_by_nobody_and_tell_no_other_page_of_the_address(alice: User, evaluation: Evaluation) -> None:

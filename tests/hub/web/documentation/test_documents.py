@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from django.test import Client
 
+from hub.core.errors import Conflict
 from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
 from hub.web.documentation.documents import document, rendered, search
+from hub.web.documentation.export import export_documents
 
 GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
 
@@ -77,3 +80,22 @@ def test_pages_answer_everybody_and_say_what_is_missing() -> None:
     assert "<mark>" in client.get("/docs", {"q": "entropy"}).content.decode()
     assert "Nothing matches" in client.get("/docs", {"q": "xyzzy"}).content.decode()
     assert client.get("/docs/nothing").status_code == 404
+
+
+def test_the_exported_files_lead_to_one_another_and_nowhere_else(tmp_path: Path) -> None:
+    count = export_documents(tmp_path / "site")
+    pages = {path.name: path.read_text() for path in (tmp_path / "site").glob("*.html")}
+    assert len(pages) == count + 1 == len(ENTRIES) + 1
+    for name, html in pages.items():
+        for address in re.findall(r'(?:href|src)="([^"]*)"', html):
+            file, _, anchor = address.partition("#")
+            if file.startswith(("https://", "http://", "mailto:")):
+                continue
+            assert (tmp_path / "site" / (file or name)).is_file(), (name, address)
+            assert not anchor or f'id="{anchor}"' in pages[file or name], (name, address)
+
+
+def test_nothing_is_exported_over_files_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("")
+    with pytest.raises(Conflict, match="not empty"):
+        export_documents(tmp_path)
