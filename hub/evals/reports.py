@@ -34,12 +34,13 @@ Lines = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean with its 95 % interval; without an error there is none."""
+    """A mean with its 95 % interval; without an error there is none, nor where all values agree: that says nothing."""
 
     name: str
     mean: float
     low: float | None
     high: float | None
+    alike: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Extreme:
 def figure(metric: MetricSummary) -> Figure:
     """The interval of its clustered standard error."""
     error = metric.std_error
-    half = None if error is None else _Z * error
+    half = None if not error else _Z * error
     low, high = (None, None) if half is None else (metric.mean - half, metric.mean + half)
-    return Figure(metric.name, metric.mean, low, high)
+    return Figure(metric.name, metric.mean, low, high, alike=error == 0.0)
 
 
 def evaluation_report(evaluation: Evaluation, *, inside: bool) -> dict[str, Any]:
