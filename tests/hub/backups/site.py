@@ -13,7 +13,7 @@ from typing import Any
 
 from django.apps import apps
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 from pyrage import x25519
@@ -106,8 +106,9 @@ def new_identity(path: Path) -> str:
 
 def keep_blob(data: bytes | None = None) -> Blob:
     """A blob that a row refers to, as the wheels of the public index are."""
-    blob = make_blob(data)
-    StoredWheel.objects.create(blob=blob, filename=f"{blob.sha256[:20]}.whl", name="n", version="1")
+    with transaction.atomic():  # a backup beside it has both or neither
+        blob = make_blob(data)
+        StoredWheel.objects.create(blob=blob, filename=f"{blob.sha256[:20]}.whl", name="n", version="1")
     return blob
 
 
