@@ -16,6 +16,7 @@ from hub.accounts.models import User
 from hub.core import clock
 from hub.notices.models import Notice, NoticeSettings
 from hub.notices.queries import choices_of, count_unread, followers_of, wanting_mail
+from hub.registry.services.uploads import source_upload_of
 from hub.runs.models import Run
 
 KEPT = timedelta(days=90)
@@ -34,6 +35,8 @@ def tell_of_run(run: Run) -> None:
     if what is None or run.parent_id is not None or run.state == RunState.CANCELLED:
         return
     failed = run.state == RunState.FAILED
+    if not failed and run.kind == RunKind.BUILD and source_upload_of(run) is not None:
+        return  # what was uploaded is a package now, whose own build tells how it ended
     tell(
         users=followers_of(run),
         kind=NoticeKind.FAILED if failed else NoticeKind.FINISHED,

@@ -15,6 +15,7 @@ from hub.evals.services import add_note
 from hub.notices.models import Notice
 from hub.notices.queries import count_unread
 from hub.notices.services import choose_notices
+from hub.registry.models import SourceUpload
 from hub.runs.models import Run
 from hub.runs.services import end_attempt
 from tests.factories.accounts import make_owner, make_user
@@ -45,6 +46,14 @@ def test_whoever_started_an_evaluation_is_told_once_how_it_ended(alice: User) ->
     assert (notice.kind, notice.detail, notice.url) == ("failed", BROKEN.message, f"/evaluations/{evaluation.pk}")
     alice.refresh_from_db()
     assert alice.unread == 1
+
+
+@pytest.mark.parametrize(("state", "told"), [(RunState.SUCCEEDED, 0), (RunState.FAILED, 1)])
+def test_packing_an_upload_is_told_only_if_it_fails(alice: User, state: RunState, told: int) -> None:
+    run = make_run(owner=alice.owner, kind=RunKind.BUILD)
+    SourceUpload.objects.create(run=run, filename="a.zip", folder="", name="a")
+    end(run, state)
+    assert Notice.objects.count() == told
 
 
 def test_what_is_rolled_back_is_told_to_nobody(alice: User) -> None:
