@@ -35,34 +35,28 @@ def whole_number(request: HttpRequest, name: str) -> int | None:
 
 def newest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int = 50) -> tuple[list[Row], str | None]:
     """One page, newest id first, and the next page's URL. The cursor is `before`: the last id seen. Raises Invalid."""
-    limit = read_limit(request, default)
-    before = request.GET.get("before", "")
-    if before:
-        try:
-            rows = rows.filter(pk__lt=uuid.UUID(before))
-        except ValueError as error:
-            raise Invalid("before must be an id", fields={"before": before}) from error
-    page = list(rows.order_by("-pk")[: limit + 1])
-    if len(page) <= limit:
-        return page, None
-    query = request.GET.copy()
-    query["before"] = str(page[limit - 1].pk)
-    return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+    return _by_id(rows.order_by("-pk"), request, "before", "pk__lt", default)
 
 
 def oldest_first(rows: models.QuerySet[Row], request: HttpRequest, default: int = 50) -> tuple[list[Row], str | None]:
     """One page, oldest id first, and the next page's URL. The cursor is `after`: the last id seen. Raises Invalid."""
+    return _by_id(rows.order_by("pk"), request, "after", "pk__gt", default)
+
+
+def _by_id(
+    rows: models.QuerySet[Row], request: HttpRequest, cursor: str, beyond: str, default: int
+) -> tuple[list[Row], str | None]:
     limit = read_limit(request, default)
-    if after := request.GET.get("after", ""):
+    if seen := request.GET.get(cursor, ""):
         try:
-            rows = rows.filter(pk__gt=uuid.UUID(after))
+            rows = rows.filter(**{beyond: uuid.UUID(seen)})
         except ValueError as error:
-            raise Invalid("after must be an id", fields={"after": after}) from error
-    page = list(rows.order_by("pk")[: limit + 1])
+            raise Invalid(f"{cursor} must be an id", fields={cursor: seen}) from error
+    page = list(rows[: limit + 1])
     if len(page) <= limit:
         return page, None
     query = request.GET.copy()
-    query["after"] = str(page[limit - 1].pk)
+    query[cursor] = str(page[limit - 1].pk)
     return page[:limit], request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
 
 

@@ -29,6 +29,7 @@ from hub.evals.evaluate_form import ARGUMENT, JUDGE, REPLAY, SECRET, grants_of, 
 from hub.evals.form_fields import Maker
 from hub.evals.preflight import obstacles
 from hub.evals.queries import get_evaluation
+from hub.evals.replays import replayed_evaluation
 from hub.evals.services import create_evaluation
 from hub.registry.argument_inputs import ArgumentInput, argument_inputs
 from hub.registry.models import Environment, Version
@@ -203,7 +204,7 @@ def _replay(user: User, texts: dict[str, str]) -> dict[str, Any]:
         replay = replay_of(texts)
     except Invalid:  # the error is shown
         replay = None
-    return {"replay": replay, "replay_of": get_evaluation(user, replay.evaluation) if replay else None}
+    return {"replay": replay, "replay_of": replayed_evaluation(user, replay) if replay else None}
 
 
 def _versions(versions: list[Version], chosen: Version) -> list[tuple[str, str]]:

@@ -28,7 +28,10 @@ class Outlook:
 
 
 def outlook(evaluation: Evaluation, *, difference: str = "") -> Outlook:
-    """From the running statistics alone. `difference`: the one to separate, as the address says it."""
+    """From the running statistics alone, which those of a replay are too few for. `difference`: the one to separate, as
+    the address says it."""
+    if evaluation.config.get("replay"):
+        return Outlook(None, None, {})
     aggregate = Aggregate.model_validate(evaluation.aggregate)
     found = forecast(aggregate)
     return Outlook(_power(aggregate, difference), found, _seconds(evaluation, aggregate, found) if found else {})

@@ -53,12 +53,20 @@ def calls_by_message(record: RolloutRecord) -> dict[int, Sampled]:
     return dict(zip(written, calls, strict=True)) if len(written) == len(calls) else {}
 
 
+def replayed_evaluation(user: User, replay: Replay) -> Evaluation:
+    """Whose rollout is replayed. Raises NotFound, also for what is no id; AmbiguousId."""
+    try:
+        return get_evaluation(user, replay.evaluation)
+    except ValueError as error:
+        raise NotFound("there is no such evaluation to replay from") from error
+
+
 def find_replayed(user: User, replay: Replay, environment: Environment) -> tuple[Evaluation, Replay]:
     """The evaluation that is replayed from, and the replay with its whole id.
 
     Raises NotFound (absent or invisible), Invalid: of another environment, or with fewer calls than are to be replayed.
     """
-    evaluation = get_evaluation(user, replay.evaluation)
+    evaluation = replayed_evaluation(user, replay)
     if evaluation.environment_id != environment.pk:
         raise Invalid(
             "the rollout to be replayed is of another environment",

@@ -9,7 +9,7 @@ from hub.evals.models import Evaluation
 
 TOLD = (
     *("num_examples", "rollouts_per_example", "split", "seed", "sampling"),
-    *("env_args", "taskset", "harness", "timeout_s"),
+    *("env_args", "taskset", "harness", "timeout_s", "replay"),
 )
 
 

@@ -129,7 +129,7 @@ def evaluate_command(training: TrainingRun | None, environments: list[str], mode
 def measured(user: Caller, reference: str, base: str) -> list[Measured]:
     """One row an environment version, the newest first."""
     names = [name for name in (reference, base) if name]
-    rows = visible_evaluations(user).filter(model_name__in=names)[:MOST_COMPARED]
+    rows = visible_evaluations(user).filter(model_name__in=names).exclude(board="")[:MOST_COMPARED]  # no replays
     views = [evaluation_view(row) for row in rows]
     places: dict[tuple[str, str], dict[str, EvaluationView]] = {}
     for view in views:

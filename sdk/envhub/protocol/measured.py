@@ -6,7 +6,7 @@ import json
 
 from envhub.protocol.base import Json, JsonObject
 
-MEASURED = ("env_args", "taskset", "harness", "sampling", "judges", "allow_hosts")
+MEASURED = ("env_args", "taskset", "harness", "sampling", "judges", "allow_hosts", "replay")
 LONGEST = 120  # characters of one setting in words
 
 
@@ -21,11 +21,16 @@ def _is_default(name: str, value: Json) -> bool:
 
 
 def in_words(config: JsonObject) -> tuple[str, ...]:
-    """`sampling temperature=0.2`, one for each that was given; the split where it is not `eval`; what is replayed."""
-    split, replay = config.get("split", "eval"), config.get("replay")
-    given = [f"{name} {_text(value)}" for name, value in measured(config).items()]
-    replayed = [f"replay of example {replay.get('example')} from call {replay.get('calls')}"] if replay else []
-    return (*replayed, *([f"split {split}"] if split != "eval" else []), *given)
+    """`sampling temperature=0.2`, one for each that was given; the split where it is not `eval`."""
+    split = config.get("split", "eval")
+    given = [_said(name, value) for name, value in measured(config).items()]
+    return (*([f"split {split}"] if split != "eval" else []), *given)
+
+
+def _said(name: str, value: Json) -> str:
+    if name == "replay":
+        return f"replay of example {value.get('example')} from call {value.get('calls')}"
+    return f"{name} {_text(value)}"
 
 
 def _text(value: Json) -> str:

@@ -11,9 +11,13 @@ from envhub.protocol.rollouts import Turn
 
 from hub.accounts.models import User
 from hub.core.errors import HubError, Invalid, NotFound
+from hub.evals.fingerprints import evaluation_fingerprint
 from hub.evals.models import Evaluation
+from hub.evals.outlook import outlook
 from hub.evals.replays import Sampled, calls_by_message
+from hub.evals.reports import measured_lines
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
+from hub.training.pages_model import measured
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, make_record, start, store
 from tests.fakes.reporter import Reporter
@@ -92,6 +96,7 @@ def test_a_resumed_replay_runs_its_example_and_no_other(ada: User, before: Evalu
         ({"calls": 4}, Invalid, "has 3 answered model calls, not 4"),
         ({"rollout": 0}, NotFound, "no rollout 0"),
         ({"evaluation": "0" * 32}, NotFound, "no such evaluation"),
+        ({"evaluation": "no id"}, NotFound, "no such evaluation"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused(
@@ -130,6 +135,20 @@ def test_a_rollout_that_was_deleted_meanwhile_is_said_to_be(ada: User, before: E
     reply = client.get(f"/api/v1/evaluations/{found.pk}/replayed", headers=headers)
     assert (reply.status_code, "has been deleted" in reply.json()["error"]["message"]) == (404, True)
     assert "a rollout that you cannot see" in client.get(f"/evaluations/{found.pk}").content.decode()
+
+
+def test_a_replay_is_no_measurement_of_its_model(ada: User, before: Evaluation) -> None:
+    first, second = replay(ada, before, calls=1), replay(ada, before, calls=2)
+    for found in (first, second):
+        start(found)
+        store(found, [make_record(EXAMPLE, at, reward) for at, reward in enumerate((0.0, 1.0, 1.0))])
+        found.refresh_from_db()
+    assert outlook(first).forecast is None
+    (shown,) = measured(ada, "ada/stub", "")
+    assert shown.own is not None
+    assert shown.own.id == str(before.pk)
+    assert evaluation_fingerprint(first).sha256 != evaluation_fingerprint(second).sha256
+    assert any(name == "replay" for name, _ in measured_lines(first, inside=True))
 
 
 def test_the_reader_offers_a_replay_at_every_answer(before: Evaluation, client: Client) -> None:
