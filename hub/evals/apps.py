@@ -20,5 +20,5 @@ class EvalsConfig(AppConfig):
         import_module("hub.evals.run_kind")
         rows = self.get_model("Evaluation")._default_manager
         register_holding("evaluations", lambda owner: rows.filter(owner=owner), "/evaluations")
-        register_chore(import_module("hub.evals.cards").refresh_cards)
+        register_chore(import_module("hub.evals.standings.cards").refresh_cards)
         register_listener(import_module("hub.evals.services.watching").tell_of_run)

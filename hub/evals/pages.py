@@ -29,12 +29,8 @@ from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import newest_first, whole_number
 from hub.evals.annotations import label_counts, saved_views
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
-from hub.evals.example_groups import group_page
-from hub.evals.failure_clusters import failure_clusters
-from hub.evals.leaderboard import leaderboard
+from hub.evals.forecasts.outlook import outlook
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.odd_rollouts import odd_page
-from hub.evals.outlook import outlook
 from hub.evals.paging import rollout_page
 from hub.evals.queries import (
     get_evaluation,
@@ -42,11 +38,15 @@ from hub.evals.queries import (
     shards_of,
     visible_evaluations,
 )
+from hub.evals.reading.example_groups import group_page
+from hub.evals.reading.failure_clusters import failure_clusters
+from hub.evals.reading.odd_rollouts import odd_page
 from hub.evals.replays import original_of
 from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
-from hub.evals.score_watches import watches_of
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
+from hub.evals.standings.leaderboard import leaderboard
+from hub.evals.standings.watches import watches_of
 from hub.evals.wire import evaluation_view, rollout_rows, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside

@@ -19,9 +19,8 @@ from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.evals.annotations import labelled
-from hub.evals.comparison import ScoredExample
 from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
-from hub.evals.statistics import ExampleTally
+from hub.evals.statistics import ExampleTally, ScoredExample
 from hub.registry.models import Environment
 from hub.registry.queries import get_environment, get_version_of, split_reference
 from hub.runs.models import Run

@@ -25,6 +25,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from envhub.protocol.evals import EvaluationSummary, IndexRow, MetricSummary, PassAtK
 from envhub.protocol.rollouts import Outcome, Usage
@@ -89,6 +90,14 @@ class ExampleTally(BaseModel):
     reward: Cell = Field(default_factory=Cell)
     solved: int = 0
     metrics: dict[str, Cell] = Field(default_factory=dict)
+
+
+class ScoredExample(NamedTuple):
+    """What is stored of one example: hashes of its row and of its prompt and answer, what its rollouts scored."""
+
+    digest: str
+    content: str
+    tally: ExampleTally
 
 
 class Histogram(BaseModel):

@@ -2,30 +2,23 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.evals import (
-    annotation_api,
-    annotation_pages,
-    api,
-    comparison_api,
-    comparison_pages,
-    evaluate_pages,
-    example_sides,
-    leaderboard_api,
-    pages,
-    reader,
-    report_pages,
-    version_diff_views,
-    watch_api,
-    watch_pages,
-)
+from hub.evals import api, pages
+from hub.evals.comparing import api as comparing_api
+from hub.evals.comparing import example_sides, version_diff_views
+from hub.evals.comparing import pages as comparing_pages
+from hub.evals.reading import annotation_api, annotation_pages, reader
+from hub.evals.reports import pages as report_pages
+from hub.evals.standings import api as standings_api
+from hub.evals.standings import watch_api, watch_pages
+from hub.evals.starting import pages as starting_pages
 
 _ROLLOUT = "evaluations/<id:evaluation_id>/rollouts/<int:example>/<int:rollout>"
 api_urls: list[URLPattern | URLResolver] = [
     path("evaluations", api.evaluations),
     path("evaluations/push", api.push),
-    path("evaluations/compare", comparison_api.comparison_matrix),
+    path("evaluations/compare", comparing_api.comparison_matrix),
     path("evaluations/<id:evaluation_id>", api.evaluation),
-    path("evaluations/<id:evaluation_id>/compare/<id:other_id>", comparison_api.comparison),
+    path("evaluations/<id:evaluation_id>/compare/<id:other_id>", comparing_api.comparison),
     path("evaluations/<id:evaluation_id>/finalize", api.finalize),
     path("evaluations/<id:evaluation_id>/resume", api.resume),
     path("evaluations/<id:evaluation_id>/cancel", api.cancel),
@@ -43,13 +36,13 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/export", api.export),
     path("evaluations/<id:evaluation_id>/fingerprint", report_pages.fingerprint_of_evaluation),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.environment_diff),
-    path("environments/<str:owner>/<str:name>/leaderboard", leaderboard_api.environment_leaderboard),
+    path("environments/<str:owner>/<str:name>/leaderboard", standings_api.environment_leaderboard),
     path("environments/<str:owner>/<str:name>/watches", watch_api.watches),
     path("environments/<str:owner>/<str:name>/watches/<id:watch_id>", watch_api.watch),
 ]
 page_urls: list[URLPattern | URLResolver] = [
     path("evaluations", pages.evaluation_list, name="evaluations"),
-    path("evaluations/compare", comparison_pages.evaluation_compare, name="evaluation-compare"),
+    path("evaluations/compare", comparing_pages.evaluation_compare, name="evaluation-compare"),
     path("evaluations/compare/example", example_sides.compare_example, name="evaluation-compare-example"),
     path("evaluations/<id:evaluation_id>", pages.evaluation_detail, name="evaluation"),
     path("evaluations/compare/report", report_pages.comparison_report_page, name="comparison-report"),
@@ -68,7 +61,7 @@ page_urls: list[URLPattern | URLResolver] = [
         "environments/<str:owner>/<str:name>/evaluations", pages.environment_evaluations, name="environment-evaluations"
     ),
     path("environments/<str:owner>/<str:name>/diff", version_diff_views.version_diff_page, name="version-diff"),
-    path("environments/<str:owner>/<str:name>/evaluate", evaluate_pages.evaluate, name="evaluate"),
+    path("environments/<str:owner>/<str:name>/evaluate", starting_pages.evaluate, name="evaluate"),
     path("environments/<str:owner>/<str:name>/watches", watch_pages.watch_set, name="watch-set"),
     path("environments/<str:owner>/<str:name>/watches/<id:watch_id>", watch_pages.watch_delete, name="watch-delete"),
 ]

@@ -24,7 +24,7 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
-from hub.evals.comparison_view import asked_of
+from hub.evals.comparing.view import asked_of
 from hub.links.models import ShareLink
 from hub.links.queries import get_link, links_of
 from hub.links.services import Target, create_link, find_target, revoke_link

@@ -16,7 +16,7 @@ from hub.core import clock
 from hub.core.digests import new_secret, sha256_hex
 from hub.core.errors import Conflict, Invalid, NotAllowed
 from hub.core.ids import read_id
-from hub.evals.comparing import get_compared
+from hub.evals.comparing.sides import get_compared
 from hub.evals.models import Evaluation
 from hub.evals.queries import get_evaluation, get_rollout
 from hub.links.models import SUBJECT, LinkedEvaluation, ShareLink

@@ -23,15 +23,15 @@ from hub.accounts.services.limits import TooManyRequests, limit_rate
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.pages import HEADLINES, fragment_of, refusal, show
 from hub.evals.annotations import label_counts
-from hub.evals.comparing import Sides, compare_rows
-from hub.evals.comparison_pages import comparison_figures
-from hub.evals.comparison_view import Asked, asked_of, settings_that_differ
+from hub.evals.comparing.pages import comparison_figures
+from hub.evals.comparing.sides import Sides, compare_rows
+from hub.evals.comparing.view import Asked, asked_of, settings_that_differ
 from hub.evals.models import Evaluation
 from hub.evals.pages import figures, listed
 from hub.evals.queries import get_rollout
-from hub.evals.reader import picture_of, read_rollout
-from hub.evals.report_pages import comparison_report
-from hub.evals.reports import evaluation_report
+from hub.evals.reading.reader import picture_of, read_rollout
+from hub.evals.reports.figures import evaluation_report
+from hub.evals.reports.pages import comparison_report
 from hub.evals.rollout_filter import OUTCOMES, SORTS
 from hub.links.models import ShareLink
 from hub.links.queries import find_shared, shown_evaluations, shown_training

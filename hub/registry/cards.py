@@ -1,7 +1,7 @@
 """What a list shows of each environment: the best model, the course of its evaluations, the viewer's star.
 
-A card is stored twice: as everybody sees it, and as members of the environment's owner do. `hub.evals.cards` makes
-them.
+A card is stored twice: as everybody sees it, and as members of the environment's owner do. `hub.evals.standings.cards`
+makes them.
 """
 
 from __future__ import annotations

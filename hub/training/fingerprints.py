@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envhub.protocol.fingerprints import FingerprintView, fingerprint
 
-from hub.evals.fingerprints import FORMAT, package_of
+from hub.evals.reports.fingerprints import FORMAT, package_of
 from hub.training.models import TrainingRun
 
 # names, secrets, and where results are written: none of them moves a weight

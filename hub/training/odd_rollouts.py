@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hub.evals.odd_shapes import Shape, reasons, usual_of
+from hub.evals.reading.odd_shapes import Shape, reasons, usual_of
 from hub.training.models import Step, TrainingRollout
 
 MOST_READ = 1000

@@ -23,7 +23,7 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
-from hub.evals.outlook import outlook
+from hub.evals.forecasts.outlook import outlook
 from hub.evals.queries import visible_evaluations
 from hub.registry.models import Environment
 from hub.registry.pages import environment_context

@@ -24,8 +24,8 @@ from hub.core.database_json import storable_text
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.http import validate
 from hub.core.pages import fragment_of, page, show
-from hub.evals.evaluate_form import ARGUMENT
-from hub.evals.form_fields import Maker
+from hub.evals.starting.fields import Maker
+from hub.evals.starting.form import ARGUMENT
 from hub.registry.argument_inputs import ArgumentInput, argument_inputs
 from hub.registry.queries import get_version, search_environments
 from hub.training.preview import preview

@@ -21,7 +21,7 @@ from hub.accounts.models import Owner, User
 from hub.catalog.queries import visible_models
 from hub.core.errors import HubError
 from hub.core.sizes import in_bytes
-from hub.evals.preflight import Obstacle
+from hub.evals.starting.preflight import Obstacle
 from hub.runs.models import Run
 from hub.runs.waiting import Cause, reasons_of
 from hub.training.models import TrainingRun

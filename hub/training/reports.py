@@ -22,8 +22,8 @@ from hub.accounts.queries import has_role
 from hub.core.http import answer
 from hub.core.ids import GivenId
 from hub.core.pages import page
-from hub.evals.hidden_values import hidden
-from hub.evals.reports import Lines, clip, instant, library_lines, worker_lines
+from hub.evals.reports.figures import Lines, clip, instant, library_lines, worker_lines
+from hub.evals.reports.hidden_values import hidden
 from hub.training.charts import charts_of, span_of
 from hub.training.evaluated import evaluated
 from hub.training.fingerprints import training_fingerprint

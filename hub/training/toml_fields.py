@@ -18,8 +18,8 @@ from tomlkit.toml_document import TOMLDocument
 
 from hub.core.errors import Invalid
 from hub.core.form_fields import Field, Options
-from hub.evals.evaluate_form import ARGUMENT
-from hub.evals.form_fields import Maker
+from hub.evals.starting.fields import Maker
+from hub.evals.starting.form import ARGUMENT
 from hub.registry.argument_inputs import ArgumentInput, BadValue
 
 Texts = Mapping[str, str]

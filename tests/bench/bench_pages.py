@@ -29,8 +29,8 @@ from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
 
 from hub.accounts.models import User  # noqa: E402
-from hub.evals.cards import refresh_cards  # noqa: E402
 from hub.evals.models import Evaluation  # noqa: E402
+from hub.evals.standings.cards import refresh_cards  # noqa: E402
 from tests.bench.bench_lists import (  # noqa: E402
     MANY_ENVIRONMENTS,
     MANY_ROLLOUTS,

@@ -11,11 +11,11 @@ from envhub.protocol.rollouts import Turn
 
 from hub.accounts.models import User
 from hub.core.errors import HubError, Invalid, NotFound
-from hub.evals.fingerprints import evaluation_fingerprint
+from hub.evals.forecasts.outlook import outlook
 from hub.evals.models import Evaluation
-from hub.evals.outlook import outlook
 from hub.evals.replays import Sampled, calls_by_message
-from hub.evals.reports import measured_lines
+from hub.evals.reports.figures import measured_lines
+from hub.evals.reports.fingerprints import evaluation_fingerprint
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
 from hub.training.pages_model import measured
 from tests.factories.accounts import bearer, make_token, make_user

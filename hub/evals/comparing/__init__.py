@@ -1,0 +1,1 @@
+"""Evaluations of one environment compared, two to eight, and two versions of it: pairs, significance, pages."""

@@ -1,0 +1,173 @@
+"""Evaluations of one environment side by side: a row for each example that at least two have scored. The first one, A,
+is what the others are held against.
+
+An example is solved at a mean reward of at least 0.5. It is broken where A solves it and another does not, fixed where
+another solves what A does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from string import ascii_uppercase
+
+from hub.evals.comparing.paired import SAME, Difference, ExampleMeans, difference, same_row
+from hub.evals.comparing.significance import holm, p_value
+from hub.evals.statistics import PASS_THRESHOLD
+
+FEWEST, MOST = 2, 8  # evaluations
+LETTERS = ascii_uppercase[:MOST]
+_CHANCE = 0.05
+
+
+class Order(StrEnum):
+    """The orders of the examples."""
+
+    FLIPS = "flips"
+    BETTER = "better"
+    WORSE = "worse"
+    EXAMPLE = "example"
+
+
+class Only(StrEnum):
+    """Which examples are kept."""
+
+    ALL = ""
+    REGRESSIONS = "regressions"
+    IMPROVEMENTS = "improvements"
+    FLIPS = "flips"
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One example: the mean reward of each evaluation, None where it has not scored this very row."""
+
+    example: int
+    cells: tuple[float | None, ...]
+
+    @property
+    def differences(self) -> list[float]:
+        """Those of the others to A; nothing is left of what only rounding makes."""
+        first = self.cells[0]
+        if first is None:
+            return []
+        found = [cell - first for cell in self.cells[1:] if cell is not None]
+        return [one if abs(one) > SAME else 0.0 for one in found]
+
+    @property
+    def broken(self) -> int:
+        """How many do not solve what A solves."""
+        first = self.cells[0]
+        if first is None or first < PASS_THRESHOLD:
+            return 0
+        return sum(cell is not None and cell < PASS_THRESHOLD for cell in self.cells[1:])
+
+    @property
+    def fixed(self) -> int:
+        """How many solve what A does not."""
+        first = self.cells[0]
+        if first is None or first >= PASS_THRESHOLD:
+            return 0
+        return sum(cell is not None and cell >= PASS_THRESHOLD for cell in self.cells[1:])
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Evaluation `b` against `a`, by their places. `found` is None when they share no scored example.
+
+    p: of this pair alone; adjusted: by Holm's method over all pairs that are shown.
+    """
+
+    a: int
+    b: int
+    found: Difference | None
+    p: float | None
+    adjusted: float | None
+    better: int
+    worse: int
+
+    @property
+    def name(self) -> str:
+        """As the table has it."""
+        return f"{LETTERS[self.b]} − {LETTERS[self.a]}"
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference stands among all the pairs."""
+        return self.adjusted is not None and self.adjusted < _CHANCE
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`alone`: examples that only one has scored. `other_row`: cells left out since the row there is another."""
+
+    rows: tuple[MatrixRow, ...]
+    tests: tuple[PairTest, ...]
+    alone: int
+    other_row: int
+
+
+def matrix(sides: Sequence[Mapping[int, ExampleMeans]], hosted: Sequence[bool]) -> Matrix:
+    """`sides` by example; `hosted`: of which of them whole rows are known (hub.evals.comparing.paired)."""
+    rows: list[MatrixRow] = []
+    alone = other_row = 0
+    for example in sorted(set().union(*sides)):
+        found = [side.get(example) for side in sides]
+        cells = _cells(found, hosted)
+        known = sum(cell is not None for cell in cells)
+        other_row += sum(one is not None for one in found) - known
+        if known >= FEWEST:
+            rows.append(MatrixRow(example, cells))
+        else:
+            alone += 1
+    return Matrix(tuple(rows), _tests(rows, len(sides)), alone, other_row)
+
+
+def _cells(found: Sequence[ExampleMeans | None], hosted: Sequence[bool]) -> tuple[float | None, ...]:
+    place, first = next((place, one) for place, one in enumerate(found) if one is not None)
+    return tuple(
+        one.reward if one is not None and same_row(first, one, not (hosted[place] and hosted[number])) else None
+        for number, one in enumerate(found)
+    )
+
+
+def _tests(rows: Sequence[MatrixRow], count: int) -> tuple[PairTest, ...]:
+    tests = [_test(rows, a, b) for a, b in combinations(range(count), 2)]
+    adjusted = holm([test.p for test in tests])
+    return tuple(
+        PairTest(test.a, test.b, test.found, test.p, value, test.better, test.worse)
+        for test, value in zip(tests, adjusted, strict=True)
+    )
+
+
+def _test(rows: Sequence[MatrixRow], a: int, b: int) -> PairTest:
+    pairs = [(one, other) for row in rows if (one := row.cells[a]) is not None and (other := row.cells[b]) is not None]
+    found = difference("reward", pairs) if pairs else None
+    better = sum(other - one > SAME for one, other in pairs)
+    worse = sum(one - other > SAME for one, other in pairs)
+    return PairTest(a, b, found, p_value(found) if found else None, None, better, worse)
+
+
+def narrowed(rows: Sequence[MatrixRow], only: Only, order: Order) -> list[MatrixRow]:
+    """The rows that are wanted, in order; ties by example."""
+    found = [row for row in rows if _is_kept(row, only)]
+    return found if order is Order.EXAMPLE else sorted(found, key=lambda row: (*_rank(row, order), row.example))
+
+
+def _is_kept(row: MatrixRow, only: Only) -> bool:
+    if only is Only.FLIPS:
+        return bool(row.broken or row.fixed)
+    if only is Only.REGRESSIONS:
+        return any(one < 0 for one in row.differences)
+    return only is Only.ALL or any(one > 0 for one in row.differences)
+
+
+def _rank(row: MatrixRow, order: Order) -> tuple[float, ...]:
+    differences = row.differences or [0.0]
+    if order is Order.BETTER:
+        return (-max(differences),)
+    if order is Order.WORSE:
+        return (min(differences),)
+    return (not (row.broken or row.fixed), -max(abs(one) for one in differences))

@@ -1,0 +1,192 @@
+"""The page that compares evaluations of one environment, or offers what one can be compared with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from envhub.protocol.evals import EvaluationView
+
+from hub.core.pages import page, show
+from hub.evals.comparing.matrix import LETTERS, MOST, MatrixRow, PairTest, narrowed
+from hub.evals.comparing.paired import Comparison
+from hub.evals.comparing.sides import Sides, compare_many
+from hub.evals.comparing.view import KEPT, ORDERS, SHOWN, Asked, arrows, asked_of, settings_that_differ, spread
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.queries import get_evaluation, rollouts_together, visible_evaluations
+from hub.evals.reading.example_groups import Square, square
+from hub.evals.reward_shades import Shades, shades_of
+from hub.evals.wire import evaluation_view
+
+OFFERED = 50
+SQUARES = 4  # rollouts of one cell that are shown
+
+
+@dataclass(frozen=True)
+class Side:
+    """One evaluation of the page; `against` is its test against A, None for A itself."""
+
+    letter: str
+    evaluation: Evaluation
+    view: EvaluationView
+    against: PairTest | None
+    rollouts_at: str  # what the addresses of its rollouts begin with
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """One evaluation's mean of one example with its first rollouts; `difference` is to A."""
+
+    side: Side
+    mean: float | None
+    difference: float | None
+    squares: tuple[Square, ...]
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """One example of the matrix."""
+
+    row: MatrixRow
+    asked: str
+    cells: tuple[ShownCell, ...]
+
+
+@page
+@require_safe
+def evaluation_compare(request: HttpRequest) -> HttpResponseBase:
+    """`?a=ID&b=ID&b=ID`: each B against A. Without `b` the environment's other evaluations to choose from, without `a`
+    all of them. Boxes of a list send `?id=ID&id=ID`, the newest first: the oldest is A."""
+    ticked = [one for one in request.GET.getlist("id") if one]
+    if ticked:
+        given = [("a", ticked[-1]), *(("b", one) for one in reversed(ticked[:-1]))]
+        return redirect(f"{reverse('evaluation-compare')}?{urlencode(given)}")
+    if not request.GET.get("a"):
+        if "ticked" in request.GET:
+            messages.info(request, f"Tick 2 to {MOST} evaluations of one environment, then compare them.")
+        return redirect("evaluations")
+    asked = asked_of(request.GET)
+    return _picking(request, asked) if asked.pick or not asked.b else _comparing(request, asked)
+
+
+def _picking(request: HttpRequest, asked: Asked) -> HttpResponseBase:
+    first = get_evaluation(request.user, asked.a)
+    others = visible_evaluations(request.user).filter(environment=first.environment_id).exclude(pk=first.pk)
+    context = {
+        "section": "evaluations",
+        "a": first,
+        "a_view": evaluation_view(first),
+        "ticked": {str(one) for one in asked.b},
+        "most": MOST,
+        "rows": [(row, evaluation_view(row)) for row in others[:OFFERED]],
+    }
+    return show(request, "evals/evaluation_compare_pick.html", context)
+
+
+def _comparing(request: HttpRequest, asked: Asked) -> HttpResponseBase:
+    compared = compare_many(request.user, [asked.a, *asked.b])
+    places = [f"{reverse('evaluation', args=[one.pk])}/rollouts" for one in compared.evaluations]
+    context = {"section": "evaluations", "address": request.path} | comparison_figures(asked, compared, places)
+    return show(request, "evals/evaluation_compare.html", context)
+
+
+def comparison_figures(asked: Asked, compared: Sides, places: Sequence[str]) -> dict[str, Any]:
+    """What the page of a comparison shows; `places`: what the addresses of each evaluation's rollouts begin with."""
+    context = _figures(asked, compared, places)
+    if compared.two is not None:
+        context |= _figures_of_two(compared.two, context["sides"])
+    return context
+
+
+def _figures(asked: Asked, compared: Sides, places: Sequence[str]) -> dict[str, Any]:
+    sides = sides_of(compared, places)
+    first = sides[0]
+    rows = narrowed(compared.found.rows, asked.only, asked.sort)
+    start = (asked.page - 1) * SHOWN
+    query = f"?{asked.sides}&sort={asked.sort.value}&only={asked.only.value}"
+    shades = shades_of([side.view.summary for side in sides])
+    return {
+        "asked": asked,
+        "sides": sides,
+        "a": first.evaluation,
+        "a_view": first.view,
+        "matrix": compared.found,
+        "found": compared.two,
+        "broken": sum(row.broken > 0 for row in compared.found.rows),
+        "fixed": sum(row.fixed > 0 for row in compared.found.rows),
+        "is_going_on": any(not side.evaluation.is_final for side in sides),
+        "settings": settings_that_differ(_configurations(sides)),
+        "orders": ORDERS,
+        "kept": KEPT,
+        "shades": shades,
+        "rows": _shown(rows[start : start + SHOWN], sides, shades),
+        "count": len(rows),
+        "next": f"{query}&page={asked.page + 1}" if start + SHOWN < len(rows) else None,
+    }
+
+
+def sides_of(compared: Sides, places: Sequence[str]) -> list[Side]:
+    """The evaluations with their letters."""
+    against = {test.b: test for test in compared.found.tests if test.a == 0}
+    return [
+        Side(LETTERS[place], row, evaluation_view(row), against.get(place), places[place])
+        for place, row in enumerate(compared.evaluations)
+    ]
+
+
+def _configurations(sides: Sequence[Side]) -> list[Mapping[str, Any]]:
+    return [{"version": side.view.version or "–"} | side.view.config for side in sides]
+
+
+def _figures_of_two(found: Comparison, sides: Sequence[Side]) -> dict[str, Any]:
+    test = sides[1].against
+    return {
+        "b": sides[1].evaluation,
+        "b_view": sides[1].view,
+        "figures": arrows([*([found.reward] if found.reward else []), *found.metrics]),
+        "histogram": spread(found),
+        "same": len(found.pairs) - found.better - found.worse,
+        "verdict": _verdict(found),
+        "p": test.p if test else None,
+    }
+
+
+def _verdict(found: Comparison) -> str:
+    if found.reward is None:
+        return ""
+    if not found.reward.is_clear:
+        return "no clear difference"
+    return "B is better" if found.reward.mean > 0 else "A is better"
+
+
+def _shown(rows: Sequence[MatrixRow], sides: Sequence[Side], shades: Shades) -> list[ShownRow]:
+    found: defaultdict[tuple[object, int], list[RolloutIndex]] = defaultdict(list)
+    evaluations = [side.evaluation for side in sides]
+    for rollout in rollouts_together(evaluations, [row.example for row in rows], most=SQUARES):
+        found[rollout.evaluation_id, rollout.example].append(rollout)
+    return [_shown_row(row, sides, shades, found) for row in rows]
+
+
+def _shown_row(
+    row: MatrixRow,
+    sides: Sequence[Side],
+    shades: Shades,
+    found: Mapping[tuple[object, int], list[RolloutIndex]],
+) -> ShownRow:
+    cells, asked = [], ""
+    for place, (side, mean) in enumerate(zip(sides, row.cells, strict=True)):
+        rollouts = found.get((side.evaluation.pk, row.example), [])
+        first = row.cells[0]
+        difference = mean - first if place and mean is not None and first is not None else None
+        asked = asked or next((one.asked for one in rollouts if one.asked), "")
+        squares = tuple(square(one, shades) for one in rollouts) if mean is not None else ()
+        cells.append(ShownCell(side, mean, difference, squares))
+    return ShownRow(row, asked, tuple(cells))

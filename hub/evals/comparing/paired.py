@@ -1,0 +1,178 @@
+"""Two evaluations of one environment compared example by example.
+
+Both answered the same examples, so the difference is paired (Miller 2024, "Adding Error Bars to Evals", 4.2): with
+d_g = (mean reward of B on example g) - (mean reward of A on g) for the G examples that both have scored,
+    difference = mean of d_g        se = s(d) / sqrt(G)
+The examples are the clusters; what makes an example hard for both drops out, so this error is the smaller one.
+An example counts only if it is the same row in both (its hash), wherever its number agrees. Of what this hub did not
+run, no whole row is known: there prompt and answer decide (envhub.packaging.example_content).
+Differences that are all equal have the error 0 (two examples that went from reward 0 to 1), which says nothing of the
+next example. A two-sided sign test decides then: 2 * 0.5^G below 0.05, so from 6 examples on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from hub.evals.statistics import Aggregate, Cell, ScoredExample
+
+_Z = 1.959964  # of a two-sided interval of 95 %
+SAME = 1e-9
+_CHANCE = 0.05  # of a sign test
+
+
+@dataclass(frozen=True)
+class ExampleMeans:
+    """The means of one example's scored rollouts; `digest` is of its row, `content` of its prompt and answer."""
+
+    digest: str
+    content: str
+    reward: float
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Mean rewards of one example that both have scored."""
+
+    example: int
+    a: float
+    b: float
+
+    @property
+    def difference(self) -> float:
+        """B - A; nothing is left of what only rounding makes."""
+        difference = self.b - self.a
+        return difference if abs(difference) > SAME else 0.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """B - A over `count` examples: `a` and `b` are means over those; low..high is the 95 % interval."""
+
+    name: str
+    a: float
+    b: float
+    mean: float
+    std_error: float | None
+    low: float
+    high: float
+    count: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0; of equal differences, whether there are enough for a sign test."""
+        if self.std_error is None or not (self.low > SAME or self.high < -SAME):
+            return False
+        return self.std_error > SAME or 2 * 0.5**self.count < _CHANCE
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two evaluations say about each other; `reward` is None when they share no scored example."""
+
+    reward: Difference | None
+    metrics: tuple[Difference, ...]
+    pairs: tuple[Pair, ...]
+    only_a: int
+    only_b: int
+    other_row: int
+
+    @property
+    def better(self) -> int:
+        """Examples on which B is ahead."""
+        return sum(pair.difference > 0 for pair in self.pairs)
+
+    @property
+    def worse(self) -> int:
+        """Examples on which A is ahead."""
+        return sum(pair.difference < 0 for pair in self.pairs)
+
+
+def example_means(scores: Mapping[int, ScoredExample], aggregate: Aggregate) -> dict[int, ExampleMeans]:
+    """Examples -> their means; those without a scored rollout are left out."""
+    if aggregate.reward is None:
+        return {}
+    shifts = {name: moments.shift for name, moments in aggregate.metrics.items()}
+    return {
+        example: ExampleMeans(
+            digest=score.digest,
+            content=score.content,
+            reward=_mean(score.tally.reward, aggregate.reward.shift),
+            metrics={name: _mean(cell, shifts[name]) for name, cell in score.tally.metrics.items() if cell.n},
+        )
+        for example, score in scores.items()
+        if score.tally.reward.n
+    }
+
+
+def _mean(cell: Cell, shift: float) -> float:
+    return shift + cell.total / cell.n
+
+
+def compare(a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans], *, by_content: bool = False) -> Comparison:
+    """B against A, on the examples that both have scored.
+
+    by_content: rows are the same, too, whose prompt and answer are.
+    """
+    numbers = sorted(a.keys() & b.keys())
+    shared = [number for number in numbers if same_row(a[number], b[number], by_content)]
+    pairs = tuple(Pair(number, a[number].reward, b[number].reward) for number in shared)
+    names = sorted({name for number in shared for name in a[number].metrics.keys() & b[number].metrics.keys()})
+    return Comparison(
+        reward=difference("reward", [(pair.a, pair.b) for pair in pairs]) if pairs else None,
+        metrics=tuple(difference(name, _both(name, shared, a, b)) for name in names),
+        pairs=pairs,
+        only_a=len(a.keys() - b.keys()),
+        only_b=len(b.keys() - a.keys()),
+        other_row=len(numbers) - len(shared),
+    )
+
+
+def same_row(a: ExampleMeans, b: ExampleMeans, by_content: bool) -> bool:
+    """Whether two examples of one number are the same; by_content: by prompt and answer alone, too."""
+    if a.digest == b.digest or not a.digest or not b.digest:
+        return True
+    return by_content and bool(a.content) and a.content == b.content
+
+
+def _both(
+    name: str, examples: Sequence[int], a: Mapping[int, ExampleMeans], b: Mapping[int, ExampleMeans]
+) -> list[tuple[float, float]]:
+    having = [example for example in examples if name in a[example].metrics and name in b[example].metrics]
+    return [(a[example].metrics[name], b[example].metrics[name]) for example in having]
+
+
+def difference(name: str, pairs: Sequence[tuple[float, float]]) -> Difference:
+    """The paired difference of at least one pair of means."""
+    differences = [b - a for a, b in pairs]
+    mean, count = fmean(differences), len(differences)
+    error = stdev(differences) / math.sqrt(count) if count > 1 else None
+    reach = error * student_t(count - 1) if error is not None else 0.0
+    return Difference(
+        name=name,
+        a=fmean(a for a, _ in pairs),
+        b=fmean(b for _, b in pairs),
+        mean=mean,
+        std_error=error,
+        low=mean - reach,
+        high=mean + reach,
+        count=count,
+    )
+
+
+def student_t(freedom: int) -> float:
+    """The 97.5 % point of Student's t, expanded in 1/freedom (Abramowitz & Stegun 26.7.5); exact for 1 and 2."""
+    if freedom <= 2:
+        return 12.706205 if freedom == 1 else 4.302653
+    z = _Z
+    terms = (
+        z,
+        (z**3 + z) / (4 * freedom),
+        (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2),
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3),
+    )
+    return sum(terms)

@@ -1,0 +1,1 @@
+"""What an evaluation says about the next step: enough examples, power, worth training on."""

@@ -1,0 +1,66 @@
+"""What an evaluation says about the next step: how many examples would separate two models, and whether to train."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hub.evals.forecasts.power import Power, default_difference, power
+from hub.evals.forecasts.trainability import BATCH, STEPS, Forecast, forecast
+from hub.evals.models import Evaluation
+from hub.evals.statistics import Aggregate
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """`seconds`: of sampling for STEPS steps at the evaluation's own pace, by group size; {} where that is unknown."""
+
+    power: Power | None
+    forecast: Forecast | None
+    seconds: dict[int, float]
+    steps: int = STEPS
+    batch: int = BATCH
+
+    @property
+    def best_seconds(self) -> float | None:
+        """Of the group size with the most signal."""
+        return self.seconds.get(self.forecast.best.size) if self.forecast else None
+
+
+def outlook(evaluation: Evaluation, *, difference: str = "") -> Outlook:
+    """From the running statistics alone, which those of a replay are too few for. `difference`: the one to separate, as
+    the address says it."""
+    if evaluation.config.get("replay"):
+        return Outlook(None, None, {})
+    aggregate = Aggregate.model_validate(evaluation.aggregate)
+    found = forecast(aggregate)
+    return Outlook(_power(aggregate, difference), found, _seconds(evaluation, aggregate, found) if found else {})
+
+
+def _power(aggregate: Aggregate, difference: str) -> Power | None:
+    moments = aggregate.reward
+    if moments is None:
+        return None
+    error = moments.summary("reward").std_error
+    first = power(error, moments.clusters, 1.0)
+    wanted = _read(difference)
+    if first is None:
+        return None
+    return power(error, moments.clusters, wanted or default_difference(first.smallest))
+
+
+def _read(text: str) -> float | None:
+    """A difference above 0; None for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and 1e-6 <= value <= 1e6 else None
+
+
+def _seconds(evaluation: Evaluation, aggregate: Aggregate, found: Forecast) -> dict[int, float]:
+    run = evaluation.run
+    if run is None or run.started_at is None or run.finished_at is None or not aggregate.stored:
+        return {}
+    each = (run.finished_at - run.started_at).total_seconds() / aggregate.stored
+    return {group.size: each * group.rollouts for group in found.groups if group.rollouts}

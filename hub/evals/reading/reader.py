@@ -1,0 +1,261 @@
+"""The reader of rollouts: where one stands in a filtered list, its transcript in windows, and its model calls.
+
+One page and its parts: a window before or after (`from`, `until`), one turn or call as a whole (`turn`, `call`), what a
+search finds (`q`). All are addresses of the same rollout, so that htmx and a browser without scripts ask alike.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+from envhub.packaging.conversation import clipped, pretty
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from pydantic import BaseModel, ConfigDict, Field
+
+from hub.accounts.models import Role
+from hub.accounts.queries import Caller, has_role
+from hub.core.errors import NotFound
+from hub.core.http import validate
+from hub.core.ids import GivenId
+from hub.core.pages import page, show
+from hub.evals.annotations import MOST_NOTES, labels_of, notes_of, suggested_labels
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
+from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
+from hub.evals.reading.example_groups import MOST_SQUARES, Square, square
+from hub.evals.reading.model_calls import LEGEND, model_call, summaries
+from hub.evals.reading.sandbox_view import commands_after, sandboxes_of
+from hub.evals.reading.transcript import SHOWN, Transcript, Window, transcript
+from hub.evals.replays import (
+    calls_by_message,
+    calls_by_turn,
+    can_be_replayed,
+    original_of,
+    replayed_part,
+    replays_of,
+)
+from hub.evals.reward_shades import shades_of
+from hub.evals.rollout_filter import RolloutFilter
+from hub.evals.wire import evaluation_summary
+
+BEFORE, AFTER = 6, 18  # rollouts of the list around the open one
+OPEN_CALLS = 3  # that the page has whole; the others come when they are unfolded
+MOST_CALLS = 100  # that one page lists
+ShowPage = Callable[[HttpRequest, str, dict[str, Any]], HttpResponse]
+_Number = Field(default=None, ge=0, lt=2**31)
+
+
+class Asked(BaseModel):
+    """Query parameters: which part is asked for. None of them: the page."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    at: int | None = _Number  # the page, with this turn in sight
+    start: int | None = Field(default=None, ge=0, lt=2**31, alias="from")
+    until: int | None = _Number
+    turn: int | None = _Number
+    call: int | None = _Number
+    calls: int = Field(default=0, ge=0, lt=2**31)  # the first that is listed
+    q: str = Field(default="", max_length=200)
+    view: str = ""  # "rendered": Markdown as it was meant
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of a rollout in the list that the reader came from; `query` keeps that list in every address."""
+
+    rows: Sequence[RolloutIndex]
+    before: RolloutIndex | None
+    after: RolloutIndex | None
+    failed: RolloutIndex | None  # the next one that failed, whatever the list
+    query: str
+
+    @classmethod
+    def alone(cls, row: RolloutIndex, listed: RolloutFilter) -> Place:
+        """Of a rollout that is read without its list."""
+        return cls([row], None, None, None, listed.query())
+
+
+@page
+@require_safe
+def rollout_detail(request: HttpRequest, evaluation_id: GivenId, example: int, rollout: int) -> HttpResponseBase:
+    """One rollout: its transcript, scores and model calls; or a part of it."""
+    found = get_evaluation(request.user, evaluation_id)
+    address = reverse("evaluation", args=[found.pk])
+    context: dict[str, Any] = {"section": "evaluations", "address": address, "rollouts_at": f"{address}/rollouts"}
+    context |= {"evaluation": found, "row": get_rollout(found, example, rollout)}
+    return read_rollout(request, context, show)
+
+
+def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowPage) -> HttpResponseBase:
+    """The reader of `context`'s `row` of its `evaluation`, or a part of it; `show_page` puts the whole on its layout.
+
+    `address` is the page of the evaluation ("": there is none for this reader), `rollouts_at` what the addresses of its
+    rollouts begin with. Where `shared` is set, notes are left out, and who reads is asked nowhere.
+    """
+    asked = validate(Asked, {name: value for name, value in request.GET.items() if value})
+    record = read_record(context["row"])
+    listed = filter_of(request)
+    view = "rendered" if asked.view == "rendered" else ""
+    context = context | {"record": record, "rendered": bool(view), "here": listed.query(view=view)}
+    context["by_message"] = calls_by_message(record)
+    context["can_replay"] = not context.get("shared") and request.user.is_authenticated and can_be_replayed(record)
+    context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}
+    part = _part(request, record, asked, context)
+    if part is not None:
+        return part
+    return show_page(request, "evals/rollout_detail.html", _whole(request, asked, listed, context))
+
+
+def _part(
+    request: HttpRequest, record: RolloutRecord, asked: Asked, context: dict[str, Any]
+) -> HttpResponseBase | None:
+    """What was asked for apart from the page; None: nothing."""
+    if asked.call is not None:
+        turn = next((turn for turn in record.turns if turn.index == asked.call), None)
+        if turn is None:
+            raise NotFound(f"this rollout has no model call {asked.call}")
+        return render(request, "evals/_call.html", {"call": model_call(turn)})
+    if asked.turn is None and asked.start is None and asked.until is None:
+        return None
+    whole = transcript(record)
+    if asked.turn is not None:
+        return render(request, "evals/_turns.html", context | {"turns": _one(whole, asked.turn), "whole": True})
+    if asked.start is not None:
+        window = whole.window(asked.start)
+        return render(request, "evals/_turns.html", context | _window(whole, window, ahead=True))
+    window = whole.before(asked.until or 0)
+    return render(request, "evals/_turns.html", context | _window(whole, window, behind=True))
+
+
+def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: dict[str, Any]) -> dict[str, Any]:
+    record, row, evaluation = context["record"], context["row"], context["evaluation"]
+    whole = transcript(record)
+    start = 0 if asked.at is None else max(0, (whole.place_of(asked.at) or 0) - 2)
+    window = whole.window(start)
+    sandboxes = sandboxes_of(record)
+    scores = [(name, value, record.weights.get(name)) for name, value in record.metrics.items()]
+    listed_calls = record.turns[asked.calls : asked.calls + MOST_CALLS]
+    calls = summaries(listed_calls, commands_after(sandboxes), whole=OPEN_CALLS)
+    context |= _window(whole, window, ahead=True, behind=True) | {
+        "place": place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed),
+        "messages_": len(whole.messages),
+        "strip": whole.strip() if len(whole.turns) > 1 else [],
+        "q": asked.q,
+        "found": whole.search(asked.q) if asked.q else [],
+        "calls": calls,
+        "more_calls": asked.calls + MOST_CALLS if len(record.turns) > asked.calls + MOST_CALLS else None,
+        "sandboxes": sandboxes,
+        "by_turn": calls_by_turn(record),
+        "replayed": replayed_part(record),
+        "legend": LEGEND,
+        "scores": sorted(scores, key=lambda item: (item[2] is None, -(item[2] or 0.0), item[0])),
+        "task": _texts({key: value for key, value in record.task.items() if key != "prompt"}),
+        "extras": pretty(record.extras) if record.extras else "",
+    }
+    if context.get("shared"):
+        return context | {"labels": labels_of([row.pk]).get(row.pk, ())}
+    context |= said_of(request.user, evaluation, row)
+    return context | {
+        "replays": replays_of(request.user, evaluation, row.example, row.rollout),
+        "original": original_of(request.user, evaluation),
+        "beside": beside(evaluation, row),
+    }
+
+
+def beside(evaluation: Evaluation, row: RolloutIndex) -> list[tuple[str, Square]]:
+    """The other attempts at the example, each with the address that shows both side by side."""
+    others = rollouts_of_examples(evaluation, [row.example]).exclude(pk=row.pk)[:MOST_SQUARES]
+    shades = shades_of([evaluation_summary(evaluation)])
+    query = f"?a={evaluation.pk}&b={evaluation.pk}&example={row.example}&at={row.rollout}"
+    address = reverse("evaluation-compare-example") + query
+    return [(f"{address}&at={one.rollout}", square(one, shades)) for one in others]
+
+
+def said_of(user: Caller, evaluation: Evaluation, row: RolloutIndex) -> dict[str, Any]:
+    """The labels of a rollout, and for members its notes, the oldest first."""
+    reads, writes = (has_role(user, evaluation.owner, role) for role in (Role.READER, Role.MEMBER))
+    return {
+        "labels": labels_of([row.pk]).get(row.pk, ()),
+        "suggested": suggested_labels(evaluation.owner) if writes else [],
+        "reads_notes": reads,
+        "can_write": writes,
+        "notes": list(notes_of(row)[:MOST_NOTES])[::-1] if reads else [],
+    }
+
+
+def _window(whole: Transcript, window: Window, *, ahead: bool = False, behind: bool = False) -> dict[str, Any]:
+    """`ahead`, `behind`: on which sides more is offered."""
+    return {
+        "turns": window.turns,
+        "following": window.stop if ahead and window.stop < len(whole.turns) else None,
+        "next_number": whole.turns[window.stop].number if window.stop < len(whole.turns) else None,
+        "preceding": window.start if behind and window.start > 0 else None,
+    }
+
+
+def _one(whole: Transcript, number: int) -> Sequence[object]:
+    place = whole.place_of(number)
+    if place is None:
+        raise NotFound(f"this rollout has no turn {number}")
+    return [whole.turns[place]]
+
+
+def filter_of(request: HttpRequest) -> RolloutFilter:
+    """The list that the reader came from; without one, by example. Raises Invalid."""
+    listed = validate(RolloutFilter, {"sort": Sort.EXAMPLE.value, **request.GET.dict()})
+    listed.check()
+    return listed
+
+
+def place_of(evaluation: Evaluation, row: RolloutIndex, listed: RolloutFilter) -> Place:
+    """Where `row` is in the list. One that the filter leaves out has neighbours all the same. Raises Invalid."""
+    rows, sort = listed.rows(evaluation), Sort(listed.sort)
+    before = rows_before(rows, sort, row, BEFORE)
+    after = first_rows(rows, sort, cursor_of(row, sort), AFTER)
+    failed = RolloutIndex.objects.filter(evaluation=evaluation, outcome=Outcome.FAILED.value)
+    following = first_rows(failed, Sort.EXAMPLE, cursor_of(row, Sort.EXAMPLE), 1)
+    return Place(
+        rows=[*before, row, *after],
+        before=before[-1] if before else None,
+        after=after[0] if after else None,
+        failed=following[0] if following else None,
+        query=listed.query(),
+    )
+
+
+def _texts(values: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, clipped(value) if isinstance(value, str) else pretty(value)) for name, value in values.items()]
+
+
+@page
+@require_safe
+def rollout_picture(
+    request: HttpRequest, evaluation_id: GivenId, example: int, rollout: int, number: int, index: int
+) -> HttpResponseBase:
+    """A picture of a turn. Its type is one of those that no browser runs anything in."""
+    found = get_evaluation(request.user, evaluation_id)
+    headers = {"Cache-Control": "private, max-age=3600"}
+    return picture_of(get_rollout(found, example, rollout), number, index, headers)
+
+
+def picture_of(row: RolloutIndex, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
+    """One picture of a turn, with these headers too. Raises NotFound."""
+    messages = transcript(read_record(row)).messages
+    pictures = messages[number].pictures if number < len(messages) else ()
+    if index >= len(pictures):
+        raise NotFound("there is no such picture")
+    try:
+        content = base64.b64decode(pictures[index].content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise NotFound("this picture cannot be read") from error
+    rules = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+    return HttpResponse(content, content_type=pictures[index].kind, headers=rules | headers)

@@ -1,0 +1,1 @@
+"""Printed reports, and the fingerprint of the settings that they show."""

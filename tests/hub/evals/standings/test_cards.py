@@ -1,0 +1,107 @@
+"""Cards of environments: what lists say of the best model and of the newest evaluations, for each sort of viewer."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from envhub.protocol.packages import Visibility
+from envhub.protocol.runs import RunState
+from pytest_django import DjangoAssertNumQueries
+
+from hub.accounts.models import User
+from hub.evals.models import Evaluation
+from hub.evals.services import create_evaluation, delete_evaluation, share_evaluation
+from hub.evals.standings.cards import refresh_cards
+from hub.registry.cards import Card, card_of, sparkline
+from hub.registry.models import Environment
+from hub.runs.services.finishing import end_attempt
+from tests.factories.accounts import make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.evals import make_config, make_records, store
+from tests.factories.registry import create_environments, create_ready_version
+from tests.factories.runs import hold_run
+
+pytestmark = pytest.mark.django_db
+DESCRIBED = {
+    "env_class": "SandboxEnv",
+    "splits": {"eval": {"size": 200, "rows": []}, "train": {"size": 9, "rows": []}},
+    "tools": [{"name": "run"}],
+}
+
+
+@pytest.fixture
+def alice() -> User:
+    alice = make_user("alice")
+    version = create_ready_version(alice, "tiny-env")
+    version.describe = DESCRIBED
+    version.save()
+    for name in ("weak", "strong"):
+        create_endpoint(alice, name)
+    return alice
+
+
+def measured(user: User, model: str, rewards: list[float]) -> Evaluation:
+    config = make_config("alice/tiny-env", f"alice/{model}", rollouts_per_example=1)
+    evaluation = create_evaluation(user=user, owner=user.owner, config=config)
+    assert evaluation.run is not None
+    hold_run(evaluation.run, state=RunState.RUNNING)
+    store(evaluation, make_records(*([reward] for reward in rewards)))
+    end_attempt(run=evaluation.run, to=RunState.SUCCEEDED, now=timezone.now())
+    return evaluation
+
+
+def card(*, is_member: bool) -> Card:
+    refresh_cards()
+    assert refresh_cards() == 0
+    return card_of(Environment.objects.get(name="tiny-env"), is_member=is_member)
+
+
+def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(alice: User) -> None:
+    for model, rewards in (("weak", [0.0, 1.0]), ("strong", [1.0, 0.5])):
+        measured(alice, model, rewards)
+    own = card(is_member=True)
+    assert (own.model, own.score, own.means) == ("alice/strong", 0.75, (0.5, 0.75))
+    assert card(is_member=False) == Card()
+    weak, strong = Evaluation.objects.order_by("pk")
+    share_evaluation(user=alice, evaluation=weak, visibility=Visibility.PUBLIC)
+    assert (card(is_member=False).model, card(is_member=False).means) == ("alice/weak", (0.5,))
+    delete_evaluation(user=alice, evaluation=strong)
+    assert card(is_member=True).model == "alice/weak"
+
+
+def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice: User, client: Client) -> None:
+    measured(alice, "weak", [1.0, 0.0])
+    create_environments(make_user("bob").owner, 3)
+    create_environments(make_user("carl").owner, 2, private=True)
+    refresh_cards()
+    html = client.get("/environments").content.decode()
+    assert "carl" not in html
+    assert "Has a leaderboard" not in html
+    assert "4 environments" in html
+    for query in ("kind=tools", "sandbox=yes"):
+        html = client.get(f"/environments?{query}").content.decode()
+        assert "tiny-env" in html
+        assert "200 examples" in html
+        assert "env-0" not in html
+    client.force_login(alice)
+    html = client.get("/environments?leaderboard=yes").content.decode()
+    assert "alice/weak" in html
+    assert "1 environment<" in html or "1 environment ·" in html
+    assert client.get("/environments?kind=odd").status_code == 422
+
+
+def test_a_page_of_many_environments_costs_no_more_queries(
+    alice: User, client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    create_environments(alice.owner, 30)
+    refresh_cards()
+    client.force_login(alice)
+    with django_assert_max_num_queries(10):
+        client.get("/environments?sort=stars&limit=40")
+
+
+def test_a_sparkline_keeps_the_scale_of_rewards() -> None:
+    assert sparkline((0.5,)) == ""
+    assert sparkline((0.0, 1.0)) == "0.0,92.0 100.0,8.0"
+    assert sparkline((-1.0, 0.0)) == "0.0,92.0 100.0,50.0"
