@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .failures import chain
-from .needs_services import ASKED
+from .needs.services import ASKED
 
 TABLES = ("taskset", "harness")
 _COMPLAINTS = (ValueError, TypeError, AssertionError, RuntimeError)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .needs import Need, lacking
+from .needs.reading import Need, lacking
 
 POLICY, ENVIRONMENT, VERIFIER, JUDGE = "policy", "environment", "verifier", "judge"
 INFRASTRUCTURE, LIMIT, CANCELLED = "infrastructure", "limit", "cancelled"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .failures import ENVIRONMENT, INFRASTRUCTURE
-from .needs import Need, lacking
+from .needs.reading import Need, lacking
 
 MAX_TRACE = 20_000
 _WORDS = {  # kind -> code, what it says, what to do

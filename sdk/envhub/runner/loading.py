@@ -15,14 +15,17 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from . import arguments, current, early_adapter, legacy
+from . import arguments
 from .adapters import Adapter
+from .current import early_adapter
+from .current import loading as current
 from .failures import chain
 from .judge_calls import lead_judge_calls
-from .legacy_wraps import BEFORE
+from .legacy import adapter as legacy
+from .legacy.wraps import BEFORE
 from .load_error import LoadError, needed, trace_of
 from .missing_files import lacking, not_packaged
-from .needs import Need
+from .needs.reading import Need
 from .spacy_models import install_models
 from .threads import carry_context
 

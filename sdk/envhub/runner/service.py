@@ -31,7 +31,7 @@ from .failures import (
 from .forks import end_a_child
 from .frames import Channel, Frame
 from .jsonable import canonical_hash
-from .legacy_results import failure_of, from_state
+from .legacy.results import failure_of, from_state
 from .watchdog import Watchdog
 
 LEAST_STALL_S = 10.0

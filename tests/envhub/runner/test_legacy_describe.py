@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envhub.runner.legacy_describe import signature_schema
+from envhub.runner.legacy.describe import signature_schema
 
 
 def load_environment(path: str, rows: int = 3, *more: Any, **others: Any) -> None:

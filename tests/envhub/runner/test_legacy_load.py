@@ -7,7 +7,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.runner import legacy, loading
+from envhub.runner import loading
+from envhub.runner.legacy.adapter import load
 
 
 def module_of(load_environment: Any) -> ModuleType:
@@ -21,18 +22,18 @@ def environment(**fields: Any) -> SimpleNamespace:
 
 
 def test_an_environment_is_told_its_id_and_arguments() -> None:
-    adapter = legacy.load(module_of(lambda n=5: environment(n=n)), "words", {"n": 7})
+    adapter = load(module_of(lambda n=5: environment(n=n)), "words", {"n": 7})
     assert (adapter.env.n, adapter.env.env_id, adapter.env.env_args) == (7, "words", {"n": 7})
 
 
 def test_what_an_environment_says_of_itself_stays() -> None:
-    adapter = legacy.load(module_of(lambda: environment(env_id="own", env_args={"a": 1})), "words", {})
+    adapter = load(module_of(lambda: environment(env_id="own", env_args={"a": 1})), "words", {})
     assert (adapter.env.env_id, adapter.env.env_args) == ("own", {"a": 1})
 
 
 def test_a_forgotten_return_is_named() -> None:
     with pytest.raises(TypeError, match="load_environment returned NoneType, no environment"):
-        legacy.load(module_of(lambda: None), "words", {})
+        load(module_of(lambda: None), "words", {})
 
 
 class _Old:
@@ -48,9 +49,9 @@ class _New(_Old):
 
 
 def test_a_class_for_releases_before_0_1_8_is_named() -> None:
-    assert legacy.load(module_of(_Old), "words", {}).outdated == "_Old"
-    assert legacy.load(module_of(_New), "words", {}).outdated == ""
-    assert legacy.load(module_of(environment), "words", {}).outdated == ""
+    assert load(module_of(_Old), "words", {}).outdated == "_Old"
+    assert load(module_of(_New), "words", {}).outdated == ""
+    assert load(module_of(environment), "words", {}).outdated == ""
 
 
 class _Pairs:
@@ -59,7 +60,7 @@ class _Pairs:
 
 def test_a_class_for_releases_before_0_1_8_is_at_home_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=_Pairs))
-    assert legacy.load(module_of(_Old), "words", {}).outdated == ""
+    assert load(module_of(_Old), "words", {}).outdated == ""
 
 
 def test_it_is_refused_with_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_the_library_makes_config_objects(monkeypatch: pytest.MonkeyPatch) -> No
         return environment()
 
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(load_environment=library))
-    legacy.load(module_of(lambda config=None: environment()), "words", {})
+    load(module_of(lambda config=None: environment()), "words", {})
     assert asked == [("words", {})]
 
 

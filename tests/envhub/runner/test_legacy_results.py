@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from envhub.runner.attempts import Attempt, Result
-from envhub.runner.legacy_results import to_result
+from envhub.runner.legacy.results import to_result
 
 
 def result_of(state: dict[str, Any]) -> Result:

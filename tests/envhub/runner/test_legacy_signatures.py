@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from envhub.runner.attempts import Attempt
-from envhub.runner.legacy_rubrics import guarded_function
-from envhub.runner.legacy_signatures import MODULES, remember_signatures
+from envhub.runner.legacy.rubrics import guarded_function
+from envhub.runner.legacy.signatures import MODULES, remember_signatures
 
 
 class Unhashable:

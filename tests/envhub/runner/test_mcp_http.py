@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from envhub.runner import current_tools
-from envhub.runner.mcp_http import McpError, McpTools
+from envhub.runner.current import tools as toolsets
+from envhub.runner.current.mcp_http import McpError, McpTools
 
 
 class Frozen:
@@ -22,8 +22,8 @@ class Frozen:
 
 
 async def test_a_tool_in_this_process_has_the_harnesss_time_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(current_tools._servers, "frozen", Frozen())  # type: ignore[misc]
-    tools = McpTools(None, {"": f"{current_tools.SCHEME}://frozen/mcp"}, 0.05, ())
+    monkeypatch.setitem(toolsets._servers, "frozen", Frozen())  # type: ignore[misc]
+    tools = McpTools(None, {"": f"{toolsets.SCHEME}://frozen/mcp"}, 0.05, ())
     await tools.discover()
     async with asyncio.timeout(5):
         with pytest.raises(McpError, match=r"wait: no answer within 0\.05 s"):

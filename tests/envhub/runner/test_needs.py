@@ -15,7 +15,7 @@ import pytest
 import requests
 from envhub.protocol.needs import NeedKind
 from envhub.runner import load_error
-from envhub.runner.needs import lacking, lacking_in_text
+from envhub.runner.needs.reading import lacking, lacking_in_text
 from huggingface_hub.errors import RepositoryNotFoundError
 
 GATEWAY = "http://127.0.0.1:8000/hf"

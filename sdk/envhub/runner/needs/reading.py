@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from . import needs_data, needs_network, needs_services
+from . import data, network, services
 from .links import Link
 
 Reading = Callable[[Link], Iterable["tuple[str, str]"]]
@@ -33,14 +33,14 @@ class Need(NamedTuple):
 
 # The first that finds something decides: what names a thing comes before what only says that the network is away.
 READINGS: tuple[Reading, ...] = (
-    needs_services.secrets,
-    needs_data.repositories,
-    needs_data.corpora,
-    needs_services.sandboxes,
-    needs_services.gpus,
-    needs_services.open_files,
-    needs_network.files_and_hosts,
-    needs_services.programs,
+    services.secrets,
+    data.repositories,
+    data.corpora,
+    services.sandboxes,
+    services.gpus,
+    services.open_files,
+    network.files_and_hosts,
+    services.programs,
 )
 
 

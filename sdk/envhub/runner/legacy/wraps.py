@@ -1,7 +1,7 @@
 """Instance-level wraps around one legacy environment: each rollout gets its own client, seed, deadline and guard.
 
 The library's classes stay untouched; what is wrapped is what every release calls through `self`: `rollout`
-(v0 classes; before 0.1.8 by legacy_pairs), `harness.run` and the runtime's scoring (Taskset/Harness classes),
+(v0 classes; before 0.1.8 by `pairs`), `harness.run` and the runtime's scoring (Taskset/Harness classes),
 `init_state`.
 """
 
@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .attempts import CURRENT, SCOPE, Attempt, Scope
-from .failures import OutdatedEnvironment, Stalled
-from .forks import end_a_child
-from .legacy_rubrics import guard
+from ..attempts import CURRENT, SCOPE, Attempt, Scope
+from ..failures import OutdatedEnvironment, Stalled
+from ..forks import end_a_child
+from .rubrics import guard
 
 BEFORE = "it is written for verifiers before 0.1.8"
 Supervise = Callable[[Attempt, Awaitable[Any]], Awaitable[Any]]

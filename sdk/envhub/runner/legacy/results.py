@@ -7,11 +7,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from . import steps
-from .attempts import Attempt, Result
-from .failures import ENVIRONMENT, LIMIT, POLICY, VERIFIER, BadReward, Failure, Stalled, chain, classify
-from .jsonable import to_json
-from .needs import lacking_in_text
+from .. import steps
+from ..attempts import Attempt, Result
+from ..failures import ENVIRONMENT, LIMIT, POLICY, VERIFIER, BadReward, Failure, Stalled, chain, classify
+from ..jsonable import to_json
+from ..needs.reading import lacking_in_text
 
 FIELDS = {"reward", "metrics", "prompt", "completion", "error", "timing", "is_truncated", "stop_condition"}
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .legacy_describe import fields_schema
+from ..legacy.describe import fields_schema
 
 MAX_COUNTED = 200_000
 MAX_COUNT_S = 20.0

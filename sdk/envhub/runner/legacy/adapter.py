@@ -1,8 +1,8 @@
 """Drives verifiers 0.1.3-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 and 0.1.15.dev11.
 
 Only the library's single-rollout and single-group calls are used, never its bulk call. Three forms of these calls are
-told apart by their signatures: rollouts that return pairs (before 0.1.8, legacy_pairs), states (0.1.8 and 0.1.9,
-legacy_states), and since 0.1.10 outputs, already scored.
+told apart by their signatures: rollouts that return pairs (before 0.1.8, `pairs`), states (0.1.8 and 0.1.9,
+`states`), and since 0.1.10 outputs, already scored.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from . import legacy_describe, legacy_pairs, legacy_rubrics, legacy_states
-from .adapters import NoSuchExample, Policy, Row
-from .attempts import CURRENT, SCOPE, Attempt, Result, Scope
-from .legacy_clients import CLASSES, ClientPool
-from .legacy_results import to_result
-from .legacy_signatures import remember_signatures
-from .legacy_wraps import Supervise, wrap_environment
-from .server_limits import take_long_conversations
+from ..adapters import NoSuchExample, Policy, Row
+from ..attempts import CURRENT, SCOPE, Attempt, Result, Scope
+from ..server_limits import take_long_conversations
+from . import describe, pairs, rubrics, states
+from .clients import CLASSES, ClientPool
+from .results import to_result
+from .signatures import remember_signatures
+from .wraps import Supervise, wrap_environment
 
 PAIRS, STATES, OUTPUTS = "pairs", "states", "outputs"  # what a rollout of the installed release returns
 
@@ -64,7 +64,7 @@ class LegacyAdapter:
     def requires_group(self) -> bool:
         """Whether some example's rollouts must run as one group (an EnvGroup says no although its parts say yes)."""
         if self.form == PAIRS:
-            return any(legacy_pairs.compares_rollouts(leaf.rubric) for leaf in self.leaves)
+            return any(pairs.compares_rollouts(leaf.rubric) for leaf in self.leaves)
         return any(_needs_group(leaf) for leaf in self.leaves)
 
     @property
@@ -97,12 +97,12 @@ class LegacyAdapter:
         remember_signatures()
         take_long_conversations()
         for leaf in self.leaves:
-            wrap = legacy_pairs.wrap_environment if self.form == PAIRS else wrap_environment
+            wrap = pairs.wrap_environment if self.form == PAIRS else wrap_environment
             wrap(leaf, supervise)
 
     def describe(self, rows: int) -> dict[str, Any]:
         """The `described` frame's body."""
-        return legacy_describe.describe(self, rows)
+        return describe.describe(self, rows)
 
     def split(self, name: str) -> Any:
         """A split's dataset; evaluation falls back to training rows as the library does. None when there is none."""
@@ -153,10 +153,10 @@ class LegacyAdapter:
     async def _call(self, row: Row, attempts: list[Attempt], client_type: str, policy: Policy) -> list[Any]:
         first = attempts[0]
         if self.form == PAIRS:
-            return await legacy_pairs.run(self.env, row.source, attempts, policy.model, group=row.requires_group)
+            return await pairs.run(self.env, row.source, attempts, policy.model, group=row.requires_group)
         if self.form == STATES:
-            return await legacy_states.run(self.env, row.source, attempts, policy.model)
-        if not row.requires_group and legacy_rubrics.has_empty_part(self.env.rubric):
+            return await states.run(self.env, row.source, attempts, policy.model)
+        if not row.requires_group and rubrics.has_empty_part(self.env.rubric):
             source = copy.deepcopy(row.source)
             return list(await self.env.run_group([source], first.client, policy.model, first.sampling))
         if not row.requires_group:
@@ -182,7 +182,7 @@ class LegacyAdapter:
         for leaf in sorted(self.leaves, key=lambda leaf: leaf is member):
             runtime = getattr(getattr(leaf, "harness", None), "runtime", None)
             if runtime is None:
-                found.update(legacy_rubrics.weights(leaf.rubric))
+                found.update(rubrics.weights(leaf.rubric))
                 continue
             for signal in [*runtime.rollout_signals, *runtime.group_signals]:
                 if signal["kind"] != "advantage":
@@ -214,7 +214,7 @@ def _leaves(env: Any) -> Iterator[Any]:
 
 
 def _needs_group(env: Any) -> bool:
-    return bool(getattr(env, "requires_group_rollouts", False)) or legacy_rubrics.has_group_rewards(env.rubric)
+    return bool(getattr(env, "requires_group_rollouts", False)) or rubrics.has_group_rewards(env.rubric)
 
 
 def _columns(env: Any) -> frozenset[str]:

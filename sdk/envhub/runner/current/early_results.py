@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .attempts import Attempt, Result
-from .current_results import conversation, kind_outside, text_of
-from .failures import ENVIRONMENT, JUDGE, VERIFIER, Failure
-from .jsonable import to_json
-from .needs import lacking_in_text
+from ..attempts import Attempt, Result
+from ..failures import ENVIRONMENT, JUDGE, VERIFIER, Failure
+from ..jsonable import to_json
+from ..needs.reading import lacking_in_text
+from .results import conversation, kind_outside, text_of
 
 
 def to_result(attempt: Attempt, trace: Any, state_columns: list[str]) -> Result:

@@ -16,10 +16,10 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .attempts import CURRENT, Attempt
-from .legacy_rubrics import guard, leaves
-from .legacy_states import truncated
-from .legacy_wraps import Supervise, next_attempt, run_attempt
+from ..attempts import CURRENT, Attempt
+from .rubrics import guard, leaves
+from .states import truncated
+from .wraps import Supervise, next_attempt, run_attempt
 
 PLURALS = {"info": "infos", "example_id": "example_ids"}  # of the columns of `score_rollouts`; others just add an s
 Pair = tuple[Any, Any]

@@ -11,11 +11,11 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from . import current_describe, current_tools
-from .adapters import NoSuchExample, Policy, Row
-from .attempts import CURRENT, Attempt, Result
-from .current_results import to_result
-from .jsonable import to_json
+from ..adapters import NoSuchExample, Policy, Row
+from ..attempts import CURRENT, Attempt, Result
+from ..jsonable import to_json
+from . import describe, tools
+from .results import to_result
 
 KEY_VARIABLE = "ENVHUB_POLICY_KEY"
 
@@ -49,11 +49,11 @@ class CurrentAdapter:
         _share_clients()
         _note_finalize(self.env)
         if self.in_process_harness:
-            current_tools.install()
+            tools.install()
 
     def describe(self, rows: int) -> dict[str, Any]:
         """The `described` frame's body."""
-        return current_describe.describe(self, task_row, rows)
+        return describe.describe(self, task_row, rows)
 
     def task(self, index: int) -> Any | None:
         """Task number `index`, reading no further than that; None past the end."""
@@ -119,7 +119,7 @@ class CurrentAdapter:
         if self._serving is not None:
             await self._serving
         if self.in_process_harness:
-            from .current_harness import close_session
+            from .harness import close_session
 
             await close_session()
 

@@ -13,17 +13,17 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .adapters import NoSuchExample, Policy, Row
-from .arguments import merged
-from .attempts import CURRENT, Attempt, Result
-from .current import HARNESS_MODULE, PLAIN_HARNESSES, exports_taskset, install_harness
-from .current_adapter import KEY_VARIABLE, CurrentAdapter, _Scoring, task_row
-from .current_describe import size
+from ..adapters import NoSuchExample, Policy, Row
+from ..arguments import merged
+from ..attempts import CURRENT, Attempt, Result
+from ..legacy.describe import fields_schema
+from .adapter import KEY_VARIABLE, CurrentAdapter, _Scoring, task_row
+from .describe import size
 from .early_results import to_result
-from .legacy_describe import fields_schema
+from .loading import HARNESS_MODULE, PLAIN_HARNESSES, exports_taskset, install_harness
 
 if TYPE_CHECKING:
-    from .adapters import Adapter
+    from ..adapters import Adapter
 
 __all__ = ["exports_taskset", "is_available", "load"]
 

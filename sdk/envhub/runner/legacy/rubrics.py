@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import steps
-from .attempts import CURRENT, SCOPE, Attempt, RewardError
-from .failures import BadReward, Stalled
-from .forks import end_a_child
+from .. import steps
+from ..attempts import CURRENT, SCOPE, Attempt, RewardError
+from ..failures import BadReward, Stalled
+from ..forks import end_a_child
 
 GUARDED = "_envhub_guarded"
 CALLERS = {"call_reward_func": "state", "_call_individual_reward_func": "state", "_call_group_reward_func": "states"}

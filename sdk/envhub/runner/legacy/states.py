@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from .attempts import Attempt
+from ..attempts import Attempt
 
 KEPT = ("prompt", "completion", "answer", "task", "info", "reward", "metrics", "error", "timing", "stop_condition")
 

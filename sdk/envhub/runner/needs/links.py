@@ -1,4 +1,4 @@
-"""One exception of the chain that envhub.runner.needs reads: what each of its readings is given."""
+"""One exception of the chain that envhub.runner.needs.reading reads: what each of its readings is given."""
 
 from __future__ import annotations
 

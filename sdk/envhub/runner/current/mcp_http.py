@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from . import current_tools
+from . import tools as toolsets
 
 PROTOCOL = "2025-06-18"
 ACCEPT = "application/json, text/event-stream"
@@ -91,8 +91,8 @@ class HereServer:
         except TimeoutError as error:
             raise McpError(f"{name}: no answer within {self._timeout_s:g} s") from error
 
-    def _local(self) -> current_tools.LocalServer:
-        local = current_tools.find(self._url)
+    def _local(self) -> toolsets.LocalServer:
+        local = toolsets.find(self._url)
         if local is None:
             raise McpError("the toolset is no longer served")
         return local
@@ -122,7 +122,7 @@ class McpTools:
 
     def __init__(self, http: Any, urls: Mapping[str, str], timeout_s: float, disabled: Collection[str]) -> None:
         self._servers = {
-            name: HereServer(url, timeout_s) if current_tools.find(url) is not None else McpServer(http, url, timeout_s)
+            name: HereServer(url, timeout_s) if toolsets.find(url) is not None else McpServer(http, url, timeout_s)
             for name, url in urls.items()
         }
         self._disabled = disabled

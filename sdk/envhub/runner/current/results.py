@@ -5,22 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import steps
-from .attempts import Attempt, Result
-from .failures import (
-    ENVIRONMENT,
-    INFRASTRUCTURE,
-    JUDGE,
-    LIMIT,
-    POLICY,
-    VERIFIER,
-    BadReward,
-    Failure,
-    of_provider_text,
-)
-from .jsonable import to_json
-from .legacy_results import messages
-from .needs import lacking_in_text
+from .. import steps
+from ..attempts import Attempt, Result
+from ..failures import ENVIRONMENT, INFRASTRUCTURE, JUDGE, LIMIT, POLICY, VERIFIER, BadReward, Failure, of_provider_text
+from ..jsonable import to_json
+from ..legacy.results import messages
+from ..needs.reading import lacking_in_text
 
 RETRYABLE = {408, 409, 425, 429}
 SCORING_TIMED_OUT = ("TaskError", "scoring timed out")  # how 0.3.1 says it; 0.4.0 has a stop condition for it

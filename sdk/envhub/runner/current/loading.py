@@ -1,4 +1,4 @@
-"""Loads tasksets of verifiers 0.3.1-0.4.x; `current_adapter.py` drives them.
+"""Loads tasksets of verifiers 0.3.1-0.4.x; `adapter.py` drives them.
 
 The library's defaults phone out (runtime prime, its own inference service): runtime, harness and client are always set.
 """
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .arguments import merged
+from ..arguments import merged
 
 if TYPE_CHECKING:
-    from .adapters import Adapter
+    from ..adapters import Adapter
 
 HARNESS_MODULE = "envhub_chat_harness"
 PLAIN_HARNESSES = {None, "bash", "null", "default"}
@@ -45,7 +45,7 @@ def exported(module: Any, kind: str) -> type | None:
 
 def load(module: Any, command: Mapping[str, Any]) -> Adapter:
     """Make the environment of a module that exports a taskset."""
-    from .current_adapter import CurrentAdapter
+    from .adapter import CurrentAdapter
 
     loaders = importlib.import_module("verifiers.v1.utils.loaders")
     name = str(command["module"])
@@ -128,6 +128,6 @@ def _harness(spec: Any, asked: dict[str, Any], own_harness: bool) -> dict[str, A
 
 def install_harness() -> None:
     """Make our in-process harness known under the plugin id that the library imports."""
-    from . import current_harness
+    from . import harness
 
-    sys.modules.setdefault(HARNESS_MODULE, current_harness)
+    sys.modules.setdefault(HARNESS_MODULE, harness)

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from .jsonable import to_json
+from ..jsonable import to_json
 
 
 class Legacy(Protocol):
-    """What is described: envhub.runner.legacy.LegacyAdapter."""
+    """What is described: envhub.runner.legacy.adapter.LegacyAdapter."""
 
     env: Any
     module: Any
