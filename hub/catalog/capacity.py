@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from envhub.protocol.training_estimate import SMALL
+from envhub.protocol.training.estimate import SMALL
 
 from hub.catalog.models import Model
 from hub.runs.waiting import online_workers

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from envhub.protocol.training_estimate import model_needs
-from envhub.protocol.training_shapes import shape_of_config
+from envhub.protocol.training.estimate import model_needs
+from envhub.protocol.training.shapes import shape_of_config
 
 from hub.storage.models import Blob
 from hub.storage.queries import open_blob

@@ -10,8 +10,8 @@ from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import ResumeRequest, TrainingRequest, TrainingRolloutRow, TrainingRunView
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import ResumeRequest, TrainingRequest, TrainingRolloutRow, TrainingRunView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

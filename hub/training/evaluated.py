@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envhub.protocol.training_metrics import HELD_OUT, EvaluationPoint
+from envhub.protocol.training.metrics import HELD_OUT, EvaluationPoint
 
 from hub.registry.models import Version
 from hub.training.models import TrainingRun, Use

@@ -9,7 +9,7 @@ import pyarrow as pa
 from django.http import HttpRequest, StreamingHttpResponse
 from envhub.packaging.segments import SCHEMA, read_row_groups
 from envhub.packaging.tensorboard import event_file
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 from hub.core.errors import Invalid
 from hub.evals.exports import parquet_pieces

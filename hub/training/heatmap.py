@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from envhub.protocol.training_metrics import Histogram, StepMetrics
+from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.training.charts import SEPARATOR, Bucket, buckets_of
 from hub.training.scales import short

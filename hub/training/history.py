@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from django.db.models import F
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from hub.training.models import Step, TrainingEvaluation, TrainingRun
 

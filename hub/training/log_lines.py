@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from envhub.protocol.training_log import ALL, LogLine, lines_of
+from envhub.protocol.training.log import ALL, LogLine, lines_of
 
 from hub.runs.queries import log_end, read_log
 

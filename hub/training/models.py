@@ -7,7 +7,7 @@ from django.db import models
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.trainer import TrainingMode
 
 from hub.accounts.models import Owner
 from hub.catalog.models import Model
@@ -39,7 +39,7 @@ class TrainingRun(models.Model):
     visibility = models.CharField(
         max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PRIVATE.value
     )
-    config = models.JSONField()  # envhub.protocol.training_config.TrainingConfig
+    config = models.JSONField()  # envhub.protocol.training.config.TrainingConfig
     toml = models.TextField(blank=True)
     encrypted_env = models.TextField(blank=True)  # of a JSON object: the secrets of the submission
     max_steps = models.PositiveIntegerField()
@@ -97,7 +97,7 @@ class Step(models.Model):
     id = models.BigAutoField(primary_key=True)
     training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="steps", db_index=False)
     step = models.PositiveIntegerField()
-    metrics = models.JSONField()  # envhub.protocol.training_metrics.StepMetrics
+    metrics = models.JSONField()  # envhub.protocol.training.metrics.StepMetrics
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["training", "step"], name="training_step_once")]
@@ -156,7 +156,7 @@ class TrainingEvaluation(models.Model):
     training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="evaluations", db_index=False)
     step = models.PositiveIntegerField()
     label = models.CharField(max_length=200)
-    point = models.JSONField()  # envhub.protocol.training_metrics.EvaluationPoint
+    point = models.JSONField()  # envhub.protocol.training.metrics.EvaluationPoint
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["training", "step", "label"], name="training_evaluation_once")]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import accumulate
 from statistics import fmean
 
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from hub.training.charts import SEPARATOR, Chart, Line, Span, buckets_of, polyline, whisker
 from hub.training.panels import Panel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 from hub.training.panels import Panel
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.packages import VisibilityPatch
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import ResumeRequest
+from envhub.protocol.training.runs import ResumeRequest
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller

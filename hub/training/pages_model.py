@@ -14,7 +14,7 @@ from envhub.protocol.deployments import DRAIN_SECONDS
 from envhub.protocol.evals import EvaluationView
 from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.training_command import evaluation_flags
+from envhub.protocol.training.command import evaluation_flags
 
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role

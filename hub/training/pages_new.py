@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods
 from envhub.protocol.packages import VersionState
-from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, member_owners, require_role

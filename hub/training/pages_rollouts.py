@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import clipped, pretty
-from envhub.protocol.training_metrics import Histogram, StepMetrics
+from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
 from hub.core.ids import GivenId

@@ -12,11 +12,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import pretty
 from envhub.protocol.runs import Progress, RunState
-from envhub.protocol.training import HealthLevel
-from envhub.protocol.training_command import evaluation_flags
-from envhub.protocol.training_health import WINDOW, health
-from envhub.protocol.training_log import ALL, processes_of
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.command import evaluation_flags
+from envhub.protocol.training.health import WINDOW, health
+from envhub.protocol.training.log import ALL, processes_of
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import HealthLevel
 
 from hub.accounts.models import Role
 from hub.accounts.queries import has_role

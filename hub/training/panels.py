@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 Values = Mapping[str, float | None]
 

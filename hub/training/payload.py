@@ -9,16 +9,9 @@ from typing import Any
 from django.conf import settings
 from envhub.protocol.base import BlobRef
 from envhub.protocol.packages import GenerationEvidence
-from envhub.protocol.training import (
-    EvalTarget,
-    PolicyTarget,
-    ResumeState,
-    StoredFiles,
-    TrainPayload,
-    TrainTarget,
-)
-from envhub.protocol.training_config import TRAINER_SECRETS, TrainingConfig
-from envhub.protocol.training_environment import EnvironmentTable
+from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig
+from envhub.protocol.training.environment import EnvironmentTable
+from envhub.protocol.training.runs import EvalTarget, PolicyTarget, ResumeState, StoredFiles, TrainPayload, TrainTarget
 
 from hub.catalog.targets import outbound_policy
 from hub.catalog.wire import files_target

@@ -12,10 +12,10 @@ from datetime import datetime
 from django.urls import reverse
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_estimate import TrainingEstimate, estimate
-from envhub.protocol.training_toml import ConfigProblem, TrainingConfigError, read_training_toml
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.estimate import TrainingEstimate, estimate
+from envhub.protocol.training.runs import TrainingRequest
+from envhub.protocol.training.toml import ConfigProblem, TrainingConfigError, read_training_toml
 
 from hub.accounts.models import Owner, User
 from hub.catalog.queries import visible_models

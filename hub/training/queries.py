@@ -9,8 +9,8 @@ from envhub.packaging.segments import BadSegment, read_rollout
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_health import WINDOW
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.health import WINDOW
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids

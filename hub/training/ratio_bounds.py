@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training_trainer import LOSS_PARAMETERS, Loss
+from envhub.protocol.training.trainer import LOSS_PARAMETERS, Loss
 
 CLIPPED = frozenset({Loss.GRPO, Loss.DAPO, Loss.DR_GRPO})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from envhub.packaging.conversation import Message, answer_text, messages_of
 from envhub.protocol.rollouts import RolloutRecord, Turn
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from pydantic import ValidationError
 
 from hub.training.ratio_bounds import RatioBounds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tomlkit
-from envhub.protocol.training_trainer import Loss
+from envhub.protocol.training.trainer import Loss
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 from tomlkit.toml_document import TOMLDocument

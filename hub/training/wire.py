@@ -11,15 +11,10 @@ from envhub.protocol.gpu_need import engine_of
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import Failure, FailureKind, RunState
-from envhub.protocol.training import (
-    AdapterView,
-    CheckpointView,
-    TrainingRolloutRow,
-    TrainingRunView,
-)
-from envhub.protocol.training_health import health
-from envhub.protocol.training_metrics import StepMetrics
-from envhub.protocol.training_trainer import TrainerTable, TrainingMode
+from envhub.protocol.training.health import health
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import AdapterView, CheckpointView, TrainingRolloutRow, TrainingRunView
+from envhub.protocol.training.trainer import TrainerTable, TrainingMode
 from pydantic import ValidationError
 
 from hub.accounts.models import Role

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from envhub.protocol.base import Page
-from envhub.protocol.training import (
+from envhub.protocol.training.runs import (
     AdapterReport,
     AdapterView,
     BeginningReport,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from envhub.protocol.training_shapes import ModelShape, shape_of_config
+from envhub.protocol.training.shapes import ModelShape, shape_of_config
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from workers.training.samples.rollout import RolloutKey

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from envhub.protocol.training_shapes import ModelShape
+from envhub.protocol.training.shapes import ModelShape
 
 from tests.bench.gpu_shapes import Mix, config_of, make_model, samples, shape_of
 from workers.training.journal.batch import StepBatch

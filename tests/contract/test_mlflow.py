@@ -17,8 +17,8 @@ import httpx
 import pytest
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EnvironmentStep, EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import MlflowTable
+from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, StepMetrics
+from envhub.protocol.training.trainer import MlflowTable
 
 from tests.external_packages import python_with
 from tests.fakes.mlflow import FakeMlflow

@@ -15,7 +15,7 @@ from envhub.client.hub import HubClient
 from envhub.errors import Invalid, NotFound
 from envhub.protocol.deployments import DeploymentRequest
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training.runs import TrainingRequest
 
 from hub.training.models import TrainingRun
 from tests.factories.accounts import make_token, make_user

@@ -7,28 +7,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol import deployments, training, training_config, training_metrics
+from envhub.protocol import deployments
+from envhub.protocol.training import config, metrics, runs
 from pydantic import BaseModel
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "training"
 TYPES: dict[str, type[BaseModel]] = {
-    "adapter": training.AdapterView,
-    "adapter_report": training.AdapterReport,
-    "beginning_report": training.BeginningReport,
-    "checkpoint": training.CheckpointView,
-    "checkpoint_report": training.CheckpointReport,
-    "config": training_config.TrainingConfig,
+    "adapter": runs.AdapterView,
+    "adapter_report": runs.AdapterReport,
+    "beginning_report": runs.BeginningReport,
+    "checkpoint": runs.CheckpointView,
+    "checkpoint_report": runs.CheckpointReport,
+    "config": config.TrainingConfig,
     "deployment": deployments.DeploymentView,
     "deployment_request": deployments.DeploymentRequest,
-    "evaluation_report": training.EvaluationReport,
-    "metrics": training_metrics.StepMetrics,
-    "payload": training.TrainPayload,
-    "request": training.TrainingRequest,
-    "resume_request": training.ResumeRequest,
-    "rollout": training.TrainingRolloutRow,
-    "rollout_tokens": training.RolloutTokens,
-    "run": training.TrainingRunView,
-    "step_report": training.StepReport,
+    "evaluation_report": runs.EvaluationReport,
+    "metrics": metrics.StepMetrics,
+    "payload": runs.TrainPayload,
+    "request": runs.TrainingRequest,
+    "resume_request": runs.ResumeRequest,
+    "rollout": runs.TrainingRolloutRow,
+    "rollout_tokens": runs.RolloutTokens,
+    "run": runs.TrainingRunView,
+    "step_report": runs.StepReport,
 }
 
 

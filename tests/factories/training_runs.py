@@ -10,7 +10,8 @@ from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import (
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import (
     AdapterReport,
     BeginningReport,
     CheckpointReport,
@@ -22,8 +23,7 @@ from envhub.protocol.training import (
     TrainingIndexRow,
     TrainingRequest,
 )
-from envhub.protocol.training_metrics import StepMetrics
-from envhub.protocol.training_trainer import LORA_TARGETS, TrainingMode
+from envhub.protocol.training.trainer import LORA_TARGETS, TrainingMode
 
 from hub.accounts.models import Owner, User
 from hub.catalog.models import Model

@@ -14,7 +14,8 @@ from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind, RunState
-from envhub.protocol.training import (
+from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
+from envhub.protocol.training.runs import (
     EvaluationReport,
     RolloutTokens,
     StepReport,
@@ -23,7 +24,6 @@ from envhub.protocol.training import (
     TrainingIndexRow,
     TrainingRequest,
 )
-from envhub.protocol.training_metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
 
 from hub.accounts.models import User
 from hub.evals.models import Evaluation

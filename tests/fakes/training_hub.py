@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 from envhub.protocol.deployments import DeploymentRequest, DeploymentView
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainingRequest, TrainingRunView
-from envhub.protocol.training_toml import TrainingConfigError, read_training_request
+from envhub.protocol.training.runs import TrainingRequest, TrainingRunView
+from envhub.protocol.training.toml import TrainingConfigError, read_training_request
 from pydantic import BaseModel
 
 GOLDEN = Path(__file__).resolve().parents[1] / "contract" / "golden" / "training"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from envhub.protocol.training_shapes import ModelShape
+from envhub.protocol.training.shapes import ModelShape
 
 MOST_TOKENS = 65_536  # of a micro-batch: no GPU needs more to be busy
 KEPT_FREE = 0.1  # of the memory, for fragmentation and the allocator

@@ -24,7 +24,7 @@ from envhub.protocol.gpu_need import (
     split_of,
 )
 from envhub.protocol.gpus import MB_PER_GB, Gpu
-from envhub.protocol.training_trainer import Engine, TrainerTable
+from envhub.protocol.training.trainer import Engine, TrainerTable
 
 MOST_OF_A_GPU = 0.92  # for an engine that has it alone
 

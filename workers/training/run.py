@@ -15,9 +15,9 @@ from envhub.client.tracing import span
 from envhub.protocol.gpu_need import engine_of, gpu_sizes
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training import TrainPayload
-from envhub.protocol.training_shapes import shape_of_config
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.runs import TrainPayload
+from envhub.protocol.training.shapes import shape_of_config
+from envhub.protocol.training.trainer import TrainingMode
 
 from workers.inference.address import EngineAddress
 from workers.rollouts.failures import typed_failures

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.trainer import TrainingMode
 
 from hub.catalog.contents import CONFIG, read_config
 from hub.catalog.models import Model

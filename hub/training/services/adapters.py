@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from django.db import transaction
 from django.db.models import ProtectedError, QuerySet
 from envhub.protocol.packages import Visibility
-from envhub.protocol.training import AdapterReport
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.runs import AdapterReport
+from envhub.protocol.training.trainer import TrainingMode
 
 from hub.accounts.services import system_owner
 from hub.catalog.models import Model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
-from envhub.protocol.training import BeginningReport
+from envhub.protocol.training.runs import BeginningReport
 
 from hub.training.models import Step, TrainingEvaluation, TrainingRun
 from hub.training.services.adapters import drop_adapters

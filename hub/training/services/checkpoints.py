@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from django.db import transaction
-from envhub.protocol.training import CheckpointReport
+from envhub.protocol.training.runs import CheckpointReport
 
 from hub.core.errors import Invalid
 from hub.storage.models import Blob

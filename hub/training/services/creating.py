@@ -13,11 +13,11 @@ from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.needs import CheckSettings, NeedKind
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_config import TRAINER_SECRETS, TrainingConfig, alpha_of
-from envhub.protocol.training_environment import EnvironmentTable
-from envhub.protocol.training_toml import TrainingConfigError, read_training_request
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig, alpha_of
+from envhub.protocol.training.environment import EnvironmentTable
+from envhub.protocol.training.runs import TrainingRequest
+from envhub.protocol.training.toml import TrainingConfigError, read_training_request
+from envhub.protocol.training.trainer import TrainingMode
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

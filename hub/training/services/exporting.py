@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from hub.catalog.capacity import GPU, TRAIN
 from hub.core import clock

@@ -10,7 +10,7 @@ from envhub.packaging.index_rows import LARGEST, MAX_METRICS
 from envhub.protocol.base import Json
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import RunKind
-from envhub.protocol.training import EvaluationReport, StepReport, StepSegment, TrainingIndexRow
+from envhub.protocol.training.runs import EvaluationReport, StepReport, StepSegment, TrainingIndexRow
 
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid

@@ -11,7 +11,8 @@ from envhub.protocol.base import Page
 from envhub.protocol.fingerprints import FingerprintView
 from envhub.protocol.packages import Visibility, VisibilityPatch
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import (
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import (
     AdapterView,
     CheckpointView,
     ResumeRequest,
@@ -19,7 +20,6 @@ from envhub.protocol.training import (
     TrainingRolloutRow,
     TrainingRunView,
 )
-from envhub.protocol.training_metrics import StepMetrics
 
 
 class Training:

@@ -11,7 +11,7 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.training_trainer import Engine, TrainerTable
+from envhub.protocol.training.trainer import Engine, TrainerTable
 
 
 @dataclass(frozen=True)

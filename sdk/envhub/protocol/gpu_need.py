@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from envhub.protocol.cluster_need import cluster_split
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_estimate import HEAD_CHUNK, estimate
-from envhub.protocol.training_shapes import ModelShape
-from envhub.protocol.training_trainer import Engine, TrainerTable, TrainingMode
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.estimate import HEAD_CHUNK, estimate
+from envhub.protocol.training.shapes import ModelShape
+from envhub.protocol.training.trainer import Engine, TrainerTable, TrainingMode
 
 MB, GB = 1024**2, 1024**3
 RESERVE = 2 * GB  # a process's CUDA context, kernels, graphs and fragmentation

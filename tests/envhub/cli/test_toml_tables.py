@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from envhub.cli.evaluations.files import FIELDS
 from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.training_config import (
+from envhub.protocol.training.config import (
     AdaptersTable,
     BatchFilter,
     BufferTable,
@@ -18,14 +18,14 @@ from envhub.protocol.training_config import (
     TrainingConfig,
     ValTable,
 )
-from envhub.protocol.training_environment import (
+from envhub.protocol.training.environment import (
     EnvironmentTable,
     EvalEnvironment,
     TemperatureSchedule,
     TrainingEnvironment,
     TrainingSampling,
 )
-from envhub.protocol.training_trainer import ExportersTable, MlflowTable, TrainerTable, WandbTable
+from envhub.protocol.training.trainer import ExportersTable, MlflowTable, TrainerTable, WandbTable
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python

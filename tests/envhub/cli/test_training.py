@@ -16,8 +16,8 @@ from envhub.cli.training.rollouts import token_rows
 from envhub.cli.training.summary import steps_line
 from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from typer.testing import CliRunner, Result
 
 from tests.fakes.training_hub import TrainingHub

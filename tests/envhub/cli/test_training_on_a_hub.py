@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from django.utils import timezone
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import EvaluationReport
-from envhub.protocol.training_metrics import EvaluationPoint
+from envhub.protocol.training.metrics import EvaluationPoint
+from envhub.protocol.training.runs import EvaluationReport
 
 from hub.runs.models import Run
 from hub.runs.services import append_log, end_attempt

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from envhub.packaging.tensorboard import crc32c, event_file, masked_crc, scalars
-from envhub.protocol.training_metrics import EnvironmentStep, EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, StepMetrics
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 from envhub.protocol.cluster_need import ClusterSplit, cluster_split, hosts_left
 from envhub.protocol.gpu_need import MB, BadWish, engine_bytes, gpu_need, gpu_sizes, learner_bytes
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.training_shapes import shape_of_name
-from envhub.protocol.training_trainer import Engine, TrainerTable
+from envhub.protocol.training.shapes import shape_of_name
+from envhub.protocol.training.trainer import Engine, TrainerTable
 
 from tests.envhub.protocol.test_gpu_need import config
 

@@ -18,9 +18,9 @@ from envhub.protocol.gpu_need import (
     split_of,
 )
 from envhub.protocol.gpus import GpuNeed, in_words
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_shapes import ModelShape, shape_of_name
-from envhub.protocol.training_trainer import Engine, TrainerTable
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.shapes import ModelShape, shape_of_name
+from envhub.protocol.training.trainer import Engine, TrainerTable
 from pydantic import ValidationError
 
 

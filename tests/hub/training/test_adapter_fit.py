@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from envhub.protocol.training_trainer import LORA_TARGETS
+from envhub.protocol.training.trainer import LORA_TARGETS
 
 from hub.accounts.models import User
 from hub.catalog.models import ModelFile

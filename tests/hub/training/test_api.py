@@ -9,8 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from envhub.protocol.accounts import Scope
-from envhub.protocol.training import EvaluationReport
-from envhub.protocol.training_metrics import EvaluationPoint
+from envhub.protocol.training.metrics import EvaluationPoint
+from envhub.protocol.training.runs import EvaluationReport
 
 from hub.accounts.models import User
 from hub.registry.models import Environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.training_metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
+from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
 
 from hub.training.charts import POINTS, charts_of, polyline, sparkline
 from hub.training.heatmap import COLUMNS, heat_map

@@ -9,7 +9,7 @@ from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
 from envhub.protocol.packages import VersionState
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainingRequest
+from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

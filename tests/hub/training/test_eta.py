@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 from hub.training.pages_run import remaining
 

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, Histogram
+from envhub.protocol.training.metrics import EvaluationPoint, Histogram
 from pytest_django import DjangoAssertNumQueries
 
 from hub.catalog.models import Model

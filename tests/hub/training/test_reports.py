@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, RunState
-from envhub.protocol.training import BeginningReport, EvaluationReport, TrainPayload
-from envhub.protocol.training_metrics import EvaluationPoint
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.metrics import EvaluationPoint
+from envhub.protocol.training.runs import BeginningReport, EvaluationReport, TrainPayload
+from envhub.protocol.training.trainer import TrainingMode
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

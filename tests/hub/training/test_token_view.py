@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from envhub.protocol.rollouts import RolloutRecord, TokenData, Turn
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, TokenTraining
-from envhub.protocol.training_trainer import Loss, TrainerTable
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
+from envhub.protocol.training.trainer import Loss, TrainerTable
 
 from hub.training.ratio_bounds import RatioBounds
 from hub.training.token_view import PAGE, Scene, advantage_class, extends, new_messages, token_page, visible

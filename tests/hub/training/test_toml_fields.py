@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 from django.template.loader import render_to_string
-from envhub.protocol.training_toml import read_training_toml
+from envhub.protocol.training.toml import read_training_toml
 
 from hub.core.errors import Invalid
 from hub.registry.argument_inputs import argument_inputs

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from envhub.protocol.gpu_need import GB, MB, GpuSizes, gpu_need, gpu_sizes
 from envhub.protocol.gpus import Gpu
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_shapes import shape_of_name
-from envhub.protocol.training_trainer import TrainerTable
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.shapes import shape_of_name
+from envhub.protocol.training.trainer import TrainerTable
 
 from workers.training.memory_plan import Training, predict
 from workers.training.placement import CannotPlace, Placement, place

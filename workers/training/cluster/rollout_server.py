@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiohttp
 from aiohttp import web
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training import TrainPayload
+from envhub.protocol.training.runs import TrainPayload
 
 from workers import settings
 from workers.inference.address import EngineAddress

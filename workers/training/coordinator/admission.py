@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envhub.protocol.training_config import BatchFilter, TrainingConfig
+from envhub.protocol.training.config import BatchFilter, TrainingConfig
 
 from workers.training.admission.difficulty import DifficultyBuffer, DifficultyOptions
 from workers.training.admission.filters import Filter, GibberishFilter, RepetitionFilter, ZeroAdvantageFilter

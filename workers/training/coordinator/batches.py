@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.metrics import StepMetrics
 
 from workers.rollouts.joining import failed
 from workers.runs.errors import RunFailed

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_trainer import Loss, Truncation
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.trainer import Loss, Truncation
 
 from workers.training.admission.candidate import Candidate
 from workers.training.coordinator.plan import FinishedGroup

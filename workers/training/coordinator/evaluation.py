@@ -13,9 +13,9 @@ from envhub.client.tracing import span
 from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_environment import EvalEnvironment
-from envhub.protocol.training_metrics import HELD_OUT, EvaluationPoint
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.environment import EvalEnvironment
+from envhub.protocol.training.metrics import HELD_OUT, EvaluationPoint
 
 from workers.rollouts.schedule import Unit, run_all
 from workers.runs.errors import RunFailed

@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_metrics import EnvironmentStep, Histogram, StepMetrics
+from envhub.protocol.training.metrics import EnvironmentStep, Histogram, StepMetrics
 
 from workers.training.admission.candidate import Candidate
 from workers.training.coordinator.credit import Credited

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from envhub.client.tracing import inside, span
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from workers.rollouts.schedule import first_of
 from workers.runs.errors import RunFailed

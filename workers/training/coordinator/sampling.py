@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training_environment import Sampling
+from envhub.protocol.training.environment import Sampling
 
 
 def sampling_arguments(sampling: Sampling, temperature: float | None = None) -> JsonObject:

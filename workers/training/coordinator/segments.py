@@ -18,13 +18,8 @@ from envhub.packaging.segments import SCHEMA, places, row_groups
 from envhub.protocol.base import Response
 from envhub.protocol.evals import IndexRow
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import (
-    TOKENS_KEY,
-    RolloutTokens,
-    TokenTraining,
-    TrainingIndexRow,
-)
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining, TrainingIndexRow
 
 from workers.training.coordinator.figures import Resolved
 from workers.training.journal.durable import write_durably

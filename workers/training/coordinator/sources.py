@@ -14,7 +14,7 @@ from envhub.protocol.builds import LockedWheel
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runner import Described, Group, Load, Policy
-from envhub.protocol.training import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget
+from envhub.protocol.training.runs import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget
 
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.groups import POLICY_URL, GroupRunner
@@ -132,7 +132,7 @@ async def open_source(
 
 
 def named(log: Callable[[str], None], label: str) -> Callable[[str], None]:
-    """Says in front of each line whose it is, as envhub.protocol.training_log reads it."""
+    """Says in front of each line whose it is, as envhub.protocol.training.log reads it."""
 
     def say(text: str) -> None:
         log("\n".join(f"{label}: {line}" for line in text.splitlines()))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainPayload
+from envhub.protocol.training.runs import TrainPayload
 
 from workers.runs.children import Children
 from workers.runs.execution import Job

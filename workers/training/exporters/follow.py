@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 from workers.training.exporters.interface import Exporter, ExportFailed, ExportRefused, RunInfo
 from workers.training.exporters.records import Record, Records

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 
 @dataclass(frozen=True)

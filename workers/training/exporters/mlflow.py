@@ -11,8 +11,8 @@ from typing import Any
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import MlflowTable
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.trainer import MlflowTable
 
 from workers.training.exporters.interface import RunInfo
 from workers.training.exporters.mlflow_server import MlflowServer

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TypeAlias
 
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 Record: TypeAlias = StepMetrics | EvaluationPoint
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from envhub.packaging.tensorboard import evaluation_scalars, first_record, scalars, scalars_record
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from workers.training.exporters.interface import RunInfo
 

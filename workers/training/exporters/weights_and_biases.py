@@ -20,8 +20,8 @@ from envhub.client.addresses import OutboundRefused, check, is_named, split
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import WandbTable
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.trainer import WandbTable
 
 from workers.runs.children import Children
 from workers.settings import WorkerEnvironment

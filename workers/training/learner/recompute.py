@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from envhub.protocol.training_shapes import shape_of_config
+from envhub.protocol.training.shapes import shape_of_config
 
 from workers.training.learner.config import LearnerConfig
 from workers.training.learner.head import default_chunk

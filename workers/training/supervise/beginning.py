@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envhub.protocol.training import BeginningReport, StepReply, TrainPayload
+from envhub.protocol.training.runs import BeginningReport, StepReply, TrainPayload
 
 from workers.runs.execution import Job
 from workers.training.learner.run_dir import RunDir

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from envhub.protocol.base import BlobRef
 from envhub.protocol.runs import Claim, FailureKind
-from envhub.protocol.training import TrainPayload
+from envhub.protocol.training.runs import TrainPayload
 from pydantic import BaseModel, ValidationError
 
 from workers.runs.errors import RunFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from workers.training.learner.config import (
     CheckpointConfig,

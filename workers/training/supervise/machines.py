@@ -10,8 +10,8 @@ from typing import Any
 from envhub.protocol.cluster_need import ClusterSplit, cluster_split
 from envhub.protocol.gpu_need import engine_of
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training import TrainPayload
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.runs import TrainPayload
+from envhub.protocol.training.trainer import TrainingMode
 
 from workers.cluster.access import read_access
 from workers.inference.policy_engine import PolicyEngineStart

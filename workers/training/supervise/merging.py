@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
 
 from workers.training.coordinator.segments import KeptStep
 from workers.training.learner.reports import LearnerStep

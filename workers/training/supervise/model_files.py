@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import httpx
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training import PolicyTarget, StoredFiles, TrainPayload
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.runs import PolicyTarget, StoredFiles, TrainPayload
+from envhub.protocol.training.trainer import TrainingMode
 
 from workers.inference.engines import EngineFailed, fetch_model
 from workers.runs.errors import RunFailed

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from envhub.protocol.training import (
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.runs import (
     AdapterReport,
     AdapterView,
     CheckpointReport,
@@ -26,8 +27,7 @@ from envhub.protocol.training import (
     StepReport,
     TrainPayload,
 )
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.trainer import TrainingMode
 
 from workers.runs.execution import Job
 from workers.training.coordinator.loop import report_dir

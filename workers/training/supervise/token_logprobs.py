@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from envhub.packaging.segments import extras_of, with_extras, write_row_groups
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepSegment
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, StepSegment
 
 from workers.training.coordinator.segments import KeptSegment, KeptStep, tables_of
 from workers.training.learner.token_logprobs import ByTurn, read_logprobs

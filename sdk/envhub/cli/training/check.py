@@ -15,10 +15,10 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.cluster_need import cluster_split, without_gpus
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.training_config import TrainingConfig, alpha_of
-from envhub.protocol.training_estimate import SMALL, TrainingEstimate, estimate
-from envhub.protocol.training_shapes import TINY, ModelShape, shape_of_config, shape_of_name
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.config import TrainingConfig, alpha_of
+from envhub.protocol.training.estimate import SMALL, TrainingEstimate, estimate
+from envhub.protocol.training.shapes import TINY, ModelShape, shape_of_config, shape_of_name
+from envhub.protocol.training.trainer import TrainingMode
 
 TrainFile = Annotated[Path, typer.Argument(help="The training TOML.")]
 

@@ -20,8 +20,8 @@ from envhub.cli.training.follow import sparkline
 from envhub.cli.training.summary import print_training
 from envhub.errors import UsageError
 from envhub.protocol.packages import Visibility
-from envhub.protocol.training_log import ALL, lines_of, processes_of
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.log import ALL, lines_of, processes_of
+from envhub.protocol.training.metrics import StepMetrics
 
 SHOWN = 5  # runs of one name in a message
 

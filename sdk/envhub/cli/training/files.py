@@ -9,8 +9,8 @@ from pathlib import Path
 from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
 from envhub.protocol.secrets import SECRET_NAME
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_toml import ConfigProblem, TrainingConfigError, TrainingReading, read_training_toml
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.toml import ConfigProblem, TrainingConfigError, TrainingReading, read_training_toml
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from envhub.cli.terminal.progress import state_line
 from envhub.cli.terminal.session import Session, printable
 from envhub.errors import ApiError, ConnectionFailed
 from envhub.protocol.runs import RunView
-from envhub.protocol.training import TrainingRunView
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.runs import TrainingRunView
 
 BARS = "▁▂▃▄▅▆▇█"
 POLL_SECONDS = 1.0

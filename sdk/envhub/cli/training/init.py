@@ -17,7 +17,7 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.training.files import read_training_file
 from envhub.cli.training.run import submit
 from envhub.errors import UsageError
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.trainer import TrainingMode
 
 
 def init(

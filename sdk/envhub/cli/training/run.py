@@ -18,7 +18,7 @@ from envhub.cli.training.summary import page, print_training
 from envhub.errors import UsageError
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
-from envhub.protocol.training import TrainingRequest, TrainingRunView
+from envhub.protocol.training.runs import TrainingRequest, TrainingRunView
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run until it ends.")]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from envhub.cli.terminal.session import Session
 from envhub.cli.training.check import amount, mode_line
 from envhub.cli.training.follow import step_line
-from envhub.protocol.training import HealthLevel, TrainingRunView
-from envhub.protocol.training_command import evaluation_flags
+from envhub.protocol.training.command import evaluation_flags
+from envhub.protocol.training.runs import HealthLevel, TrainingRunView
 
 
 def page(session: Session, view: TrainingRunView) -> str:

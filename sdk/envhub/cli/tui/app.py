@@ -16,7 +16,7 @@ from envhub.cli.tui.texts import plain, state
 from envhub.cli.tui.training import TrainingScreen
 from envhub.client import HubClient
 from envhub.protocol.evals import EvaluationView
-from envhub.protocol.training import TrainingRunView
+from envhub.protocol.training.runs import TrainingRunView
 
 NO_EVALUATIONS = "no evaluations yet: hub eval run OWNER/NAME -m MODEL"
 NO_TRAINING = "no training runs yet: hub train run train.toml"

@@ -10,8 +10,8 @@ from envhub.cli.tui.listings import of_step
 from envhub.cli.tui.rollouts import RolloutScreen
 from envhub.cli.tui.screens import EVERY_S, HubScreen, Table
 from envhub.cli.tui.texts import plain
-from envhub.protocol.training import TrainingRunView
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import TrainingRunView
 
 
 class TrainingScreen(HubScreen):

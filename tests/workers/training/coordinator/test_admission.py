@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from workers.training.coordinator.admission import buffers_of, vocabulary_of
 from workers.training.coordinator.cursor import Shelf

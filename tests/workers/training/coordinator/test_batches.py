@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import group, record, turn
 from workers.runs.errors import RunFailed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envhub.protocol.rollouts import Outcome, RolloutRecord, Turn, Usage
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from workers.training.coordinator.evaluation import Evaluations
 from workers.training.coordinator.plan import RolloutRequest

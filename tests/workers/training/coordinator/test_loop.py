@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 from tests.workers.training.coordinator.groups import record, turn
 from workers.training.coordinator.loop import Coordinator

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging.segments import to_records
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens
 
 from tests.workers.training.coordinator.groups import group, record, turn
 from workers.training.coordinator import segments

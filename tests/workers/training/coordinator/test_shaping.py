@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.training_environment import TemperatureSchedule, TrainingSampling
+from envhub.protocol.training.environment import TemperatureSchedule, TrainingSampling
 
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.shaping import Shaping, seed_of, training_sampling

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.packages import Generation, GenerationEvidence
-from envhub.protocol.training import TrainTarget
-from envhub.protocol.training_environment import TrainingEnvironment
+from envhub.protocol.training.environment import TrainingEnvironment
+from envhub.protocol.training.runs import TrainTarget
 
 from workers.training.coordinator.sources import load_of
 

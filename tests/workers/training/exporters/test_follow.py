@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from workers.training.exporters.follow import Follower
 from workers.training.exporters.interface import ExportFailed, ExportRefused, RunInfo

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from envhub.protocol.models import OutboundPolicy
-from envhub.protocol.training_metrics import StepMetrics
-from envhub.protocol.training_trainer import MlflowTable
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.trainer import MlflowTable
 from pydantic import ValidationError
 
 from tests.fakes.mlflow import FakeMlflow

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import WandbTable
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.trainer import WandbTable
 
 from tests.external_packages import output_of, python_with
 from workers.runs.children import Children

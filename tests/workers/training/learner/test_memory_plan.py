@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
-from envhub.protocol.training_shapes import ModelShape, shape_of_config
+from envhub.protocol.training.shapes import ModelShape, shape_of_config
 from torch import Tensor
 
 from tests.workers.training.learner.making import batch, model, samples

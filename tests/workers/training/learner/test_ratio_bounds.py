@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from envhub.protocol.training_trainer import LOSS_PARAMETERS, Loss, TrainerTable
+from envhub.protocol.training.trainer import LOSS_PARAMETERS, Loss, TrainerTable
 
 from hub.training.ratio_bounds import RatioBounds
 from workers.training.learner.config import LossConfig

@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 from envhub.protocol.models import LocalTarget
-from envhub.protocol.training import PolicyTarget, TrainPayload
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import PolicyTarget, TrainPayload
 
 from tests.fakes.policy_endpoint import Fault, PolicyEndpoint
 from tests.workers.training.runs.test_run import SMALL

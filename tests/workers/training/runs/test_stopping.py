@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from envhub.protocol.training import StoredFiles
+from envhub.protocol.training.runs import StoredFiles
 from safetensors.torch import load
 
 from tests.workers.training.runs.test_run import SMALL

@@ -17,9 +17,9 @@ from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.models import LocalTarget
 from envhub.protocol.packages import Generation, GenerationEvidence
 from envhub.protocol.runs import FinishRequest, RunKind
-from envhub.protocol.training import EvalTarget, PolicyTarget, ResumeState, TrainPayload, TrainTarget
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.runs import EvalTarget, PolicyTarget, ResumeState, TrainPayload, TrainTarget
 
 from tests.fakes.hub import FakeHub, FakeRun
 from workers.runs.execution import execute

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.protocol.training import PolicyTarget, TrainPayload
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import PolicyTarget, TrainPayload
 
 from workers.training.learner.run_dir import RunDir
 from workers.training.supervise.beginning import discard_later

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from envhub.protocol.base import BlobRef
 from envhub.protocol.runs import Claim, RunKind
-from envhub.protocol.training import PolicyTarget, ResumeState, TrainPayload
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import PolicyTarget, ResumeState, TrainPayload
 
 from workers.runs.errors import RunFailed
 from workers.training.journal.batch import StepBatch

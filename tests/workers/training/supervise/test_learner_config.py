@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_trainer import LOSS_PARAMETERS, Loss
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.trainer import LOSS_PARAMETERS, Loss
 
 from workers.training.learner.config import LossName
 from workers.training.placement import Placement

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from envhub.protocol.training import PolicyTarget
+from envhub.protocol.training.runs import PolicyTarget
 
 from workers.training.supervise import model_files
 from workers.training.supervise.model_files import from_hugging_face

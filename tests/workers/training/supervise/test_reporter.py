@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from envhub.protocol.models import LocalTarget
-from envhub.protocol.training import AdapterReport, CheckpointReport, PolicyTarget, TrainPayload
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import AdapterReport, CheckpointReport, PolicyTarget, TrainPayload
 
 from workers.training.journal.manifest import NAME as JOURNAL_MANIFEST
 from workers.training.learner.folders import write_folder

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from envhub.packaging.segments import positions, read_segment
 from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.training import TOKENS_KEY, RolloutTokens, StepSegment
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, StepSegment
 
 from tests.workers.training.coordinator.groups import group, record, turn
 from workers.training.coordinator.batches import Batches

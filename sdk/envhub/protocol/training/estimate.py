@@ -9,10 +9,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from envhub.protocol.base import Response
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_environment import TrainingEnvironment
-from envhub.protocol.training_shapes import ModelShape
-from envhub.protocol.training_trainer import LORA_TARGETS, TrainingMode
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.environment import TrainingEnvironment
+from envhub.protocol.training.shapes import ModelShape
+from envhub.protocol.training.trainer import LORA_TARGETS, TrainingMode
 
 TRAINED_BYTES = 16  # weight, gradient, master weight, two moments of AdamW
 STORED_BYTES = 12  # in a checkpoint: master weight and moments

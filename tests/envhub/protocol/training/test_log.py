@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.training_log import lines_of, processes_of
+from envhub.protocol.training.log import lines_of, processes_of
 
 LABELS = ("words", "my-env")
 

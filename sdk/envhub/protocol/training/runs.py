@@ -14,10 +14,10 @@ from envhub.protocol.packages import GenerationEvidence, Visibility
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import Failure, FailureKind, RunState
 from envhub.protocol.secrets import SecretName
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_environment import EvalEnvironment, TrainingEnvironment
-from envhub.protocol.training_metrics import EvaluationPoint, StepMetrics
-from envhub.protocol.training_trainer import TrainingMode
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.environment import EvalEnvironment, TrainingEnvironment
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.training.trainer import TrainingMode
 
 TOKENS_KEY = "training"  # RolloutRecord.extras[TOKENS_KEY] is a RolloutTokens
 

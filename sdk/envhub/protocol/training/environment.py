@@ -1,4 +1,4 @@
-"""`[[env]]`, `[[eval.env]]` and `[sampling]` of a training TOML. Used by envhub.protocol.training_config."""
+"""`[[env]]`, `[[eval.env]]` and `[sampling]` of a training TOML. Used by envhub.protocol.training.config."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Keys of the hosted TOML that changed or have no place here: translated with a warning, or refused with the reason.
 
-Also recognises prime-rl's own configuration, which looks alike and is none. Called by envhub.protocol.training_toml.
+Also recognises prime-rl's own configuration, which looks alike and is none. Called by envhub.protocol.training.toml.
 """
 
 from __future__ import annotations

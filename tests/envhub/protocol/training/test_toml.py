@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_toml import (
+from envhub.protocol.training.runs import TrainingRequest
+from envhub.protocol.training.toml import (
     TrainingConfigError,
     read_training_request,
     read_training_table,

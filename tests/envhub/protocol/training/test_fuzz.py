@@ -7,7 +7,7 @@ import tomllib
 from contextlib import suppress
 from typing import Any
 
-from envhub.protocol.training_toml import TrainingConfigError, read_training_table
+from envhub.protocol.training.toml import TrainingConfigError, read_training_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.training_estimate import estimate, model_needs
-from envhub.protocol.training_shapes import shape_of_config, shape_of_name
-from envhub.protocol.training_toml import read_training_toml
-from envhub.protocol.training_trainer import LORA_TARGETS
+from envhub.protocol.training.estimate import estimate, model_needs
+from envhub.protocol.training.shapes import shape_of_config, shape_of_name
+from envhub.protocol.training.toml import read_training_toml
+from envhub.protocol.training.trainer import LORA_TARGETS
 
 TOML = 'model = "Qwen/Qwen3-4B"\nmax_steps = 10\nbatch_size = 64\n[sampling]\nmax_tokens = 100\n[[env]]\nid = "a/b"\n'
 

@@ -1,4 +1,4 @@
-"""What was probably meant by an unknown key of a training TOML. Used by envhub.protocol.training_toml."""
+"""What was probably meant by an unknown key of a training TOML. Used by envhub.protocol.training.toml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from envhub.protocol.toml_values import Path
-from envhub.protocol.training_config import TrainingConfig
+from envhub.protocol.training.config import TrainingConfig
 
 # keys that people write out of habit -> where the thing is
 _HABITS = {

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from envhub.protocol.training import HealthBadge
-from envhub.protocol.training_health import health
-from envhub.protocol.training_metrics import EnvironmentStep, StepMetrics
+from envhub.protocol.training.health import health
+from envhub.protocol.training.metrics import EnvironmentStep, StepMetrics
+from envhub.protocol.training.runs import HealthBadge
 
 
 def badge(name: str, *steps: StepMetrics) -> HealthBadge:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from envhub.protocol.training import HealthBadge, HealthLevel
-from envhub.protocol.training_metrics import StepMetrics
+from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.training.runs import HealthBadge, HealthLevel
 
 WINDOW = 10  # steps: a badge speaks of the newest ones
 

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.json_values import DEEPEST, is_deeper
 from envhub.protocol.toml_values import Path, in_words, make_json, toml_path
-from envhub.protocol.training import TrainingRequest
-from envhub.protocol.training_config import TrainingConfig
-from envhub.protocol.training_hints import hint_for
-from envhub.protocol.training_lines import line_of
-from envhub.protocol.training_retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.hints import hint_for
+from envhub.protocol.training.lines import line_of
+from envhub.protocol.training.retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
+from envhub.protocol.training.runs import TrainingRequest
 
 _SUBJECT = re.compile(r"^\w+|(?<=\[)\w+")
 _NEEDED = {"env": 'Write an [[env]] table with id = "owner/name".', "model": 'Write model = "owner/name".'}

@@ -1,6 +1,6 @@
 """The configuration of a training run: the hosted TOML, key for key, plus `[trainer]` and `[exporters]`.
 
-CLI, hub and worker validate with this type. envhub.protocol.training_toml reads the file into it.
+CLI, hub and worker validate with this type. envhub.protocol.training.toml reads the file into it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envhub.protocol.base import JsonObject, Number, Request
 from envhub.protocol.secrets import SecretName
-from envhub.protocol.training_environment import (
+from envhub.protocol.training.environment import (
     EnvironmentTable,
     EvalEnvironment,
     Sampling,
@@ -22,7 +22,7 @@ from envhub.protocol.training_environment import (
     TrainingSampling,
     layered,
 )
-from envhub.protocol.training_trainer import ExportersTable, TrainerTable, WandbTable
+from envhub.protocol.training.trainer import ExportersTable, TrainerTable, WandbTable
 
 # Kept by the trainer for the model download and the exporters; they never enter a box.
 TRAINER_SECRETS = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.training_command import evaluation_flags
+from envhub.protocol.training.command import evaluation_flags
 
 
 @pytest.mark.parametrize(
