@@ -37,7 +37,7 @@ from hub.links.models import ShareLink
 from hub.links.queries import find_shared, shown_evaluations, shown_training
 from hub.links.services import note_opened
 from hub.links.shared_settings import shared_settings
-from hub.training.pages_run import training_figures
+from hub.training.pages.run import training_figures
 from hub.training.queries import recent_metrics
 from hub.training.reports import training_report
 from hub.training.wire import trained_on, training_views

@@ -13,8 +13,8 @@ from envhub.protocol.rollouts import RolloutRecord, Turn
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from pydantic import ValidationError
 
+from hub.training.charts.scales import short
 from hub.training.ratio_bounds import RatioBounds
-from hub.training.scales import short
 
 PAGE = 4000  # tokens
 MOST_PROMPT = 6000  # characters of one message

@@ -2,18 +2,8 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.training import (
-    api,
-    pages,
-    pages_compare,
-    pages_lineage,
-    pages_model,
-    pages_new,
-    pages_rollouts,
-    pages_run,
-    reports,
-    worker_api,
-)
+from hub.training import api, reports, worker_api
+from hub.training.pages import compare, lineage, listing, model, new, rollouts, run
 
 _RUN = "training/<id:training_id>"
 
@@ -34,27 +24,27 @@ api_urls: list[URLPattern | URLResolver] = [
     path("training/<id:training_id>/adapters", worker_api.training_adapters),
 ]
 page_urls: list[URLPattern | URLResolver] = [
-    path("training", pages.training_list, name="training"),
-    path("training/new", pages_new.training_new, name="training-new"),
-    path("training/compare", pages_compare.training_compare, name="training-compare"),
-    path(_RUN, pages_run.training_run, name="training-run"),
-    path(f"{_RUN}/numbers", pages_run.training_numbers, name="training-numbers"),
-    path(f"{_RUN}/rollouts", pages_rollouts.training_rollouts, name="training-rollouts"),
-    path(f"{_RUN}/rollouts/<int:step>/<int:index>", pages_rollouts.training_rollout, name="training-rollout"),
-    path(f"{_RUN}/weights", pages_run.training_weights, name="training-weights"),
-    path(f"{_RUN}/configuration", pages_run.training_configuration, name="training-configuration"),
-    path(f"{_RUN}/lineage", pages_lineage.training_lineage, name="training-lineage"),
+    path("training", listing.training_list, name="training"),
+    path("training/new", new.training_new, name="training-new"),
+    path("training/compare", compare.training_compare, name="training-compare"),
+    path(_RUN, run.training_run, name="training-run"),
+    path(f"{_RUN}/numbers", run.training_numbers, name="training-numbers"),
+    path(f"{_RUN}/rollouts", rollouts.training_rollouts, name="training-rollouts"),
+    path(f"{_RUN}/rollouts/<int:step>/<int:index>", rollouts.training_rollout, name="training-rollout"),
+    path(f"{_RUN}/weights", run.training_weights, name="training-weights"),
+    path(f"{_RUN}/configuration", run.training_configuration, name="training-configuration"),
+    path(f"{_RUN}/lineage", lineage.training_lineage, name="training-lineage"),
     path(f"{_RUN}/report", reports.training_report_page, name="training-report"),
-    path(f"{_RUN}/log", pages_run.training_log, name="training-log"),
-    path(f"{_RUN}/stop", pages.training_stop, name="training-stop"),
-    path(f"{_RUN}/resume", pages.training_resume, name="training-resume"),
-    path(f"{_RUN}/share", pages.training_share, name="training-share"),
-    path("environments/<str:owner>/<str:name>/training", pages.environment_training, name="environment-training"),
+    path(f"{_RUN}/log", run.training_log, name="training-log"),
+    path(f"{_RUN}/stop", listing.training_stop, name="training-stop"),
+    path(f"{_RUN}/resume", listing.training_resume, name="training-resume"),
+    path(f"{_RUN}/share", listing.training_share, name="training-share"),
+    path("environments/<str:owner>/<str:name>/training", listing.environment_training, name="environment-training"),
     path(
         "environments/<str:owner>/<str:name>/versions/<str:version>/lineage",
-        pages_lineage.version_lineage,
+        lineage.version_lineage,
         name="version-lineage",
     ),
-    path("models/<slug:owner>/<str:name>/lineage", pages_lineage.model_lineage, name="model-lineage"),
-    path("models/<slug:owner>/<str:name>", pages_model.model_detail, name="model"),
+    path("models/<slug:owner>/<str:name>/lineage", lineage.model_lineage, name="model-lineage"),
+    path("models/<slug:owner>/<str:name>", model.model_detail, name="model"),
 ]

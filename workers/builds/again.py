@@ -13,7 +13,7 @@ from envhub.protocol.runs import FailureKind
 from workers.builds.record import Record
 from workers.builds.scripts import check_scripts
 from workers.builds.start_up import check_start_up_files
-from workers.builds.trial import Subject, Trial, try_environment
+from workers.builds.trying.trial import Subject, Trial, try_environment
 from workers.index.errors import INDEX_AWAY
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job

@@ -15,20 +15,20 @@ from envhub.packaging import constraints
 from envhub.packaging.constraints import Candidate
 from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedScript, LockedWheel
 
-from workers.builds.asked import Asked, read_asked
-from workers.builds.claims import claimed_names, names_of, requires_dist
-from workers.builds.direct import References, open_references
 from workers.builds.errors import BuildFailed
-from workers.builds.index_catalog import Catalog
-from workers.builds.index_tokens import FileAddresses
-from workers.builds.loosening import Bounds, resolve_within
-from workers.builds.resolve import Chosen, Question, check_requirements, resolve
+from workers.builds.index.catalog import Catalog
+from workers.builds.index.tokens import FileAddresses
+from workers.builds.index.torch_builds import OFF, OFFICIAL, TorchBuilds
+from workers.builds.requirements import Asked, read_asked
+from workers.builds.resolving.loosening import Bounds, resolve_within
+from workers.builds.resolving.resolve import Chosen, Question, check_requirements, resolve
+from workers.builds.resolving.uv_settings import read_uv_settings
 from workers.builds.scripts import Script, find_scripts, python_for
-from workers.builds.sources import Sources
-from workers.builds.torch_builds import OFF, OFFICIAL, TorchBuilds
-from workers.builds.uv_settings import read_uv_settings
-from workers.builds.wheel_exchange import HubExchange
-from workers.builds.wheel_files import WheelFiles
+from workers.builds.sources.building import Sources
+from workers.builds.sources.claims import claimed_names, names_of, requires_dist
+from workers.builds.sources.direct import References, open_references
+from workers.builds.sources.wheel_exchange import HubExchange
+from workers.builds.sources.wheel_files import WheelFiles
 from workers.index.client import IndexClient, connect
 from workers.index.find_links import FindLinks
 from workers.index.settings import operator_indexes

@@ -18,12 +18,12 @@ from envhub.protocol.packages import PushFile, VersionView
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.errors import BuildFailed
-from workers.builds.index_catalog import Catalog
-from workers.builds.index_tokens import FileAddresses
-from workers.builds.source_box import USUAL_HINT
-from workers.builds.sources import Distributions, Material, Sources
-from workers.builds.wheel_exchange import HubExchange
-from workers.builds.wheel_files import WheelFiles
+from workers.builds.index.catalog import Catalog
+from workers.builds.index.tokens import FileAddresses
+from workers.builds.sources.box import USUAL_HINT
+from workers.builds.sources.building import Distributions, Material, Sources
+from workers.builds.sources.wheel_exchange import HubExchange
+from workers.builds.sources.wheel_files import WheelFiles
 from workers.index.client import IndexClient, connect
 from workers.index.find_links import FindLinks
 from workers.index.settings import operator_indexes

@@ -17,7 +17,7 @@ from workers.builds.packing import pack_source
 from workers.builds.record import Record
 from workers.builds.search import Attempt, Search
 from workers.builds.start_up import check_start_up_files
-from workers.builds.trial import Trial
+from workers.builds.trying.trial import Trial
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job

@@ -20,17 +20,17 @@ from envhub.protocol.needs import distinct
 from envhub.protocol.packages import TriedRelease
 from packaging.version import Version
 
-from workers.builds.aged import superseded
-from workers.builds.asked import explained
-from workers.builds.direct import References
 from workers.builds.errors import BuildFailed
 from workers.builds.locking import Locked, Workshop, lock_package
-from workers.builds.mismatch import MISFIT, OUTDATED
 from workers.builds.record import Record
-from workers.builds.resolve import Conflict
+from workers.builds.requirements import explained
+from workers.builds.resolving.resolve import Conflict
 from workers.builds.scripts import check_scripts
-from workers.builds.trial import Subject, Trial, try_environment
-from workers.builds.wheel_exchange import HubExchange
+from workers.builds.sources.direct import References
+from workers.builds.sources.wheel_exchange import HubExchange
+from workers.builds.trying.aged import superseded
+from workers.builds.trying.mismatch import MISFIT, OUTDATED
+from workers.builds.trying.trial import Subject, Trial, try_environment
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
 from workers.venvs.environment import ensure_environment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from hub.training.scales import short as short_number
+from hub.training.charts.scales import short as short_number
 
 register = template.Library()
 

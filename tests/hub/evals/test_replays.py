@@ -17,7 +17,7 @@ from hub.evals.replays import Sampled, calls_by_message
 from hub.evals.reports.figures import measured_lines
 from hub.evals.reports.fingerprints import evaluation_fingerprint
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
-from hub.training.pages_model import measured
+from hub.training.pages.model import measured
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, make_record, start, store
 from tests.fakes.reporter import Reporter

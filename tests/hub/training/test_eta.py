@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from envhub.protocol.training.metrics import StepMetrics
 
-from hub.training.pages_run import remaining
+from hub.training.pages.run import remaining
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 

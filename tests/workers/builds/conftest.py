@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from tests.workers.package_index import PackageIndex
-from workers.builds.index_catalog import Catalog
-from workers.builds.index_tokens import FileAddresses
+from workers.builds.index.catalog import Catalog
+from workers.builds.index.tokens import FileAddresses
 from workers.index.client import IndexClient, connect
 from workers.venvs import interpreters
 

@@ -7,8 +7,8 @@ from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FailureKind
 
 from workers.builds.needs import LIMIT, cleaned, files, hosts, judges, told
-from workers.builds.trial import _Ended, _refused
-from workers.builds.vain import Vain
+from workers.builds.trying.trial import _Ended, _refused
+from workers.builds.trying.unmet import Unmet
 from workers.rollouts.errors import RunnerFatal
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
@@ -114,11 +114,11 @@ def test_code_that_hides_why_it_fails_is_given_the_file_that_had_no_answer() -> 
     interceptor = Interceptor(Scripted())
     interceptor.files_lacking["GET", "https://h.test/words.txt"] = None
     failure = Failure(kind=FailureKind.ENVIRONMENT, code="load_failed", message="list index out of range")
-    silent = _refused("load", RunnerFatal(failure, ""), Vain(interceptor), "mine")
+    silent = _refused("load", RunnerFatal(failure, ""), Unmet(interceptor), "mine")
     assert isinstance(silent, _Ended)
     assert [need.words for need in silent.trial.needs] == ["file https://h.test/words.txt"]
     secret = Need(kind=NeedKind.SECRET, name="API_KEY")
-    clear = _refused("load", RunnerFatal(failure, "", (secret,)), Vain(interceptor), "mine")
+    clear = _refused("load", RunnerFatal(failure, "", (secret,)), Unmet(interceptor), "mine")
     assert isinstance(clear, _Ended)
     assert clear.trial.needs == (secret,)
 
@@ -131,7 +131,7 @@ def test_a_failure_with_another_cause_is_not_blamed_on_a_file(code: str, message
     interceptor = Interceptor(Scripted())
     interceptor.files_lacking["GET", "https://h.test/prices.json"] = None
     failure = Failure(kind=FailureKind.ENVIRONMENT, code=code, message=message)
-    ended = _refused("load", RunnerFatal(failure, ""), Vain(interceptor), "mine")
+    ended = _refused("load", RunnerFatal(failure, ""), Unmet(interceptor), "mine")
     assert isinstance(ended, _Ended)
     assert not ended.trial.needs
 

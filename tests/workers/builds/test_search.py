@@ -21,7 +21,7 @@ from tests.workers.wheels import make_wheel
 from workers.builds.record import Record
 from workers.builds.run import run_build
 from workers.builds.search import Attempt, Search, still_open
-from workers.builds.trial import Trial
+from workers.builds.trying.trial import Trial
 from workers.runs.execution import execute
 from workers.runs.hub import HubClient
 from workers.settings import WorkerEnvironment

@@ -1,0 +1,223 @@
+"""The curves of several runs in one chart each, over steps, time or tokens. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from statistics import fmean
+
+from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+
+from hub.training.charts.curves import SEPARATOR, Chart, Line, Span, buckets_of, polyline, whisker
+from hub.training.charts.panels import Panel
+from hub.training.charts.scales import Scale, log_scale_of, scale_of, short, tick_texts
+
+POINTS = 100  # of a line, and places that a pointer tells apart
+TONES = 8
+MOST_LABELS = 4  # of evaluations, a chart each
+
+
+class Axis(StrEnum):
+    """What the curves are drawn over."""
+
+    STEP = "step"
+    TIME = "time"
+    TOKENS = "tokens"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One run: its steps with their places on the x axis."""
+
+    name: str
+    tone: int
+    steps: Sequence[StepMetrics]
+    places: Sequence[int]
+    evaluations: Sequence[EvaluationPoint]
+
+    def place(self, step: int) -> int | None:
+        """Of the last step that is not after it; of an evaluation before the first step, its place."""
+        if not self.steps:
+            return None
+        found = bisect_right([one.step for one in self.steps], step)
+        return self.places[max(0, found - 1)]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How the curves are drawn. smooth: the weight of what came before, 0 to 1."""
+
+    span: Span
+    smooth: float
+    logarithmic: bool
+
+    @property
+    def grid(self) -> list[int]:
+        """Places that a pointer tells apart, at equal distances."""
+        width = self.span.last - self.span.first
+        count = min(POINTS, width + 1)
+        return [self.span.first + round(width * one / max(1, count - 1)) for one in range(count)]
+
+
+def places_of(steps: Sequence[StepMetrics], axis: Axis) -> list[int]:
+    """The steps on the x axis: their number, seconds since the first of them began, or tokens trained on so far.
+
+    Of a run that is too long for all its steps to be read, tokens are those that were read times the distance.
+    """
+    if axis is Axis.STEP:
+        return [one.step for one in steps]
+    if axis is Axis.TOKENS:
+        before = [0, *(one.step for one in steps)]
+        parts = (one.trained_tokens * (one.step - last) for one, last in zip(steps, before, strict=False))
+        return list(accumulate(parts))
+    return _seconds(steps)
+
+
+def _seconds(steps: Sequence[StepMetrics]) -> list[int]:
+    """Where a step does not say when it ended, its place is that of the one before."""
+    known = [one for one in steps if one.at is not None]
+    if not known or known[0].at is None:
+        return [0] * len(steps)
+    begun = known[0].at.timestamp() - known[0].seconds.get("step", 0.0)
+    found = [0 if one.at is None else max(0, round(one.at.timestamp() - begun)) for one in steps]
+    return list(accumulate(found, max))
+
+
+WORDS: dict[Axis, Callable[[int], str]] = {
+    Axis.STEP: str,
+    Axis.TIME: lambda seconds: f"{seconds / 3600:.3g} h" if seconds >= 5400 else f"{seconds / 60:.3g} min",
+    Axis.TOKENS: lambda tokens: short(float(tokens), "k"),
+}
+
+
+def span_over(runs: Iterable[Curves], axis: Axis) -> Span | None:
+    """From the first to the last place; None without a step."""
+    places = [place for run in runs for place in run.places]
+    if not places:
+        return None
+    first = min(places) if axis is Axis.STEP else 0
+    return Span(first, max(places), WORDS[axis], "step " if axis is Axis.STEP else "")
+
+
+def overlaid(panel: Panel, runs: Sequence[Curves], drawn: Drawn) -> Chart | None:
+    """The first value that a panel has of a step, of each run. None when no run has any."""
+    curves = [_curve(panel, run, drawn) for run in runs]
+    known = [value for curve in curves for _, value in curve if value is not None]
+    scale = _scale(panel, known, drawn) if known else None
+    if scale is None:
+        return None
+    lines = [_line(run, curve, drawn, scale, panel.unit) for run, curve in zip(runs, curves, strict=True)]
+    return _chart(panel, [line for line in lines if line.path], drawn, scale)
+
+
+def _curve(panel: Panel, run: Curves, drawn: Drawn) -> list[tuple[int, float | None]]:
+    place = dict(zip((one.step for one in run.steps), run.places, strict=True))
+    found: list[tuple[int, float | None]] = []
+    for bucket in buckets_of(run.steps, POINTS) if run.steps else ():
+        values = [value for step in bucket.steps for value in panel.lines(step).values() if value is not None]
+        found.append((place[bucket.step], fmean(values) if values else None))
+    return _smoothed(found, drawn.smooth)
+
+
+def _smoothed(curve: Sequence[tuple[int, float | None]], weight: float) -> list[tuple[int, float | None]]:
+    """An exponential moving average, whose begin is not drawn towards 0 (Kingma & Ba 2015, section 3)."""
+    total = share = 0.0
+    found: list[tuple[int, float | None]] = []
+    for place, value in curve:
+        if value is None or not math.isfinite(value):
+            found.append((place, None))
+            continue
+        total = weight * total + (1 - weight) * value
+        share = weight * share + (1 - weight)
+        found.append((place, total / share))
+    return found
+
+
+def _scale(panel: Panel, values: Sequence[float], drawn: Drawn) -> Scale | None:
+    if drawn.logarithmic:
+        return log_scale_of(values)
+    return scale_of(values, from_zero=panel.from_zero, unit_range=panel.unit_range)
+
+
+def _line(run: Curves, curve: Sequence[tuple[int, float | None]], drawn: Drawn, scale: Scale, unit: str) -> Line:
+    seen = [(place, None if value is None or (scale.logarithmic and value <= 0) else value) for place, value in curve]
+    points = [None if value is None else (drawn.span.x(place), scale.y(value)) for place, value in seen]
+    return Line(
+        name=run.name,
+        tone=run.tone,
+        path=polyline(points),
+        band="",
+        texts=_texts(seen, drawn, unit),
+        last=short(next((value for _, value in reversed(seen) if value is not None), None), unit),
+    )
+
+
+def _texts(curve: Sequence[tuple[int, float | None]], drawn: Drawn, unit: str) -> str:
+    """The value at each place of the grid: none before a run has begun, and none after its end."""
+    places = [place for place, _ in curve]
+    texts = []
+    for at in drawn.grid:
+        found = bisect_right(places, at)
+        inside = found > 0 and (found < len(places) or at == places[-1])
+        value = curve[found - 1][1] if inside else None
+        texts.append("" if value is None else short(value, unit))
+    return SEPARATOR.join(texts)
+
+
+def _chart(panel: Panel, lines: Sequence[Line], drawn: Drawn, scale: Scale) -> Chart | None:
+    if not lines:
+        return None
+    return Chart(
+        key=panel.key,
+        title=panel.title,
+        note=panel.note,
+        wide=panel.evaluated,
+        steps=SEPARATOR.join(map(str, drawn.grid)),
+        lines=tuple(lines),
+        left_out=0,
+        ticks=tick_texts(scale, panel.unit),
+        rules=tuple(scale.y(tick) for tick in scale.ticks),
+    )
+
+
+def evaluated_charts(runs: Sequence[Curves], drawn: Drawn) -> list[Chart]:
+    """What was evaluated in training: a chart for each label, a line with dots for each run."""
+    labels = dict.fromkeys(point.label for run in runs for point in run.evaluations if point.reward_mean is not None)
+    charts = (_evaluated(label, runs, drawn) for label in list(labels)[:MOST_LABELS])
+    return [chart for chart in charts if chart is not None]
+
+
+def _evaluated(label: str, runs: Sequence[Curves], drawn: Drawn) -> Chart | None:
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in label)[:60]
+    panel = Panel(f"eval-{name}", f"Evaluated: {label}", "with one standard error", lambda step: {}, unit_range=True)
+    own = {run.tone: [point for point in run.evaluations if point.label == label] for run in runs}
+    known = [value for points in own.values() for point in points for value in whisker(point)]
+    scale = _scale(panel, known, drawn)
+    if scale is None:
+        return None
+    lines = [_dots(run, own[run.tone], drawn, scale) for run in runs]
+    return _chart(panel, [line for line in lines if line.path], drawn, scale)
+
+
+def _dots(run: Curves, points: Sequence[EvaluationPoint], drawn: Drawn, scale: Scale) -> Line:
+    found = []
+    for point in points:
+        place, value = run.place(point.step), whisker(point)
+        if place is not None and value and not (scale.logarithmic and value[0] <= 0):
+            found.append((place, value))
+    at = [(drawn.span.x(place), value) for place, value in found]
+    curve = [(place, value[1]) for place, value in found]
+    return Line(
+        name=run.name,
+        tone=run.tone,
+        path=polyline([(x, scale.y(value[1])) for x, value in at]),
+        band="",
+        texts=_texts(curve, drawn, "") if curve else "",
+        last=short(curve[-1][1] if curve else None),
+        dots="".join(f"M{x:g} {scale.y(value[1]):g}h0" for x, value in at),
+        whiskers="".join(f"M{x:g} {scale.y(value[0]):g}V{scale.y(value[2]):g}" for x, value in at),
+    )

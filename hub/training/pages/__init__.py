@@ -1,0 +1,1 @@
+"""Pages of training runs, a module for each."""

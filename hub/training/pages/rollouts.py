@@ -1,0 +1,139 @@
+"""Pages of a step's rollouts, and of one rollout with its token view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.http import require_safe
+from envhub.packaging.conversation import clipped, pretty
+from envhub.protocol.training.metrics import Histogram, StepMetrics
+
+from hub.core.errors import Invalid
+from hub.core.ids import GivenId
+from hub.core.pages import fragment_of, page, show
+from hub.core.pagination import whole_number
+from hub.evals.charts import Histogram as Bars
+from hub.evals.charts import equal_bins
+from hub.evals.rollout_filter import OUTCOMES
+from hub.training.example_steps import example_over_steps
+from hub.training.models import Step, TrainingRollout, TrainingRun, Use
+from hub.training.odd_rollouts import odd_rollouts
+from hub.training.pages.run import is_unchanged, run_context
+from hub.training.paging import page_after
+from hub.training.queries import filter_rollouts, get_rollout, get_step, get_training, read_record
+from hub.training.ratio_bounds import RatioBounds
+from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
+from hub.training.wire import rollout_row
+
+MOST_SIBLINGS = 64
+USED = (("yes", "in the batch"), ("no", "left out"))
+
+
+@page
+@require_safe
+def training_rollouts(request: HttpRequest, training_id: GivenId) -> HttpResponseBase:
+    """The rollouts of a step (default: the newest), narrowed."""
+    found = get_training(request.user, training_id)
+    if is_unchanged(request, found):
+        return HttpResponse(status=204)
+    context, status = run_context(request, found, tab="rollouts"), 200
+    context |= {"outcomes": OUTCOMES, "used_options": USED}
+    if fragment_of(request) != "live":
+        try:
+            context |= _step_context(request, found)
+        except Invalid as error:
+            context, status = context | {"error": error}, 422
+    return show(request, "training/rollout_list.html", context, status=status)
+
+
+def _step_context(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
+    wanted = {name: request.GET.get(name, "") for name in ("environment", "outcome", "used")}
+    step, after = get_step(found, whole_number(request, "step")), whole_number(request, "after")
+    rows = filter_rollouts(
+        step,
+        environment=wanted["environment"],
+        outcome=wanted["outcome"],
+        after=-1 if after is None else after,
+    )
+    if wanted["used"]:
+        rows = rows.filter(admitted=wanted["used"] == "yes")
+    number = step.step if step else 0
+    shown, following = page_after(rows, request, "after", lambda one: one.index, step=number)
+    metrics = StepMetrics.model_validate(step.metrics) if step else None
+    return {
+        "wanted": wanted,
+        "narrowed": any(wanted.values()),
+        "step": step,
+        "metrics": metrics,
+        "rollouts": [(rollout_row(row, number), staleness(row, number)) for row in shown],
+        "next": following,
+        "labels": sorted({item.label for item in found.versions.all() if item.use == Use.TRAIN}),
+        "previous_step": number - 1 if number > 1 else None,
+        "next_step": number + 1 if step and number < found.step else None,
+        "rewards": bars(metrics.rewards if metrics else None),
+        "advantages": bars(metrics.advantages if metrics else None),
+        "first_page": after is None,
+        "odd": odd_rollouts(step) if step and after is None and not any(wanted.values()) else None,
+    }
+
+
+def staleness(row: TrainingRollout, step: int) -> tuple[int, int] | None:
+    """By how many weight versions its newest and its oldest token are behind; None without tokens."""
+    if row.version_min is None or row.version_max is None:
+        return None
+    return max(0, step - 1 - row.version_max), max(0, step - 1 - row.version_min)
+
+
+def bars(one: Histogram | None) -> Bars | None:
+    """A step's histogram for drawing."""
+    if one is None:
+        return None
+    return equal_bins(one.counts, one.low, one.high if one.high > one.low else one.low + 1)
+
+
+@page
+@require_safe
+def training_rollout(request: HttpRequest, training_id: GivenId, step: int, index: int) -> HttpResponseBase:
+    """One rollout: scores, its group, its tokens as training saw them."""
+    found = get_training(request.user, training_id)
+    row = get_rollout(found, step, index)
+    record = read_record(row)
+    of_step = Step.objects.get(pk=row.step_id)
+    metrics = StepMetrics.model_validate(of_step.metrics)
+    shown, bounds = rollout_row(row, step), RatioBounds.of(found.config["trainer"])
+    scene = Scene(step, _largest(metrics), left_out=shown.dropped.replace("_", " "), bounds=bounds)
+    tokens = token_page(record, scene, page=whole_number(request, "page") or 1)
+    colouring = request.GET.get("colour", "")
+    group = list(TrainingRollout.objects.filter(step=of_step, group=row.group).order_by("index")[:MOST_SIBLINGS])
+    around = TrainingRollout.objects.filter(step=of_step, index__in=(index - 1, index + 1))
+    known = set(around.values_list("index", flat=True))
+    context = {
+        "section": "training",
+        "training": found,
+        "step": of_step,
+        "row": shown,
+        "behind": staleness(row, step),
+        "record": record,
+        "tokens": tokens,
+        "colouring": colouring if colouring in tokens.available else next(iter(tokens.available), ""),
+        "colourings": [
+            (name, name in tokens.available, LEGENDS[name], bounds.text if name == "ratio" else "")
+            for name in COLOURINGS
+        ],
+        "group": [rollout_row(one, step) for one in group],
+        "over_steps": example_over_steps(found, row, step),
+        "previous": index - 1 if index - 1 in known else None,
+        "following": index + 1 if index + 1 in known else None,
+        "task": [
+            (name, clipped(value) if isinstance(value, str) else pretty(value))
+            for name, value in record.task.items()
+            if name != "prompt"
+        ],
+    }
+    return show(request, "training/rollout_detail.html", context)
+
+
+def _largest(metrics: StepMetrics) -> float:
+    one = metrics.advantages
+    return max(abs(one.low), abs(one.high)) if one else 0.0

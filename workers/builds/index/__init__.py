@@ -1,0 +1,1 @@
+"""The package index as one build sees it."""

@@ -1,0 +1,1 @@
+"""Sources, git repositories and files become wheels, once for everyone."""

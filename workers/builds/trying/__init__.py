@@ -1,0 +1,1 @@
+"""A frozen environment is tried in a box without network."""

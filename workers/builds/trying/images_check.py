@@ -1,0 +1,61 @@
+"""The images that a version's Dockerfiles make, built when it is checked: what they lack is known before a run."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+
+from envhub.protocol.needs import Need, NeedKind
+
+from workers.builds.needs import cleaned, hidden, hosts, told
+from workers.builds.record import Record
+from workers.builds.trying.unmet import Unmet
+from workers.images.interface import ImageLacking
+from workers.rollouts.sandboxes import RunSandboxes
+
+CHECK = "images"
+SECONDS = 1800.0  # afterwards, images are built when they are first asked for
+MOST_TOLD = 5
+ARCHIVE = re.compile(r"/dists/.*/?(?:InRelease|Release|Packages)\b")
+
+
+async def check_images(sandboxes: RunSandboxes, unmet: Unmet, record: Record) -> None:
+    """Nothing for a version without Dockerfiles."""
+    names = list(dict.fromkeys(folder.name for folder in sandboxes.folders))
+    if not names:
+        return
+    began, built = time.monotonic(), 0
+    failed, needs = list[ImageLacking](), list[Need]()
+    with record.stage(CHECK):
+        for name in names:
+            if time.monotonic() - began > SECONDS:
+                break
+            try:
+                async with sandboxes.images.using(name):
+                    built += 1
+            except ImageLacking as error:
+                failed.append(error)
+                needs += needs_of(error, unmet.interceptor.files_lacking)
+    if failed:
+        _tell(failed, cleaned(needs), record)
+        return
+    later = f"; {len(names) - built} more when they are first used" if built < len(names) else ""
+    record.add(CHECK, True, f"{built} image{'s'[: built != 1]} of its Dockerfiles{later}")
+
+
+def needs_of(error: ImageLacking, asked: Iterable[tuple[str, str]]) -> tuple[Need, ...]:
+    """What would let an image be built: its base, or what its steps have asked for in vain. Of an archive of packages
+    single files are no help, its host is."""
+    if error.name:
+        return (Need(kind=NeedKind.SANDBOX, name=error.name),)
+    lacking = list(asked)
+    archives = [(method, url) for method, url in lacking if ARCHIVE.search(url)]
+    return hosts(archives, error.message) if archives else hidden(lacking, error.message)
+
+
+def _tell(failed: list[ImageLacking], needs: tuple[Need, ...], record: Record) -> None:
+    detail = "\n\n".join(f"{one.message}\n{one.hint}".strip() for one in failed[:MOST_TOLD])
+    lacking = f"needs {told(needs)}: " if needs else ""
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    record.add(CHECK, False, f"{lacking}{failed[0].message.partition(chr(10))[0]}{more}", detail, needs)

@@ -1,0 +1,115 @@
+"""The trial rollout of a build: one example answered by a script, to see what scoring and tools ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.needs import Need
+from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
+
+from workers.builds.needs import tells_of_a_program, told
+from workers.builds.record import Record
+from workers.builds.trying.mismatch import mismatch
+from workers.builds.trying.unmet import Unmet
+from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.session import Runner
+
+GROUP = "build"
+CHECK = "scripted-rollout"
+SECONDS = 120.0
+MOST_BYTES = 2 * 1024**2  # of a rollout in a build's report
+NO_EXAMPLES = (
+    "without arguments it has no examples; choose its data in each run (--env-args, [eval.taskset]), or set "
+    "[tool.envhub] build_args in pyproject.toml, which builds load it with"
+)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """The rollout, None when there was none. `mismatch`: a code and what says that another release of verifiers may do
+    better."""
+
+    rollout: JsonObject | None = None
+    mismatch: tuple[str, str] | None = None
+
+
+async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet: Unmet, record: Record) -> Scripted:
+    """Run it and write its check down: two where rollouts are compared, of which the first is shown.
+
+    Raises RunnerFatal, RunnerGone.
+    """
+    split = next((name for name in ("eval", "train") if described.splits.get(name, SplitInfo(size=0)).size != 0), None)
+    if split is None:  # many packages are told by an argument which data to load
+        record.add(CHECK, True, f"not tried: {NO_EXAMPLES}")
+        return Scripted()
+    n = 2 if hello.requires_group else 1
+    began = datetime.now(UTC)
+    recorders = [unmet.interceptor.open(f"{GROUP}.{suffix}") for suffix in (*map(str, range(n)), "g")]
+    *own, shared = (recorder.key for recorder in recorders)
+    url = "http://127.0.0.1:8000/r/{rollout}/v1"
+    policy = Policy(base_url=url, keys=tuple(own), group_key=shared, model="hub/scripted")
+    async for done in runner.run(_group(split, policy, n)):
+        turns = tuple(turn for recorder in recorders for turn in recorder.turns)
+        rollout = done.record.model_copy(update={"turns": turns})
+        if unmet.broker is not None:
+            machines = [machine for key in (*own, shared) for machine in await unmet.broker.end_rollout(key)]
+            rollout = blamed(rollout, machines, began)
+        needs = unmet.needs(done.needs)
+        failure = None if needs else rollout.failure
+        code = mismatch(failure) if failure else ""
+        if failure and (not code or tells_of_a_program(failure.message)):
+            needs = unmet.behind(failure.message)
+        _judge(rollout, needs, record)
+        misfit = (code, failure.message) if code and failure and not needs else None
+        return Scripted(shown(rollout), misfit)
+    record.add(CHECK, False, "the runner reported no rollout")
+    return Scripted()
+
+
+def shown(rollout: RolloutRecord) -> JsonObject | None:
+    """As much of it as a build reports: an agent that a script leads nowhere makes turns without end."""
+    turns = [rollout.turns[: len(rollout.turns) >> halved] for halved in range(len(rollout.turns).bit_length() + 1)]
+    less: list[dict[str, Any]] = [
+        {},
+        {"library": {}, "extras": {}},
+        *({"turns": some} for some in turns),
+        {"completion": None},
+    ]
+    for left_out in less:
+        rollout = rollout.model_copy(update=left_out)
+        if len(rollout.model_dump_json()) <= MOST_BYTES:
+            return rollout.model_dump(mode="json")
+    return None
+
+
+def _group(split: str, policy: Policy, n: int) -> Group:
+    return Group(
+        id=GROUP,
+        example=0,
+        n=n,
+        split="train" if split == "train" else "eval",
+        policy=policy,
+        seed=0,
+        deadline_s=SECONDS,
+        scripted=True,
+    )
+
+
+def _judge(rollout: RolloutRecord, needs: tuple[Need, ...], record: Record) -> None:
+    """A scripted answer proves little: what it breaks is shown, no more."""
+    failure = rollout.failure
+    failed = rollout.outcome is Outcome.FAILED and failure is not None
+    trace = failure.traceback if failure else ""
+    if needs:
+        said = f": {failure.message}" if failed and failure else ""
+        record.add(CHECK, False, f"needs {told(needs)}{said}", trace, needs)
+    elif failed and failure:
+        record.add(CHECK, False, f"{failure.kind.value} failure: {failure.type}: {failure.message}", trace)
+    else:
+        calls = len(rollout.turns)
+        reward = "(none)" if rollout.reward is None else f"{rollout.reward:.4g}"
+        record.add(CHECK, True, f"reward {reward} after {calls} model call{'s'[: calls != 1]}")

@@ -1,0 +1,32 @@
+"""What a try of an environment asked for and did not get: needs that its own error may not name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from envhub.protocol.needs import ANY, Need, NeedKind
+
+from workers.broker.broker import Broker
+from workers.builds.needs import cleaned, hidden, judges
+from workers.rollouts.interceptor.server import Interceptor
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """Of one box: its models and files, and its sandboxes."""
+
+    interceptor: Interceptor
+    broker: Broker | None = None
+
+    def needs(self, reported: Iterable[Need]) -> tuple[Need, ...]:
+        """What the box reports, and what was noted here. Where sandboxes were made, only an image may be lacking."""
+        images: list[Need] = []
+        if self.broker is not None and self.broker.asked:
+            images = [Need(kind=NeedKind.SANDBOX, name=name) for name in self.broker.lacking]
+            reported = [need for need in reported if need.key != (NeedKind.SANDBOX, ANY)]
+        return cleaned([*images, *reported, *judges(self.interceptor.judges_lacking)])
+
+    def behind(self, message: str) -> tuple[Need, ...]:
+        """What may be behind a failure that names no cause."""
+        return hidden(self.interceptor.files_lacking, message)
