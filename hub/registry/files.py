@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.errors import ArchiveError
-from envhub.packaging.archives import read_member
+from envhub.packaging.archives.reading import read_member
 from envhub.protocol.packages import FileContent, FileEntry
 
 from hub.core.errors import NotFound

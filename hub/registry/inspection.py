@@ -14,13 +14,13 @@ from typing import Any
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging import metadata as package_metadata
 from envhub.packaging import references
-from envhub.packaging.archives import Member, read_member, read_members, safe_members
+from envhub.packaging.archives.reading import Member, read_member, read_members, safe_members
+from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
+from envhub.packaging.archives.wheel_record import check_record
 from envhub.packaging.contents import content_digest
 from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
-from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
-from envhub.packaging.wheel_record import check_record
 from envhub.protocol.json_values import checked_settings
 from envhub.protocol.packages import GenerationEvidence
 from packaging.version import Version as Pep440

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from envhub.errors import ArchiveError
-from envhub.packaging.archives import Member, member_digests, read_members
+from envhub.packaging.archives.reading import Member, member_digests, read_members
 from envhub.protocol.packages import Check
 from envhub.protocol.version_diffs import Change, CheckChange, FileChange, PackageChange
 

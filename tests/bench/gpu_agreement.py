@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from tests.bench.gpu_shapes import Mix, make_model, samples, sizes
-from workers.training.learner import flash, kernels, softmax_rows
-from workers.training.learner.attention import Packed, by_segment, varlen
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig, LossConfig
+from workers.training.learner.directory.config import LearnerConfig, LossConfig
 from workers.training.learner.gradients import add_gradients
+from workers.training.learner.kernels import flash, softmax_rows
+from workers.training.learner.kernels import modules as kernels
+from workers.training.learner.kernels.attention import Packed, by_segment, varlen
 from workers.training.learner.masters import Masters
 from workers.training.learner.model import make_policy
 from workers.training.packing.microbatch import MicroBatch

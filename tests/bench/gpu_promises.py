@@ -10,7 +10,7 @@ import torch
 
 from tests.bench.gpu_shapes import MIXES, QWEN3, Mix, make_model, samples
 from workers.training.journal.batch import StepBatch
-from workers.training.learner.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
 from workers.training.learner.errors import LearnerError, OutOfMemory
 from workers.training.learner.model import make_policy
 from workers.training.learner.step import Learner

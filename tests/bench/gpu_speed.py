@@ -24,10 +24,10 @@ from envhub.protocol.training.shapes import ModelShape
 
 from tests.bench.gpu_shapes import Mix, config_of, make_model, samples, shape_of
 from workers.training.journal.batch import StepBatch
-from workers.training.learner.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.reports import LearnerStep
 from workers.training.learner.model import make_policy
 from workers.training.learner.recompute import Pieces, make_pieces, recompute_layers
-from workers.training.learner.reports import LearnerStep
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 from workers.training.memory_plan import MemoryPlan

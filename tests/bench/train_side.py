@@ -13,7 +13,7 @@ import torch
 from tests.bench import train_padded, train_shapes
 from tests.bench.train_shapes import CLIP, Row
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig, LossConfig
+from workers.training.learner.directory.config import LearnerConfig, LossConfig
 from workers.training.learner.gradients import add_gradients
 from workers.training.learner.head import default_chunk
 from workers.training.learner.masters import Masters

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from envhub.errors import PackageError
 from envhub.packaging.example_content import content_hash
-from envhub.packaging.saved_results import read_saved_results
+from envhub.packaging.saved.finding import read_saved_results
 from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.rollouts import RolloutRecord
 from uv import find_uv_bin

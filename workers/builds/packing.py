@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from envhub import errors
-from envhub.packaging.archives import safe_members
+from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.archives.sdist_readme import add_readme
 from envhub.packaging.metadata import README_FILES, read_wheel_metadata
-from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.source_archives import repack_source
 from envhub.protocol.builds import SourcePacked, SourcePayload
 from envhub.protocol.packages import PushFile, VersionView

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envhub.packaging.archives import Member, read_members
+from envhub.packaging.archives.reading import Member, read_members
 from envhub.protocol.builds import EnvironmentLock
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from envhub.packaging.image_archives import pack
+from envhub.packaging.archives.image_archives import pack
 
 from workers.images.base import ensure_base
 from workers.images.interface import BASE, ImageLacking

@@ -32,7 +32,7 @@ from workers.training.coordinator.loop import Coordinator, weights_of
 from workers.training.coordinator.policy import Connect, VersionedPolicy
 from workers.training.coordinator.sources import Source, open_source
 from workers.training.exporters.exports import exporting
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.placement import CannotPlace, Placement, place
 from workers.training.supervise.beginning import discard_later, version_to_begin_with
 from workers.training.supervise.directory import evaluated, prepare_directory, remove_old

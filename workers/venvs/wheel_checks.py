@@ -13,7 +13,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from envhub.errors import ArchiveError
-from envhub.packaging.archives import Budget, Member, read_members, safe_members
+from envhub.packaging.archives.reading import Budget, Member, read_members, safe_members
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from workers.venvs.errors import BadWheel, BuildTooLarge, DangerousWheel

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envhub.packaging.archives import unpack
+from envhub.packaging.archives.reading import unpack
 
 from workers.runs.disk_full import is_disk_full
 from workers.venvs.errors import ToolFailed, WheelConflict

@@ -24,7 +24,7 @@ class Images:
         return iterate(self._hub, "/images", Page[ImageView])
 
     def add(self, name: str, archive: Path, layout: Layout, *, progress: Progress | None = None) -> ImageView:
-        """Upload a tar; envhub.packaging.image_archives recognises what it is, and makes one of a directory."""
+        """Upload a tar; `packaging.archives.image_archives` recognises what it is, and makes one of a directory."""
         blob = LocalBlob.of(archive)
         self._blobs.ensure([blob], progress)
         request = ImageRequest(name=name, layout=layout, sha256=blob.sha256, size=blob.size)

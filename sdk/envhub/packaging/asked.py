@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.packaging.verifiers_results import canonical_hash
+from envhub.packaging.saved.results import canonical_hash
 from envhub.protocol.base import JsonObject
 
 _FIELDS = ("messages", "prompt", "system", "instructions", "input")  # of all protocols

@@ -24,7 +24,10 @@ from packaging.utils import canonicalize_name
 
 from envhub.errors import PackageError
 from envhub.packaging import references
-from envhub.packaging.archives import safe_members
+from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.archives.sdist_readme import add_readme
+from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
+from envhub.packaging.archives.wheel_record import check_record
 from envhub.packaging.left_behind import left_behind, lfs_pointers
 from envhub.packaging.metadata import (
     README_FILES,
@@ -34,10 +37,7 @@ from envhub.packaging.metadata import (
     read_wheel_metadata,
 )
 from envhub.packaging.project import Project, check_tree
-from envhub.packaging.sdist_readme import add_readme
 from envhub.packaging.secret_files import secret_files
-from envhub.packaging.wheel_dangers import DANGER_HINT, wheel_dangers
-from envhub.packaging.wheel_record import check_record
 
 INCLUDE = "with hatchling: [tool.hatch.build] include"
 EPOCH = "1580601600"  # 2020-02-02, hatchling's own: the same source gives the same bytes

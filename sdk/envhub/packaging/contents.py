@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from envhub.packaging.archives import member_digests, read_members
+from envhub.packaging.archives.reading import member_digests, read_members
 
 _TAGS_LIMIT = 64 * 1024
 

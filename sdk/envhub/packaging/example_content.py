@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envhub.packaging.clean_text import clean_text
-from envhub.packaging.verifiers_results import canonical_hash
+from envhub.packaging.saved.results import canonical_hash
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 
 _TRACES = {"traces", "nodes"}  # an episode's traces; in 0.2.x each rollout's record is one trace

@@ -26,7 +26,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from envhub.errors import PackageError
-from envhub.packaging.archives import read_members, safe_members
+from envhub.packaging.archives.reading import read_members, safe_members
 
 METADATA_LIMIT = 4 * 1024 * 1024
 README_LIMIT = 512 * 1024

@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from envhub.errors import PackageError
-from envhub.packaging.archives import Member, read_members, safe_members, unpack
+from envhub.packaging.archives.reading import Member, read_members, safe_members, unpack
 from envhub.packaging.metadata import METADATA_LIMIT, README_FILES, parse_pyproject
 from envhub.packaging.project import SLUG
 

@@ -17,7 +17,7 @@ from django.core.wsgi import get_wsgi_application
 from envhub.cli.tui.app import Browser
 from envhub.client import HubClient
 from envhub.client.connection import Retry
-from envhub.packaging.verifiers_metadata import write_results
+from envhub.packaging.saved.metadata import write_results
 from envhub.protocol.runs import RunState
 from textual.pilot import Pilot
 from textual.widgets import Collapsible, DataTable, Static

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import PackageError
-from envhub.packaging.archives import safe_members
+from envhub.packaging.archives.reading import safe_members
 from envhub.packaging.build import build_package, is_plain_hatchling
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.left_behind import LFS_POINTER

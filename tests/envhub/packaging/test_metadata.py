@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import PackageError
+from envhub.packaging.archives.wheel_dangers import wheel_dangers
 from envhub.packaging.metadata import (
     build_requirements,
     check_pair,
@@ -12,7 +13,6 @@ from envhub.packaging.metadata import (
     read_sdist_pyproject,
     read_wheel_metadata,
 )
-from envhub.packaging.wheel_dangers import wheel_dangers
 
 from tests.factories.packages import make_pair, make_sdist, make_wheel, metadata_text
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import PackageError
-from envhub.packaging import verifiers_traces
-from envhub.packaging.saved_results import read_saved_results
-from envhub.packaging.verifiers_metadata import pass_at_k, write_results
-from envhub.packaging.verifiers_results import to_records
+from envhub.packaging.saved import traces
+from envhub.packaging.saved.finding import read_saved_results
+from envhub.packaging.saved.metadata import pass_at_k, write_results
+from envhub.packaging.saved.results import to_records
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.rollouts import Outcome
@@ -68,7 +68,7 @@ def test_traces_of_0_2_1_become_records_whose_rewards_are_weighted_already() -> 
 def test_a_trace_of_0_2_1_with_an_error_is_a_failed_rollout() -> None:
     error = {"type": "ProviderError", "message": "no such model"}
     line = {"task": {"data": {"idx": 0}}, "nodes": [], "rewards": {"said": 1.0}, "errors": [error]}
-    (record,) = verifiers_traces.to_records([line])
+    (record,) = traces.to_records([line])
     assert (record.outcome, record.reward) == (Outcome.FAILED, None)
 
 
@@ -76,8 +76,8 @@ def test_the_reward_of_several_trained_agents_is_their_mean() -> None:
     def trace(score: float, *, trainable: bool = True) -> JsonObject:
         return {"agent": {"trainable": trainable}, "rewards": {"won": {"score": score}}}
 
-    traces = [trace(1.0), trace(0.0), trace(5.0, trainable=False)]
-    (record,) = verifiers_traces.to_records([{"task": {"data": {"idx": 0}}, "ok": True, "traces": traces}])
+    episode = [trace(1.0), trace(0.0), trace(5.0, trainable=False)]
+    (record,) = traces.to_records([{"task": {"data": {"idx": 0}}, "ok": True, "traces": episode}])
     assert record.reward == 0.5
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from envhub.packaging.archives import safe_members
+from envhub.packaging.archives.reading import safe_members
 from envhub.protocol.base import ErrorBody, ErrorDetail
 from envhub.protocol.builds import SourcePayload
 from envhub.protocol.runs import Claim, FinishRequest, RunKind, RunState

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from envhub.packaging.archives import DEFAULT_BUDGET
+from envhub.packaging.archives.reading import DEFAULT_BUDGET
 
 from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
 from workers.venvs.environment import ensure_environment

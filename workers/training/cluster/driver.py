@@ -36,7 +36,7 @@ from workers.training.cluster.wire import (
     Said,
 )
 from workers.training.learner.__main__ import die_with_parent
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 LOOK_S, SAID_EVERY = 1.0, 15  # seconds between looks at a share that is waited for; every so many are told
 PAUSE_S = 2.0  # before an engine is started again

@@ -27,7 +27,7 @@ from workers.inference.process import PASSED, QUIET, EngineProcess, answers, fre
 from workers.runs.children import Children
 from workers.runs.trimming import last_use
 from workers.training.cluster.rollout_wire import RolloutServerStart
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 NETWORK = ("NCCL_", "GLOO_", "TORCH_NCCL_", "UCX_", "FI_")  # how the operator wants processes to find each other
 LINES, LAST_LINES = 1000, 8

@@ -19,8 +19,8 @@ from workers.training.cluster.keeper import Ended
 from workers.training.cluster.plan import ClusterPlan, read_plan
 from workers.training.cluster.share import Actor, Share, connect
 from workers.training.learner.__main__ import die_with_parent
-from workers.training.learner.config import LearnerConfig
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 
 HOST_LOST = 75  # EX_TEMPFAIL: start the learner anew
 ADAPTER = "adapter"

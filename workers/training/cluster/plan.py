@@ -6,7 +6,7 @@ from envhub.protocol.cluster_need import ClusterSplit
 from pydantic import BaseModel, ConfigDict
 
 from workers.inference.policy_engine import PolicyEngineStart
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 
 class ClusterPlan(BaseModel):

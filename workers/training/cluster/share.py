@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from workers.training.cluster.keeper import Here, Keeper
 from workers.training.cluster.plan import ClusterPlan
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 PIECE = 16 * 1024**2  # bytes that travel as one object
 AT_ONCE = 4  # pieces of a directory

@@ -39,8 +39,8 @@ from workers.training.coordinator.step_spans import StepSpans
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.reader import JournalReader
 from workers.training.journal.writer import JournalWriter
-from workers.training.learner.reports import LearnerState, read_file
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.reports import LearnerState, read_file
+from workers.training.learner.directory.run_dir import RunDir
 
 FAILED_SHARE = 0.8  # of an environment's rollouts over five batches: then something is wrong with it
 WEIGHTS_POLL_S = 0.02

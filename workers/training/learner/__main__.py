@@ -16,10 +16,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from workers.runs.imports import uncollected
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.reports import LearnerFailure, LearnerState, read_file, replace_file
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import BadConfig, LearnerError
-from workers.training.learner.reports import LearnerFailure, LearnerState, read_file, replace_file
-from workers.training.learner.run_dir import RunDir
 
 PR_SET_PDEATHSIG = 1
 

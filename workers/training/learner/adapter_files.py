@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from workers.training.learner.config import LoraConfig
+from workers.training.learner.directory.config import LoraConfig
 from workers.training.learner.errors import BadModel
 from workers.training.learner.lora import LoraLinear
 

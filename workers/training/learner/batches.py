@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from workers.inference.cpu_matmul import ONEDNN, rounded
-from workers.training.learner.attention import Packed
 from workers.training.learner.head import Targets
+from workers.training.learner.kernels.attention import Packed
 from workers.training.learner.placing import on_device
 from workers.training.packing.microbatch import MicroBatch
 

@@ -17,10 +17,10 @@ from safetensors.torch import load, load_file, save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from workers.training.learner.config import CheckpointConfig
+from workers.training.learner.directory.config import CheckpointConfig
+from workers.training.learner.directory.folders import SHARD_BYTES, is_whole, write_folder
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import BadCheckpoint
-from workers.training.learner.folders import SHARD_BYTES, is_whole, write_folder
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import whole
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World

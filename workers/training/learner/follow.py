@@ -10,12 +10,12 @@ from workers.training.journal.encoding import decode
 from workers.training.journal.errors import JournalError
 from workers.training.journal.reader import JournalReader
 from workers.training.learner import checkpoint, publish
-from workers.training.learner.budget import Budgets
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.budget import Budgets
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.reports import LearnerStep, append_line, read_lines
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import BadJournal, OutOfMemory
-from workers.training.learner.heart import Heart
-from workers.training.learner.reports import LearnerStep, append_line, read_lines
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.step import Learner
 from workers.training.learner.token_logprobs import write_logprobs
 from workers.training.learner.turns import turn
@@ -27,8 +27,8 @@ STOP, IDLE = -1, 0
 class Follower:
     """One run's learner. Killed anywhere, the next one goes on from the last checkpoint and makes the same weights."""
 
-    def __init__(self, run: RunDir, config: LearnerConfig, learner: Learner, heart: Heart) -> None:
-        self.run, self.config, self.learner, self.heart = run, config, learner, heart
+    def __init__(self, run: RunDir, config: LearnerConfig, learner: Learner, heartbeat: Heartbeat) -> None:
+        self.run, self.config, self.learner, self.heartbeat = run, config, learner, heartbeat
         self.world = learner.world
         self.first = self.world.rank == 0
         self.journal = JournalReader(run.journal)
@@ -38,22 +38,22 @@ class Follower:
 
     def follow(self) -> None:
         """Returns after the final checkpoint. Raises LearnerError."""
-        with self.heart.busy("loading"):
+        with self.heartbeat.busy("loading"):
             self._restore()
         while (step := self.world.told(self._next() if self.first else IDLE)) != STOP:
             if step == IDLE:
-                self.heart.beat("waiting")
+                self.heartbeat.beat("waiting")
                 time.sleep(self.config.poll_seconds)
             else:
                 self._train(step)
-        if self.heart.checkpoint != self.learner.step:
+        if self.heartbeat.checkpoint != self.learner.step:
             self._checkpoint()
-        self.heart.beat("done")
+        self.heartbeat.beat("done")
 
     def _restore(self) -> None:
         steps = self._committed() if self.first else ()
         done = checkpoint.restore_checkpoint(self.learner, self.run, replayable_from=steps[0] if steps else 1)
-        self.heart.step = self.heart.checkpoint = done
+        self.heartbeat.step = self.heartbeat.checkpoint = done
         if done or self.learner.policy.adapters:  # an adapter is served from the start: beside it nothing else is
             publish.publish(self.learner, self.run)
         logger.info("starting after step %d; %d batches are journaled", done, len(steps))
@@ -72,12 +72,12 @@ class Follower:
             raise BadJournal(str(error)) from error
 
     def _train(self, step: int) -> None:
-        with turn(self.run, self.config, self.heart.beat):
-            self.heart.beat("replaying" if step <= self.reported else "training")
+        with turn(self.run, self.config, self.heartbeat.beat):
+            self.heartbeat.beat("replaying" if step <= self.reported else "training")
             report = self._trained(step)
-            self.heart.step = step
+            self.heartbeat.step = step
             began = time.monotonic()
-            with self.heart.busy("publishing"):
+            with self.heartbeat.busy("publishing"):
                 publish.publish(self.learner, self.run)
         if self.first:
             publish.remove_old(self.run, self.config.checkpoint.keep_weights)
@@ -118,8 +118,8 @@ class Follower:
             write_logprobs(self.run.logprobs_of(batch.step), batch.samples, self.learner.logprobs)
 
     def _checkpoint(self) -> None:
-        with self.heart.busy("checkpointing"):
+        with self.heartbeat.busy("checkpointing"):
             checkpoint.save_checkpoint(self.learner, self.run)
-        self.heart.checkpoint = self.learner.step
+        self.heartbeat.checkpoint = self.learner.step
         if self.first:
             checkpoint.remove_old(self.run, self.config.checkpoint)

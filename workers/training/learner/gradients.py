@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workers.training.learner.batches import DeviceBatch
-from workers.training.learner.config import LossConfig
+from workers.training.learner.directory.config import LossConfig
 from workers.training.learner.head import HeadOutput, head_loss
 from workers.training.learner.masters import Masters
 from workers.training.learner.model import Policy

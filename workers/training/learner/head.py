@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from workers.inference.cpu_matmul import STEP, product
-from workers.training.learner.config import LossConfig
+from workers.training.learner.directory.config import LossConfig
+from workers.training.learner.kernels.softmax_rows import softmax_rows
 from workers.training.learner.losses import TOKEN_LOSSES, TokenLoss, gspo
-from workers.training.learner.softmax_rows import softmax_rows
 
 CPU_CHUNK_BYTES = 1 << 25  # of one buffer of logits
 CUDA_CHUNK_BYTES = 1 << 30

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from workers.inference.cpu_matmul import product
-from workers.training.learner.config import LoraConfig
+from workers.training.learner.directory.config import LoraConfig
 from workers.training.learner.errors import BadModel
 
 

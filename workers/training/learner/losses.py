@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workers.training.learner.config import LossConfig, LossName
+from workers.training.learner.directory.config import LossConfig, LossName
 
 TokenLossFunction = Callable[[Tensor, Tensor, Tensor, LossConfig], "TokenLoss"]
 

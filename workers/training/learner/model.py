@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from workers.training.learner.adapter_files import load_adapter
-from workers.training.learner.attention import ATTENTION, Packed
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.errors import BadModel
-from workers.training.learner.kernels import use_fused_kernels
+from workers.training.learner.kernels.attention import ATTENTION, Packed
+from workers.training.learner.kernels.modules import use_fused_kernels
 from workers.training.learner.lora import LoraLinear, add_adapters
 
 # What changes logits or attention after the dot products: neither the head nor the attention kernel here does it.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from workers.training.learner.config import OptimiserConfig
+from workers.training.learner.directory.config import OptimiserConfig
 from workers.training.learner.sharding import copies
 from workers.training.learner.world import World
 

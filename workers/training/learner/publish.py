@@ -8,8 +8,8 @@ from pathlib import Path
 from torch import Tensor
 
 from workers.training.learner.adapter_files import save_adapter
-from workers.training.learner.folders import MANIFEST, SHARD_BYTES, write_folder
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.folders import MANIFEST, SHARD_BYTES, write_folder
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.sharding import whole
 from workers.training.learner.step import Learner
 

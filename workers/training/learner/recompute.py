@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from envhub.protocol.training.shapes import shape_of_config
 
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.head import default_chunk
-from workers.training.learner.kernels import liger_patch
+from workers.training.learner.kernels.modules import liger_patch
 from workers.training.learner.model import Policy, compute_dtype
 from workers.training.memory_plan import MemoryPlan, Training, plan_memory, predict, widest_budget
 

@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.model import Policy, compute_dtype
 from workers.training.learner.world import World
 

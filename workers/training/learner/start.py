@@ -8,13 +8,13 @@ import torch
 from torch.utils import deterministic
 from transformers.utils import logging as transformers_logging
 
-from workers.training.learner.budget import Budgets
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.budget import Budgets
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.follow import Follower
-from workers.training.learner.heart import Heart
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.model import Policy, compute_dtype, load_policy, pick_device
 from workers.training.learner.recompute import make_pieces, recompute_layers
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype, shard
 from workers.training.learner.step import Learner
 from workers.training.learner.turns import turn
@@ -34,13 +34,13 @@ def start(run: RunDir, config: LearnerConfig) -> None:
         deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a module with properties
     with join_world(kind) as world:
         device = pick_device(config.device)
-        heart = Heart(run, first=world.rank == 0)
-        with turn(run, config, heart.beat), heart.busy("loading"):
+        heartbeat = Heartbeat(run, first=world.rank == 0)
+        with turn(run, config, heartbeat.beat), heartbeat.busy("loading"):
             pieces = make_pieces(run.base, config, device)  # before the model takes its memory
             Budgets(run.budgets, config.token_budget).begin(world.least(pieces.tokens))
             policy = loaded(run, config, world, device, pieces.recompute)
-            learner = Learner(policy, config, world, heart.beat)
-        Follower(run, config, learner, heart).follow()
+            learner = Learner(policy, config, world, heartbeat.beat)
+        Follower(run, config, learner, heartbeat).follow()
 
 
 def loaded(run: RunDir, config: LearnerConfig, world: World, device: torch.device, recompute: int | None = 0) -> Policy:

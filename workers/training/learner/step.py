@@ -16,16 +16,16 @@ import torch
 
 from workers.training.journal.batch import StepBatch
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.reports import LearnerStep
 from workers.training.learner.errors import NotFinite, OutOfMemory
 from workers.training.learner.gradients import add_gradients
 from workers.training.learner.head import default_chunk
-from workers.training.learner.heart import beat_in_layers
+from workers.training.learner.heartbeat import beat_in_layers
 from workers.training.learner.masters import Masters
 from workers.training.learner.metrics import MAXIMA, SUMS, StepMeter, TokenMeter, summary
 from workers.training.learner.model import Policy
 from workers.training.learner.optimiser import clip, learning_rate, make_optimiser, squared_norm, update
-from workers.training.learner.reports import LearnerStep
 from workers.training.learner.sharding import sum_replicated
 from workers.training.learner.token_logprobs import Places
 from workers.training.learner.world import World

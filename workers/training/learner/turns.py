@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import torch
 
-from workers.training.learner.config import LearnerConfig
-from workers.training.learner.run_dir import RunDir
-from workers.training.learner.turn_files import read_token, write_token
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
+from workers.training.learner.directory.turn_files import read_token, write_token
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from envhub.protocol.training.runs import BeginningReport, StepReply, TrainPayload
 
 from workers.runs.execution import Job
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.directory import evaluated, reported
 from workers.training.supervise.stopping import newest_version
 

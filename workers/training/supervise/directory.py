@@ -22,7 +22,7 @@ from workers.runs.trimming import last_use
 from workers.training.journal.durable import write_durably
 from workers.training.journal.manifest import NAME as MANIFEST
 from workers.training.journal.reader import JournalReader
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 FetchBlob = Callable[[BlobRef], Awaitable[Path]]
 LINEAGE = "lineage.json"

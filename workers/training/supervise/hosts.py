@@ -34,7 +34,7 @@ from workers.training.cluster.wire import (
     Said,
 )
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.engine import CHECK_S, DEATHS, MEMORY_S, given_up
 from workers.training.supervise.spread_source import RolloutHost, RolloutHosts
 

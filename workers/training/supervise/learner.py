@@ -20,6 +20,7 @@ from workers.inference.process import PASSED, QUIET, spawn, visible_devices
 from workers.runs.children import Children
 from workers.runs.disk_full import DISK_FULL, says_disk_full
 from workers.runs.errors import RunFailed
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import (
     BadCheckpoint,
     BadConfig,
@@ -29,7 +30,6 @@ from workers.training.learner.errors import (
     NotFinite,
     OutOfMemory,
 )
-from workers.training.learner.run_dir import RunDir
 
 RESTARTS = 3  # without a finished step in between
 PAUSE_S = 1.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from envhub.protocol.training.config import TrainingConfig
 
-from workers.training.learner.config import (
+from workers.training.learner.directory.config import (
     CheckpointConfig,
     LearnerConfig,
     LoraConfig,

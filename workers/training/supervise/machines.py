@@ -20,7 +20,7 @@ from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.training.cluster.plan import ClusterPlan
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.placement import Placement
 from workers.training.supervise.engine import EngineKeeper
 from workers.training.supervise.hosts import LEARNER, HostsKeeper

@@ -8,7 +8,7 @@ from datetime import datetime
 from envhub.protocol.training.metrics import StepMetrics
 
 from workers.training.coordinator.segments import KeptStep
-from workers.training.learner.reports import LearnerStep
+from workers.training.learner.directory.reports import LearnerStep
 
 SAME_NAMES = (
     "version", "skipped", "kl", "kl_max", "entropy", "ratio_mean", "ratio_max", "masked_positive", "masked_negative",

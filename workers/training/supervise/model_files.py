@@ -18,7 +18,7 @@ from workers.inference.engines import EngineFailed, fetch_model
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.runs.file_lock import alone
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.directory import WEIGHTS
 
 WANTED = (".safetensors", ".json", ".jinja", ".model", ".txt")

@@ -33,9 +33,15 @@ from workers.runs.execution import Job
 from workers.training.coordinator.loop import report_dir
 from workers.training.coordinator.segments import REPORT, KeptStep
 from workers.training.exporters.exports import Exports
-from workers.training.learner.folders import MANIFEST
-from workers.training.learner.reports import LearnerState, LearnerStep, WeightsManifest, newest_lines, read_file
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.folders import MANIFEST
+from workers.training.learner.directory.reports import (
+    LearnerState,
+    LearnerStep,
+    WeightsManifest,
+    newest_lines,
+    read_file,
+)
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.token_logprobs import remove_logprobs
 from workers.training.supervise.directory import (
     CHECKPOINT,

@@ -11,7 +11,7 @@ import shutil
 
 from workers.runs.execution import Job
 from workers.training.journal.reader import JournalReader
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.reporter import Reporter
 
 

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.learner.run_dir import RunDir
-from workers.training.learner.turn_files import read_token, write_token
+from workers.training.learner.directory.run_dir import RunDir
+from workers.training.learner.directory.turn_files import read_token, write_token
 
 POLL_S = 0.02
 

@@ -12,7 +12,7 @@ from envhub.cli.terminal.progress import goes_on, transfer
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import EnvhubError
-from envhub.packaging.image_archives import archived, recognise
+from envhub.packaging.archives.image_archives import archived, recognise
 from envhub.protocol.images import Layout
 from envhub.protocol.runs import RunState
 

@@ -24,7 +24,7 @@ from envhub.cli.terminal.references import Reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import EnvhubError, UsageError
 from envhub.packaging import constraints, generation
-from envhub.packaging.archives import unpack
+from envhub.packaging.archives.reading import unpack
 from envhub.packaging.project import read_project
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.packages import GenerationEvidence, VersionView

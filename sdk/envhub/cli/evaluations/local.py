@@ -20,8 +20,8 @@ from envhub.cli.evaluations.results import configuration, results_directory, upl
 from envhub.cli.evaluations.summary import print_summary
 from envhub.cli.terminal.session import Session
 from envhub.errors import ApiError, EnvhubError, UsageError
-from envhub.packaging.saved_results import read_saved_results
-from envhub.packaging.verifiers_metadata import make_metadata, write_results
+from envhub.packaging.saved.finding import read_saved_results
+from envhub.packaging.saved.metadata import make_metadata, write_results
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationView
 from envhub.protocol.rollouts import Outcome, RolloutRecord

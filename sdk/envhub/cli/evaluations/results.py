@@ -18,9 +18,9 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
 from envhub.errors import UsageError
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.saved_results import SavedResults, read_saved_results
+from envhub.packaging.saved.finding import SavedResults, read_saved_results
+from envhub.packaging.saved.metadata import env_id, write_results
 from envhub.packaging.segments import fitting_segment, positions, read_segment
-from envhub.packaging.verifiers_metadata import env_id, write_results
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envhub.client import HubClient
 from envhub.packaging.conversation import Message, last_message, openings
-from envhub.packaging.saved_results import read_saved_results
+from envhub.packaging.saved.finding import read_saved_results
 from envhub.protocol.evals import EvaluationView
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 

@@ -15,7 +15,7 @@ from tests.workers.training.coordinator.groups import record, turn
 from workers.training.coordinator.loop import Coordinator
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.journal.reader import JournalReader
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 
 
 @dataclass

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.follow import Follower
-from workers.training.learner.heart import Heart
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.model import load_policy
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 
@@ -46,7 +46,7 @@ def live(folder: Path, settings: LearnerConfig, at: int, count: Any) -> None:
     Path.rename = countdown.around(Path.rename)  # type: ignore[method-assign]
     run = RunDir(folder)
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    Follower(run, settings, Learner(policy, settings, World()), Heart(run)).follow()
+    Follower(run, settings, Learner(policy, settings, World()), Heartbeat(run)).follow()
     count.value = countdown.seen
 
 

@@ -13,7 +13,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.writer import JournalWriter
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.samples.rollout import RolloutKey
 from workers.training.samples.sample import Sample
 

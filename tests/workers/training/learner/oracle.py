@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.workers.training.learner.test_losses import textbook
-from workers.training.learner.config import LossConfig
+from workers.training.learner.directory.config import LossConfig
 from workers.training.samples.sample import Sample
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.workers.training.learner.making import model, sample
 from workers.training.credit.normalisation import normalise
 from workers.training.journal.batch import StepBatch
-from workers.training.learner.config import LearnerConfig, LossConfig, OptimiserConfig
+from workers.training.learner.directory.config import LearnerConfig, LossConfig, OptimiserConfig
 from workers.training.learner.model import make_policy
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World

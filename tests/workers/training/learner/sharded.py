@@ -13,12 +13,12 @@ from torch.distributed.tensor import DTensor
 from tests.workers.training.learner.making import batch, model, samples
 from workers.training.learner import step
 from workers.training.learner.checkpoint import restore_checkpoint, save_checkpoint
-from workers.training.learner.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.head import HeadOutput
 from workers.training.learner.masters import Masters
 from workers.training.learner.model import Policy, make_policy
 from workers.training.learner.publish import publish
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import shard
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World, join_world

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from workers.training.learner.config import LossConfig, LossName
+from workers.training.learner.directory.config import LossConfig, LossName
 from workers.training.learner.head import Targets, head_loss
 
 pytestmark = pytest.mark.torch

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.workers.training.learner.making import make_run
-from workers.training.learner.config import LearnerConfig
-from workers.training.learner.reports import LearnerFailure, LearnerState, read_file
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.reports import LearnerFailure, LearnerState, read_file
+from workers.training.learner.directory.run_dir import RunDir
 
 pytestmark = [pytest.mark.torch, pytest.mark.matrix]  # each loads torch three times
 ROOT = Path(__file__).parents[4]

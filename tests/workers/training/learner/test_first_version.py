@@ -13,11 +13,11 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 from tests.workers.training.learner.making import model
 from workers.inference.torch_engine.adapters import Adapters
 from workers.training.learner.adapter_files import adapter_tensors
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.follow import Follower
-from workers.training.learner.heart import Heart
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.model import load_policy
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 
@@ -39,7 +39,7 @@ def test_it_has_the_layers_that_are_trained_and_changes_nothing(tmp_path: Path, 
     made.save_pretrained(run.base)
     run.stop.touch()
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    Follower(run, settings, Learner(policy, settings, World()), Heart(run)).follow()
+    Follower(run, settings, Learner(policy, settings, World()), Heartbeat(run)).follow()
     with safe_open(run.version(0) / "adapter_model.safetensors", framework="pt") as file:
         assert set(file.keys()) == set(adapter_tensors(policy.adapters))
     ids = torch.tensor([[4, 40, 41]])

@@ -16,15 +16,15 @@ from tests.workers.training.learner.making import make_run
 from workers.training.journal.reader import JournalReader
 from workers.training.learner import checkpoint, publish
 from workers.training.learner import step as module
-from workers.training.learner.budget import Budgets
 from workers.training.learner.checkpoint import checkpoint_steps
-from workers.training.learner.config import CheckpointConfig, LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.budget import Budgets
+from workers.training.learner.directory.config import CheckpointConfig, LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.reports import LearnerState, LearnerStep, read_file, read_lines
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import BadCheckpoint, BadJournal, OutOfMemory
 from workers.training.learner.follow import Follower
-from workers.training.learner.heart import Heart
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.model import load_policy
-from workers.training.learner.reports import LearnerState, LearnerStep, read_file, read_lines
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 from workers.training.supervise.model_files import overlaid
@@ -48,7 +48,7 @@ def follow(folder: Path, settings: LearnerConfig) -> RunDir:
     run = RunDir(folder)
     torch.manual_seed(settings.seed)
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
-    Follower(run, settings, Learner(policy, settings, World()), Heart(run)).follow()
+    Follower(run, settings, Learner(policy, settings, World()), Heartbeat(run)).follow()
     return run
 
 
@@ -213,7 +213,7 @@ def test_memory_that_only_another_rank_lacks_lowers_the_budget_too(
     run = RunDir(make_run(tmp_path / "run", settings, steps=1))
     policy = load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
     second = SecondOfTwo(rank=1, size=2, batch=JournalReader(run.journal).read_bytes(1))
-    follower = Follower(run, settings, Learner(policy, settings, second), Heart(run, first=False))
+    follower = Follower(run, settings, Learner(policy, settings, second), Heartbeat(run, first=False))
     # what the allocator really says
     monkeypatch.setattr(module, "add_gradients", lambda *_, **__: torch.empty(1 << 60, dtype=torch.uint8))
     with pytest.raises(OutOfMemory) as caught:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.workers.training.learner.making import VOCABULARY, model, sample, samples
 from tests.workers.training.learner.oracle import exact
 from tests.workers.training.learner.test_oracle import distance, ours
-from workers.training.learner.config import LearnerConfig, LossConfig, LossName
+from workers.training.learner.directory.config import LearnerConfig, LossConfig, LossName
 from workers.training.samples.sample import Sample
 
 pytestmark = pytest.mark.torch

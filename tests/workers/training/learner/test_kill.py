@@ -11,9 +11,9 @@ import pytest
 
 from tests.workers.training.learner.killing import life
 from tests.workers.training.learner.making import make_run
-from workers.training.learner.config import CheckpointConfig, LearnerConfig, OptimiserConfig
-from workers.training.learner.reports import LearnerStep, read_lines
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.config import CheckpointConfig, LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.reports import LearnerStep, read_lines
+from workers.training.learner.directory.run_dir import RunDir
 
 pytestmark = pytest.mark.torch
 STEPS = 3

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from tests.workers.training.learner.making import VOCABULARY, model
 from workers.inference.torch_engine.adapters import read_adapter
 from workers.training.learner.adapter_files import load_adapter, save_adapter
-from workers.training.learner.config import LearnerConfig, LoraConfig
+from workers.training.learner.directory.config import LearnerConfig, LoraConfig
 from workers.training.learner.errors import BadModel
 from workers.training.learner.model import Policy, make_policy
 

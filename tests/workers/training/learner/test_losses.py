@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from workers.training.learner.config import LossConfig, LossName
+from workers.training.learner.directory.config import LossConfig, LossName
 from workers.training.learner.losses import TOKEN_LOSSES, cispo, clipped, dppo_kl, gspo, reinforce
 
 pytestmark = pytest.mark.torch

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.workers.training.learner.making import batch, model, samples
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.model import Policy, make_policy
 from workers.training.learner.recompute import recompute_layers
 from workers.training.learner.step import Learner

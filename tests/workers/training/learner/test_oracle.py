@@ -12,7 +12,7 @@ from tests.workers.training.learner.making import model, samples
 from tests.workers.training.learner.oracle import exact, oracle_step
 from workers.training.credit.normalisation import normalise
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig, LoraConfig, LossConfig, LossName
+from workers.training.learner.directory.config import LearnerConfig, LoraConfig, LossConfig, LossName
 from workers.training.learner.gradients import add_gradients
 from workers.training.learner.masters import Masters
 from workers.training.learner.model import make_policy

@@ -11,10 +11,10 @@ import pytest
 
 from tests.workers.training.learner.making import batch, make_run, samples
 from workers.training.journal.writer import JournalWriter
-from workers.training.learner.config import LearnerConfig
-from workers.training.learner.reports import LearnerFailure, LearnerState, read_file
-from workers.training.learner.run_dir import RunDir
-from workers.training.learner.turn_files import write_token
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.reports import LearnerFailure, LearnerState, read_file
+from workers.training.learner.directory.run_dir import RunDir
+from workers.training.learner.directory.turn_files import write_token
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[4]

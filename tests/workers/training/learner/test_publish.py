@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 from transformers import Qwen3ForCausalLM
 
 from tests.workers.training.learner.making import model
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.model import make_policy
 from workers.training.learner.publish import publish
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 

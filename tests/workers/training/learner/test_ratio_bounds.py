@@ -9,7 +9,7 @@ import torch
 from envhub.protocol.training.trainer import LOSS_PARAMETERS, Loss, TrainerTable
 
 from hub.training.ratio_bounds import RatioBounds
-from workers.training.learner.config import LossConfig
+from workers.training.learner.directory.config import LossConfig
 from workers.training.learner.losses import TOKEN_LOSSES
 
 pytestmark = pytest.mark.torch

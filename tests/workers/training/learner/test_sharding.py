@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.workers.training.learner.sharded import learner, steps
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.world import World
 
 pytestmark = pytest.mark.torch

@@ -11,11 +11,11 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig
 
 from tests.workers.training.learner.making import batch, make_run, samples
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.errors import BadModel
 from workers.training.learner.model import Policy, compute_dtype, make_policy, pick_device
 from workers.training.learner.recompute import make_pieces
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.sharding import loading_dtype
 from workers.training.learner.start import loaded
 from workers.training.learner.step import Learner

@@ -14,8 +14,8 @@ from torch import Tensor
 from tests.workers.training.learner.making import batch, model, sample, samples
 from workers.training.journal.batch import StepBatch
 from workers.training.learner import step as module
-from workers.training.learner.budget import Budgets
-from workers.training.learner.config import LearnerConfig, OptimiserConfig
+from workers.training.learner.directory.budget import Budgets
+from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
 from workers.training.learner.errors import NotFinite, OutOfMemory
 from workers.training.learner.head import HeadOutput
 from workers.training.learner.model import make_policy

@@ -10,7 +10,7 @@ import torch
 
 from tests.workers.training.learner.making import batch, make_run, model, sample, samples
 from tests.workers.training.learner.test_follow import config, follow
-from workers.training.learner.config import LearnerConfig
+from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.model import make_policy
 from workers.training.learner.step import Learner
 from workers.training.learner.token_logprobs import read_logprobs, remove_logprobs, write_logprobs

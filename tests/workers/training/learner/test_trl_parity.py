@@ -22,7 +22,7 @@ from tests.workers.training.learner.test_lora import LORA, logits, policy, stir
 from tests.workers.training.learner.test_oracle import distance, ours
 from workers.training.credit.normalisation import Normalisation, normalise
 from workers.training.learner.adapter_files import save_adapter
-from workers.training.learner.config import LearnerConfig, LossConfig, LossName
+from workers.training.learner.directory.config import LearnerConfig, LossConfig, LossName
 
 pytestmark = [pytest.mark.torch, pytest.mark.matrix]
 ROOT = Path(__file__).parents[4]

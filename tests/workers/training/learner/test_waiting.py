@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.workers.training.learner.making import batch, model, samples
 from workers.training.learner.batches import to_device
-from workers.training.learner.config import LearnerConfig, LossConfig
+from workers.training.learner.directory.config import LearnerConfig, LossConfig
 from workers.training.learner.gradients import add_gradients
 from workers.training.learner.masters import Masters
 from workers.training.learner.metrics import StepMeter, TokenMeter

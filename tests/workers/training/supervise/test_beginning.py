@@ -10,7 +10,7 @@ import pytest
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import PolicyTarget, TrainPayload
 
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.beginning import discard_later
 from workers.training.supervise.directory import note_reported
 

@@ -17,7 +17,7 @@ from workers.runs.errors import RunFailed
 from workers.training.journal.batch import StepBatch
 from workers.training.journal.reader import JournalReader
 from workers.training.journal.writer import JournalWriter
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.beginning import version_to_begin_with
 from workers.training.supervise.directory import (
     checkpoint_files,

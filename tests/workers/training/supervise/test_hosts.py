@@ -16,7 +16,7 @@ from workers.runs.errors import RunFailed
 from workers.training.cluster.plan import ClusterPlan, read_plan
 from workers.training.cluster.wire import Line, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise import hosts
 from workers.training.supervise.hosts import HostsKeeper
 from workers.training.supervise.spread_source import RolloutHosts

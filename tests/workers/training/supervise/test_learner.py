@@ -10,7 +10,7 @@ from envhub.protocol.runs import FailureKind
 
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise import learner
 from workers.training.supervise.learner import LearnerKeeper
 

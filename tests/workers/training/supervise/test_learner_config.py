@@ -8,7 +8,7 @@ import pytest
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.trainer import LOSS_PARAMETERS, Loss
 
-from workers.training.learner.config import LossName
+from workers.training.learner.directory.config import LossName
 from workers.training.placement import Placement
 from workers.training.supervise.learner_config import learner_config
 

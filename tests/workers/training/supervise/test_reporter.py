@@ -17,9 +17,9 @@ from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import AdapterReport, CheckpointReport, PolicyTarget, TrainPayload
 
 from workers.training.journal.manifest import NAME as JOURNAL_MANIFEST
-from workers.training.learner.folders import write_folder
-from workers.training.learner.reports import LearnerState, LearnerStep, append_line, replace_file
-from workers.training.learner.run_dir import RunDir
+from workers.training.learner.directory.folders import write_folder
+from workers.training.learner.directory.reports import LearnerState, LearnerStep, append_line, replace_file
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise import reporter as module
 from workers.training.supervise.directory import note_reported
 from workers.training.supervise.reporter import Reporter, awaited_step, learner_step, release

@@ -15,9 +15,9 @@ from tests.workers.training.coordinator.test_policy import HERE, Answers, Engine
 from workers.inference.policy_engine import EngineRefused
 from workers.rollouts.interceptor.answers import Route
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.learner.config import LearnerConfig
-from workers.training.learner.run_dir import RunDir
-from workers.training.learner.turn_files import write_token
+from workers.training.learner.directory.config import LearnerConfig
+from workers.training.learner.directory.run_dir import RunDir
+from workers.training.learner.directory.turn_files import write_token
 from workers.training.learner.turns import turn
 from workers.training.supervise.turns import Turns
 

@@ -11,7 +11,7 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from workers.training.learner.cpu_norm import CpuNorm, Norm, use_cpu_norms
+from workers.training.learner.kernels.cpu_norm import CpuNorm, Norm, use_cpu_norms
 
 pytestmark = pytest.mark.torch
 

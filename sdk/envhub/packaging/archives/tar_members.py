@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import IO, cast
 
 from envhub.errors import ArchiveError
-from envhub.packaging.broken import checked
-from envhub.packaging.member_names import check_name, shown
-from envhub.packaging.zip_members import Entry
+from envhub.packaging.archives.broken import checked
+from envhub.packaging.archives.member_names import check_name, shown
+from envhub.packaging.archives.zip_members import Entry
 
 HEADER_ALLOWANCE = 32 * 1024 * 1024  # tar and pax headers beside the files' own bytes
 

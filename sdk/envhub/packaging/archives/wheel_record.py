@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envhub.errors import ArchiveError, PackageError
-from envhub.packaging.archives import Member, member_digests, read_members, safe_members
-from envhub.packaging.member_names import check_name
+from envhub.packaging.archives.member_names import check_name
+from envhub.packaging.archives.reading import Member, member_digests, read_members, safe_members
 
 RECORD_LIMIT = 16 * 1024 * 1024
 ALGORITHMS = {"sha256", "sha384", "sha512"}  # those that the format allows

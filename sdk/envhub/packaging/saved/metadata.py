@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from envhub.packaging.verifiers_results import to_row
+from envhub.packaging.saved.results import to_row
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 

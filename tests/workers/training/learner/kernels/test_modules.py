@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workers.training.learner.kernels import known_to
+from workers.training.learner.kernels.modules import known_to
 
 pytestmark = pytest.mark.torch
 

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from workers.training.learner.directory.reports import LearnerState, Phase, replace_file
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.model import Policy
-from workers.training.learner.reports import LearnerState, Phase, replace_file
-from workers.training.learner.run_dir import RunDir
 
 BEAT_S = 0.5  # at least between two beats that say the same
 LONGEST_S = 3600.0  # of a phase that cannot beat itself: a disk of 100 MB/s writes 360 GB in it
 
 
-class Heart:
+class Heartbeat:
     """What the learner does, in learner.state.json. Of several processes only the first writes it."""
 
     def __init__(self, run: RunDir, *, first: bool = True) -> None:

@@ -13,7 +13,7 @@ from configparser import Error as ConfigError
 from dataclasses import dataclass
 from pathlib import Path
 
-from envhub.packaging.archives import Member, read_members, safe_members
+from envhub.packaging.archives.reading import Member, read_members, safe_members
 
 _SCRIPT = re.compile(r"^((python|pypy|activate|deactivate)(?!-)|(pip|uvx?)[\d.]*$)", re.IGNORECASE)
 DANGER_HINT = "Ship files inside the package (importlib.resources reads them), and call your programs otherwise."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.training.learner.reports import newest_lines
+from workers.training.learner.directory.reports import newest_lines
 
 
 @pytest.mark.parametrize("block", [1, 3, 4, 7, 100])

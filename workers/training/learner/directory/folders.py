@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from workers.training.journal.durable import sync_directory, write_durably
-from workers.training.learner.reports import PublishedFile, WeightsManifest, read_file
+from workers.training.learner.directory.reports import PublishedFile, WeightsManifest, read_file
 
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import IO
 
 from envhub.errors import ArchiveError
-from envhub.packaging import tar_members, zip_members
-from envhub.packaging.member_names import NameSet, check_name
+from envhub.packaging.archives import tar_members, zip_members
+from envhub.packaging.archives.member_names import NameSet, check_name
 
 CHUNK = 1024 * 1024
 RATIO_FREE_BYTES = 16 * 1024 * 1024  # small archives of zeros are harmless

@@ -61,7 +61,7 @@ class LearnerState(Report):
     phase: Phase
     step: int
     checkpoint: int
-    t: float  # seconds since 1970; see learner.heart
+    t: float  # seconds since 1970; see learner.heartbeat
     pid: int
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from envhub.errors import ArchiveError
-from envhub.packaging.broken import checked
+from envhub.packaging.archives.broken import checked
 
 _LOCAL_HEADER = 30
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}

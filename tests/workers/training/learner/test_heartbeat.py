@@ -12,14 +12,15 @@ import pytest
 import torch
 
 from tests.workers.training.learner.making import batch, make_run, model, samples
-from workers.training.learner import checkpoint, heart, publish
-from workers.training.learner.config import CheckpointConfig, LearnerConfig, LossConfig
+from workers.training.learner import checkpoint, publish
+from workers.training.learner import heartbeat as heartbeat
+from workers.training.learner.directory.config import CheckpointConfig, LearnerConfig, LossConfig
+from workers.training.learner.directory.reports import LearnerState, read_file
+from workers.training.learner.directory.run_dir import RunDir
 from workers.training.learner.follow import Follower
-from workers.training.learner.heart import Heart
+from workers.training.learner.heartbeat import Heartbeat
 from workers.training.learner.model import load_policy, make_policy
 from workers.training.learner.recompute import recompute_layers
-from workers.training.learner.reports import LearnerState, read_file
-from workers.training.learner.run_dir import RunDir
 from workers.training.learner.step import Learner
 from workers.training.learner.world import World
 
@@ -47,8 +48,8 @@ def run(tmp_path: Path) -> RunDir:
 
 
 def test_what_is_new_is_said_at_once_and_the_rest_seldom(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heart, "BEAT_S", 3600.0)
-    made = Heart(run)
+    monkeypatch.setattr(heartbeat, "BEAT_S", 3600.0)
+    made = Heartbeat(run)
     made.beat("training")
     first = said(run)
     made.beat()
@@ -61,13 +62,13 @@ def test_what_is_new_is_said_at_once_and_the_rest_seldom(run: RunDir, monkeypatc
 
 
 def test_only_the_first_of_several_processes_writes_it(run: RunDir) -> None:
-    with Heart(run, first=False).busy("loading"):
+    with Heartbeat(run, first=False).busy("loading"):
         pass
     assert not run.state.exists()
 
 
 def test_a_long_phase_is_beaten_by_a_thread_which_ends_with_it(run: RunDir) -> None:
-    with Heart(run).busy("checkpointing"):
+    with Heartbeat(run).busy("checkpointing"):
         first = said(run)
         until(lambda: said(run).t > first.t)
         assert said(run).phase == "checkpointing"
@@ -75,8 +76,8 @@ def test_a_long_phase_is_beaten_by_a_thread_which_ends_with_it(run: RunDir) -> N
 
 
 def test_a_phase_without_end_falls_silent(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heart, "LONGEST_S", 0.0)
-    with Heart(run).busy("publishing"):
+    monkeypatch.setattr(heartbeat, "LONGEST_S", 0.0)
+    with Heartbeat(run).busy("publishing"):
         until(lambda: all(not thread.name.startswith("busy") for thread in threading.enumerate()))
 
 
@@ -114,6 +115,6 @@ def test_reading_and_writing_weights_is_never_silence(tmp_path: Path, monkeypatc
 
     for of, name in ((checkpoint, "restore_checkpoint"), (publish, "publish"), (checkpoint, "save_checkpoint")):
         monkeypatch.setattr(of, name, slowly(getattr(of, name)))
-    made, policy = Heart(run), load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
+    made, policy = Heartbeat(run), load_policy(run.base, settings, torch.device("cpu"), dtype=torch.float32)
     Follower(run, settings, Learner(policy, settings, World(), made.beat), made).follow()
     assert slow == ["loading", "loading", "publishing", "checkpointing"]  # an adapter is published from the start

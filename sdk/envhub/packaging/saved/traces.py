@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from envhub.packaging.verifiers_results import canonical_hash
+from envhub.packaging.saved.results import canonical_hash
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind

@@ -2,7 +2,7 @@
 
 Registered with transformers under ATTENTION; the layout reaches it as the keyword `packed` of the model's forward. No
 mask is registered under that name: transformers then makes none, and does not ask the device where sequences begin.
-CUDA: the fastest varlen kernel that is there (workers.training.learner.flash). Elsewhere: one
+CUDA: the fastest varlen kernel that is there (workers.training.learner.kernels.flash). Elsewhere: one
 scaled_dot_product_attention for each run of equal segments, so that no mask of all tokens by all tokens exists.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from workers.training.learner import flash
+from workers.training.learner.kernels import flash
 from workers.training.learner.placing import on_device
 from workers.training.packing.microbatch import MicroBatch
 

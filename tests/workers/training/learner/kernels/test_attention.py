@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from tests.workers.training.learner.making import samples
-from workers.training.learner import attention, flash
-from workers.training.learner.attention import Packed, Run, attend, by_segment
+from workers.training.learner.kernels import attention, flash
+from workers.training.learner.kernels.attention import Packed, Run, attend, by_segment
 from workers.training.packing.microbatch import MicroBatch
 from workers.training.packing.plan import PackingOptions, pack_step
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.errors import PackageError
-from envhub.packaging import verifiers_results, verifiers_traces
+from envhub.packaging.saved import results, traces
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import RolloutRecord
 
@@ -46,10 +46,10 @@ def _read_results(directory: Path) -> SavedResults:
         raise PackageError(f"{directory} has no metadata.json", code="no_metadata")
     metadata = _read_object(path)
     lines, torn = read_lines(directory / "results.jsonl")
-    made = verifiers_results.to_records(lines, metadata.get("state_columns") or ())
+    made = results.to_records(lines, metadata.get("state_columns") or ())
     records = _all(directory / "results.jsonl", made)
     env_id, model = str(metadata.get("env_id") or metadata.get("env") or ""), str(metadata.get("model") or "")
-    settings = verifiers_results.settings(metadata)
+    settings = results.settings(metadata)
     fingerprint = _fingerprint(env_id, model, lines)
     return SavedResults("results.jsonl", env_id, model, fingerprint, metadata, settings, records, torn)
 
@@ -57,9 +57,9 @@ def _read_results(directory: Path) -> SavedResults:
 def _read_traces(directory: Path) -> SavedResults:
     config = _read_config(directory)
     lines, torn = read_lines(directory / "traces.jsonl")
-    records = _all(directory / "traces.jsonl", verifiers_traces.to_records(lines))
-    env_id, model = verifiers_traces.names(config, lines)
-    settings = verifiers_traces.settings(config)
+    records = _all(directory / "traces.jsonl", traces.to_records(lines))
+    env_id, model = traces.names(config, lines)
+    settings = traces.settings(config)
     fingerprint = _fingerprint(env_id, model, lines)
     return SavedResults("traces.jsonl", env_id, model, fingerprint, config, settings, records, torn)
 

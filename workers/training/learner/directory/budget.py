@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workers.training.learner.reports import Report, append_line, read_lines
+from workers.training.learner.directory.reports import Report, append_line, read_lines
 
 
 class Budget(Report):

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 try:
-    from workers.training.learner import softmax_kernels
+    from workers.training.learner.kernels import softmax_triton
 except ImportError:  # a CPU build of torch has no Triton
-    softmax_kernels = None  # type: ignore[assignment]
+    softmax_triton = None  # type: ignore[assignment]
 
 
 class SoftmaxRows(Protocol):
@@ -30,7 +30,7 @@ class SoftmaxRows(Protocol):
 
 def softmax_rows(logits: Tensor, labels: Tensor, scale: Tensor) -> SoftmaxRows:
     """Of logits [M, V] times scale [M]. The logits are no longer the caller's: they may be overwritten."""
-    if softmax_kernels is not None and logits.is_cuda and logits.dtype == torch.float32:
+    if softmax_triton is not None and logits.is_cuda and logits.dtype == torch.float32:
         return KernelRows(logits, labels, scale)
     return TorchRows(logits, labels, scale)
 
@@ -56,8 +56,8 @@ class KernelRows:
 
     def __init__(self, logits: Tensor, labels: Tensor, scale: Tensor) -> None:
         self._logits, self._labels, self._scale = logits, labels, scale
-        self.logp, self.entropy, self._logsum = softmax_kernels.statistics(logits, labels, scale)
+        self.logp, self.entropy, self._logsum = softmax_triton.statistics(logits, labels, scale)
 
     def gradient(self, slope: Tensor, dtype: torch.dtype) -> Tensor:
         """Written once, rounded once."""
-        return softmax_kernels.gradient(self._logits, self._labels, self._scale, self._logsum, slope, dtype)
+        return softmax_triton.gradient(self._logits, self._labels, self._scale, self._logsum, slope, dtype)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import ArchiveError
-from envhub.packaging.archives import Budget, read_member, safe_members, unpack
+from envhub.packaging.archives.reading import Budget, read_member, safe_members, unpack
 
 from tests.factories.packages import make_pair, tar_bytes, zip_bytes
 

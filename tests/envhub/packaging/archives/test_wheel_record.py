@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import PackageError
-from envhub.packaging.wheel_record import check_record
+from envhub.packaging.archives.wheel_record import check_record
 
 from tests.factories.packages import zip_bytes
 

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from workers.inference.cpu_matmul import use_fast_products
-from workers.training.learner.cpu_norm import use_cpu_norms
+from workers.training.learner.kernels.cpu_norm import use_cpu_norms
 
 
 def liger_patch(model_type: str) -> Callable[..., None] | None:

@@ -1,0 +1,1 @@
+"""Archives that nobody trusts, read under budgets; and those that are made."""

@@ -1,0 +1,1 @@
+"""What verifiers saved on disk, to and from rollout records."""
