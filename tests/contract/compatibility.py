@@ -42,9 +42,9 @@ def written() -> Schema:
 
 
 def _types() -> Iterator[type[BaseModel] | type[StrEnum]]:
-    for module in pkgutil.iter_modules(protocol.__path__):
-        for found in vars(import_module(f"{protocol.__name__}.{module.name}")).values():
-            if isinstance(found, type) and found.__module__.endswith(f".{module.name}"):
+    for module in pkgutil.walk_packages(protocol.__path__, f"{protocol.__name__}."):
+        for found in vars(import_module(module.name)).values():
+            if isinstance(found, type) and found.__module__ == module.name:
                 is_ours = issubclass(found, Request | Response) and found not in (Request, Response)
                 if (is_ours and not found.__pydantic_generic_metadata__["parameters"]) or issubclass(found, StrEnum):
                     yield found

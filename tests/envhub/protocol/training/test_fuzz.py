@@ -11,7 +11,7 @@ from envhub.protocol.training.toml import TrainingConfigError, read_training_tab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.envhub.protocol import published_configs as published
+from tests.envhub.protocol.training import published_configs as published
 
 BASES = [tomllib.loads(text) for text in (published.EVERYTHING, published.RETIRED, published.GUIDE)]
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))

@@ -10,7 +10,7 @@ from envhub.protocol.training.toml import (
     read_training_toml,
 )
 
-from tests.envhub.protocol import published_configs as published
+from tests.envhub.protocol.training import published_configs as published
 
 MINIMAL = 'model = "m"\n[[env]]\nid = "a/b"\n'
 

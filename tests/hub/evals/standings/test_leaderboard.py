@@ -223,7 +223,7 @@ def test_an_evaluation_that_is_resumed_is_ranked_by_what_it_has_then(ada: User) 
 def test_of_more_models_than_are_ranked_those_evaluated_last_are_and_it_is_said(
     ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("queries", "leaderboard"):
+    for module in ("queries", "standings.leaderboard"):
         monkeypatch.setattr(f"hub.evals.{module}.MOST_RANKED", 2)
     for model in ("a", "b", "a"):
         measured(ada, model, 0.1, 0.2)
@@ -239,7 +239,7 @@ def test_of_more_models_than_are_ranked_those_evaluated_last_are_and_it_is_said(
 def test_settings_that_are_not_offered_are_found_by_their_key(
     ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("queries", "leaderboard"):
+    for module in ("queries", "standings.leaderboard"):
         monkeypatch.setattr(f"hub.evals.{module}.MOST_BOARDS", 1)
     rare = measured(ada, "rare", 0.1, 0.2, seed=1, split="train")
     assert not shown(ada).more_settings
