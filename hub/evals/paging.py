@@ -93,23 +93,33 @@ def _by_example(rows: Rows, cursor: str) -> Rows:
 
 def _by_reward(rows: Rows, sort: Sort, cursor: str) -> Iterator[Rows]:
     text, _, key = cursor.partition(",")
-    if text or not cursor:
-        yield _scored(rows.filter(reward__isnull=False), sort, text, key)
+    scored = rows.filter(reward__isnull=False)
+    descending = sort is Sort.REWARD_DESC
+    if text:
+        reward = float(text)
+        if not math.isfinite(reward):
+            raise ValueError(text)
+        yield from _beyond(scored, reward, int(key), descending=descending)
+    elif not cursor:
+        yield _ordered(scored, descending=descending)
     unscored = rows.filter(reward__isnull=True)
     # all their rewards are equal (null): naming the column lets the index of this order be walked
     yield (unscored.filter(pk__gt=int(key)) if cursor and not text else unscored).order_by("reward", "pk")
 
 
-def _scored(rows: Rows, sort: Sort, text: str, key: str) -> Rows:
-    descending = sort is Sort.REWARD_DESC
-    if text:
-        reward, pk = float(text), int(key)
-        if not math.isfinite(reward):
-            raise ValueError(text)
-        if descending:
-            rows = rows.filter(reward__lte=reward).filter(Q(reward__lt=reward) | Q(pk__lt=pk))
-        else:
-            rows = rows.filter(reward__gte=reward).filter(Q(reward__gt=reward) | Q(pk__gt=pk))
+def _beyond(scored: Rows, reward: float, pk: int, *, descending: bool) -> Iterator[Rows]:
+    """What comes after (reward, pk): first the rows of that very reward, which may be half of all, then the others.
+
+    Each is one range of the index; an OR of the two would be a filter over all rows of that reward.
+    """
+    alike, others = {"pk__lt": pk}, {"reward__lt": reward}
+    if not descending:
+        alike, others = {"pk__gt": pk}, {"reward__gt": reward}
+    for part in (scored.filter(reward=reward, **alike), scored.filter(**others)):
+        yield _ordered(part, descending=descending)
+
+
+def _ordered(rows: Rows, *, descending: bool) -> Rows:
     return rows.order_by("-reward", "-pk") if descending else rows.order_by("reward", "pk")
 
 
@@ -134,10 +144,9 @@ def _before(rows: Rows, sort: Sort, row: RolloutIndex) -> Iterator[Rows]:
         yield earlier.order_by("-example", "-rollout")
         return
     scored = rows.filter(reward__isnull=False)
+    descending = sort is Sort.REWARD
     if row.reward is None:
         yield rows.filter(reward__isnull=True, pk__lt=row.pk).order_by("-reward", "-pk")
-    elif sort is Sort.REWARD:
-        scored = scored.filter(reward__lte=row.reward).filter(Q(reward__lt=row.reward) | Q(pk__lt=row.pk))
+        yield _ordered(scored, descending=descending)
     else:
-        scored = scored.filter(reward__gte=row.reward).filter(Q(reward__gt=row.reward) | Q(pk__gt=row.pk))
-    yield scored.order_by("-reward", "-pk") if sort is Sort.REWARD else scored.order_by("reward", "pk")
+        yield from _beyond(scored, row.reward, row.pk, descending=descending)
