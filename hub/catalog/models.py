@@ -33,6 +33,8 @@ class Model(models.Model):
     trainable = models.BooleanField(default=False)  # its files are those of a decoder with weights
     parameters = models.BigIntegerField(null=True, blank=True)
     needs = models.CharField(max_length=200, blank=True)  # what training and serving take
+    input_price = models.FloatField(null=True, blank=True)  # US dollars for a million prompt tokens
+    output_price = models.FloatField(null=True, blank=True)
     last_error = models.TextField(blank=True)  # of the last test
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -73,11 +73,13 @@ def _wanted(request: HttpRequest) -> ModelRequest:
     variant: dict[str, object] = {
         key: form[key].strip() for key in ("kind", "base_url", "model", "api_key", "timeout_s") if form.get(key)
     }
+    prices = {key: form[key].strip() for key in ("input_price", "output_price") if form.get(key, "").strip()}
     body = {
         "name": form.get("name", "").strip(),
         "variants": [validate(EndpointVariant, variant)],
         "test": "test" in form,
         "visibility": Visibility.PUBLIC if "public" in form else Visibility.PRIVATE,
+        **prices,
     }
     return validate(ModelRequest, body)
 

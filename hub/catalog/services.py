@@ -38,7 +38,8 @@ def register_endpoint(*, user: User, owner: Owner, request: ModelRequest) -> Mod
     if request.test:
         _test_before_saving(variants)
     with transaction.atomic():
-        model = _save(owner, request.name, ModelSource.ENDPOINT, request.visibility)
+        prices: dict[str, Any] = request.model_dump(include={"input_price", "output_price"}, exclude_none=True)
+        model = _save(owner, request.name, ModelSource.ENDPOINT, request.visibility, **prices)
         Variant.objects.bulk_create(_row(model, position, variant) for position, variant in enumerate(variants))
     return model
 

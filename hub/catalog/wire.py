@@ -46,6 +46,8 @@ def model_view(row: Model, capacity: Capacity, *, inside: bool) -> ModelView:
         trainable=row.trainable and capacity.trains(row) if local else False,
         servable=capacity.serves(row) if local else None,
         parameters=row.parameters,
+        input_price=row.input_price,
+        output_price=row.output_price,
         needs="; ".join(part for part in (row.needs, missing) if part),
     )
 

@@ -193,7 +193,7 @@ def rollouts(request: Request, evaluation_id: GivenId) -> HttpResponse:
         label=request.GET.get("label", ""),
     )
     found_rows, following = rollout_page(rows, request._request)
-    return answer(Page[RolloutRow](items=tuple(rollout_rows(found_rows)), next=following))
+    return answer(Page[RolloutRow](items=tuple(rollout_rows(found_rows, found.prices)), next=following))
 
 
 @extend_schema(responses=RolloutRecord)

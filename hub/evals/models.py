@@ -42,6 +42,7 @@ class Evaluation(models.Model):
     config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
     planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
     work = models.JSONField(default=dict, db_default={})  # hub.evals.work.Work: what no run has in hand
+    prices = models.JSONField(default=dict, db_default={}, editable=False)  # hub.evals.prices.Prices, of its beginning
     aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
     board = models.CharField(  # hub.evals.boards; "" before the first score
         max_length=12, blank=True, editable=False, default="", db_default=""

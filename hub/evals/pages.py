@@ -228,7 +228,7 @@ def _rollouts(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dic
     rows, following = rollout_page(wanted.rows(found), request)
     return {
         "wanted": wanted,
-        "rollouts": rollout_rows(rows, labelled=labelled),
+        "rollouts": rollout_rows(rows, found.prices, labelled=labelled),
         "has_text": any(row.asked or row.answered or row.target for row in rows),
         "next": following,
         "outcomes": OUTCOMES,

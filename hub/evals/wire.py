@@ -26,6 +26,7 @@ from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.annotations import labels_of
 from hub.evals.models import Evaluation, RolloutIndex, RolloutNote, SavedView, Shard
+from hub.evals.prices import Prices, cost_of
 from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
@@ -62,17 +63,22 @@ def evaluation_summary(row: Evaluation) -> EvaluationSummary:
     """The figures, from the running aggregate alone."""
     aggregate = Aggregate.model_validate(row.aggregate)
     rollouts_per_example = int(row.config["rollouts_per_example"])
-    return aggregate.summary(planned=row.planned, rollouts_per_example=rollouts_per_example, partial=not row.is_final)
+    summary = aggregate.summary(
+        planned=row.planned, rollouts_per_example=rollouts_per_example, partial=not row.is_final
+    )
+    return summary.model_copy(update={"cost": cost_of(row.prices, summary.usage, summary.judge_usage)})
 
 
-def rollout_rows(rows: Sequence[RolloutIndex], *, labelled: bool = True) -> list[RolloutRow]:
-    """A page of a list, with its labels if there may be any."""
+def rollout_rows(rows: Sequence[RolloutIndex], prices: Prices, *, labelled: bool = True) -> list[RolloutRow]:
+    """A page of a list, with its labels if there may be any; `prices` are those of the evaluation."""
     labels = labels_of([row.pk for row in rows]) if labelled else {}
-    return [rollout_row(row, labels.get(row.pk, ())) for row in rows]
+    return [rollout_row(row, prices, labels.get(row.pk, ())) for row in rows]
 
 
-def rollout_row(row: RolloutIndex, labels: tuple[str, ...] = ()) -> RolloutRow:
+def rollout_row(row: RolloutIndex, prices: Prices, labels: tuple[str, ...] = ()) -> RolloutRow:
     """One rollout in a list."""
+    usage = Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens)
+    judge = Usage(prompt_tokens=row.judge_prompt_tokens, completion_tokens=row.judge_completion_tokens)
     return RolloutRow(
         id=str(row.pk),
         example=row.example,
@@ -86,7 +92,8 @@ def rollout_row(row: RolloutIndex, labels: tuple[str, ...] = ()) -> RolloutRow:
         answered=row.answered,
         target=row.target,
         turns=row.turns,
-        usage=Usage(prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens),
+        usage=usage,
+        cost=cost_of(prices, usage, judge),
         duration_s=row.duration_s,
         labels=labels,
     )

@@ -115,9 +115,15 @@ def note_usage(*, deployment_id: UUID, prompt_tokens: int, completion_tokens: in
         completion_tokens=F("completion_tokens") + completion_tokens,
         last_used_at=now,
     )
-    owner_id = Deployment.objects.filter(pk=deployment_id).values_list("model__owner_id", flat=True).first()
-    if owner_id is not None:
-        note_tokens(owner_id=owner_id, kind=RunKind.SERVE, prompt=prompt_tokens, completion=completion_tokens)
+    served = Model.objects.filter(deployment=deployment_id).select_related("owner").first()
+    if served is not None:
+        note_tokens(
+            owner_id=served.owner_id,
+            kind=RunKind.SERVE,
+            model=f"{served.owner.slug}/{served.name}",
+            prompt=prompt_tokens,
+            completion=completion_tokens,
+        )
 
 
 def report_address(*, run: Run, address: ServeAddress) -> Deployment:

@@ -217,6 +217,23 @@ class OwnerUsage(models.Model):
         return f"{self.kind} of {self.owner_id} on {self.day}"
 
 
+class OwnerModelUsage(models.Model):
+    """The tokens of one model in an owner's runs of a day (UTC), whatever their kind."""
+
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    model = models.CharField(max_length=255)  # owner/name, as runs name it
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.FloatField(default=0.0)  # US dollars, where it has a price
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "day", "model"], name="owner_model_usage_once")]
+
+    def __str__(self) -> str:
+        return f"{self.model} for {self.owner_id} on {self.day}"
+
+
 class SweepLock(models.Model):
     """Who sweeps, where the database has no advisory locks (SQLite): one row a name, taken over when it expires."""
 

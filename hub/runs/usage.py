@@ -1,4 +1,4 @@
-"""What owners use: time of workers and GPUs, and tokens, a row for each owner, day and kind of run; and their limits.
+"""What owners use: time of workers and GPUs, and tokens by model, of each day and kind of run; and their limits.
 
 Running runs are added when somebody asks, so that one of three days counts before it ends.
 """
@@ -6,20 +6,23 @@ Running runs are added when somebody asks, so that one of three days counts befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import F, Sum
 from django.utils import timezone
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.usage import USAGE_DAYS, KindUsage, UsageView
+from envhub.protocol.usage import USAGE_DAYS, KindUsage, ModelUsage, UsageView
 
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict
-from hub.runs.models import OwnerUsage, Run
+from hub.runs.models import OwnerModelUsage, OwnerUsage, Run
 
 _FIELDS = ("run_seconds", "gpu_seconds", "prompt_tokens", "completion_tokens")
+_OF_MODEL = ("prompt_tokens", "completion_tokens", "cost")
+MOST_MODELS = 50  # that are told of one owner
 SPENDS_TOKENS = (RunKind.EVAL, RunKind.TRAIN)
 
 
@@ -35,25 +38,35 @@ def note_time(*, run: Run, until: datetime) -> None:
     """
     if run.state == RunState.RUNNING and run.started_at is not None:
         seconds = max(0.0, (until - run.started_at).total_seconds())
-        _add(run.owner_id, run.kind, until, run_seconds=seconds, gpu_seconds=seconds * run.gpus)
+        _add(OwnerUsage, run.owner_id, until, {"kind": run.kind}, run_seconds=seconds, gpu_seconds=seconds * run.gpus)
 
 
-def note_tokens(*, owner_id: UUID, kind: RunKind, prompt: int, completion: int) -> None:
-    """Tokens of an owner's hosted runs. Call it last in a transaction."""
-    if prompt or completion:
-        _add(owner_id, kind.value, timezone.now(), prompt_tokens=prompt, completion_tokens=completion)
+def note_tokens(
+    *, owner_id: UUID, kind: RunKind, model: str, prompt: int, completion: int, cost: float | None = None
+) -> None:
+    """Tokens of an owner's hosted runs, and what they cost (US dollars). Call it last in a transaction."""
+    if not prompt and not completion:
+        return
+    now = timezone.now()
+    _add(OwnerUsage, owner_id, now, {"kind": kind.value}, prompt_tokens=prompt, completion_tokens=completion)
+    amounts = {"prompt_tokens": prompt, "completion_tokens": completion, "cost": cost or 0.0}
+    _add(OwnerModelUsage, owner_id, now, {"model": model}, **amounts)
 
 
-def _add(owner_id: UUID, kind: str, when: datetime, **amounts: float) -> None:
-    key = {"owner_id": owner_id, "day": when.date(), "kind": kind}
+def _add(
+    table: type[OwnerUsage | OwnerModelUsage], owner_id: UUID, when: datetime, of: dict[str, str], **amounts: float
+) -> None:
+    key = {"owner_id": owner_id, "day": when.date(), **of}
     changes = {name: F(name) + amount for name, amount in amounts.items()}
-    if OwnerUsage.objects.filter(**key).update(**changes) == 0:
-        OwnerUsage.objects.bulk_create([OwnerUsage(**key)], ignore_conflicts=True)
-        OwnerUsage.objects.filter(**key).update(**changes)
+    rows = table._default_manager
+    if rows.filter(**key).update(**changes) == 0:
+        row: Any = table(**key)
+        rows.bulk_create([row], ignore_conflicts=True)
+        rows.filter(**key).update(**changes)
 
 
 def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
-    """Of each, in the same order: two queries for all."""
+    """Of each, in the same order: three queries for all."""
     since = now.date() - timedelta(days=USAGE_DAYS - 1)
     found: dict[tuple[UUID, str], dict[str, float]] = {}
     rows = OwnerUsage.objects.filter(owner__in=owners, day__gte=since).order_by().values_list("owner_id", "kind")
@@ -65,7 +78,22 @@ def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
         used = found.setdefault((run.owner_id, run.kind), dict.fromkeys(_FIELDS, 0))
         used["run_seconds"] += seconds
         used["gpu_seconds"] += seconds * run.gpus
-    return [_view(owner, {kind: used for (key, kind), used in found.items() if key == owner.pk}) for owner in owners]
+    models = _by_model(owners, since)
+    return [
+        _view(owner, {kind: used for (key, kind), used in found.items() if key == owner.pk}, models.get(owner.pk, []))
+        for owner in owners
+    ]
+
+
+def _by_model(owners: Sequence[Owner], since: date) -> dict[UUID, list[ModelUsage]]:
+    """Of each owner, those with the most tokens first."""
+    rows = OwnerModelUsage.objects.filter(owner__in=owners, day__gte=since).order_by().values_list("owner_id", "model")
+    found: dict[UUID, list[ModelUsage]] = {}
+    for owner_id, model, *sums in rows.annotate(*(Sum(name) for name in _OF_MODEL)):
+        found.setdefault(owner_id, []).append(ModelUsage(model=model, **dict(zip(_OF_MODEL, sums, strict=True))))
+    for of_owner in found.values():
+        of_owner.sort(key=lambda one: -(one.prompt_tokens + one.completion_tokens))
+    return found
 
 
 def check_usage(*, owner: Owner, kind: RunKind, gpus: int) -> None:
@@ -87,7 +115,7 @@ def _reached(owner: Owner, what: str, setting: str) -> LimitReached:
     )
 
 
-def _view(owner: Owner, kinds: dict[str, dict[str, float]]) -> UsageView:
+def _view(owner: Owner, kinds: dict[str, dict[str, float]], models: Sequence[ModelUsage]) -> UsageView:
     hub = settings.HUB
     return UsageView(
         owner=owner.slug,
@@ -101,6 +129,8 @@ def _view(owner: Owner, kinds: dict[str, dict[str, float]]) -> UsageView:
             )
             for kind, used in sorted(kinds.items())
         ),
+        models=tuple(models[:MOST_MODELS]),
+        cost=sum(one.cost for one in models),
         gpu_hours=sum(used["gpu_seconds"] for used in kinds.values()) / 3600,
         gpu_hours_limit=hub.owner_gpu_hours or None,
         tokens=int(sum(used["prompt_tokens"] + used["completion_tokens"] for used in kinds.values())),

@@ -43,7 +43,7 @@ def odd_page(evaluation: Evaluation, cursor: str) -> OddPage:
     found: list[OddRollout] = []
     for place, row in enumerate(best[:MOST_READ], 1):
         if why := reasons(shape_of(row), usual):
-            found.append(OddRollout(rollout_row(row), tuple(why)))
+            found.append(OddRollout(rollout_row(row, evaluation.prices), tuple(why)))
         if len(found) == MOST_SHOWN or place == MOST_READ:
             following = cursor_of(row, Sort.REWARD_DESC) if place < len(best) else None
             return OddPage(tuple(found), place, usual.high, following)

@@ -29,6 +29,7 @@ from hub.core.pages import page, show
 from hub.evals.annotations import MOST_NOTES, labels_of, notes_of, suggested_labels
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
+from hub.evals.prices import cost_of
 from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
 from hub.evals.reading.example_groups import MOST_SQUARES, Square, square
 from hub.evals.reading.model_calls import LEGEND, model_call, summaries
@@ -106,6 +107,7 @@ def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowP
     listed = filter_of(request)
     view = "rendered" if asked.view == "rendered" else ""
     context = context | {"record": record, "rendered": bool(view), "here": listed.query(view=view)}
+    context["cost"] = cost_of(context["evaluation"].prices, record.usage, record.judge_usage)
     context["by_message"] = calls_by_message(record)
     context["can_replay"] = not context.get("shared") and request.user.is_authenticated and can_be_replayed(record)
     context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}

@@ -20,6 +20,7 @@ from hub.core.errors import Invalid
 from hub.core.ids import new_id
 from hub.core.stored_config import read_stored_config
 from hub.evals.models import Evaluation
+from hub.evals.prices import prices_now
 from hub.evals.replays import find_replayed
 from hub.evals.work import Work
 from hub.registry.models import Environment, Version
@@ -67,6 +68,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             config=stored_config,
             planned=planned,
             work=Work.first(config).model_dump(mode="json"),
+            prices=prices_now(models[0], models[1:]),
             replay_of=source,
             created_by=user,
         )

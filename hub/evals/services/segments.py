@@ -26,6 +26,7 @@ from hub.evals.models import (
     RolloutNote,
     Segment,
 )
+from hub.evals.prices import cost_of
 from hub.evals.services.decoding import decoder
 from hub.evals.statistics import Aggregate, ExampleTally
 from hub.runs.usage import note_tokens
@@ -93,14 +94,24 @@ def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
     )
     transaction.on_commit(counting)
     if evaluation.is_hosted:
-        usages = [usage for row in new for usage in (row.usage, row.judge_usage)]
+        used, judges = _sum(row.usage for row in new), _sum(row.judge_usage for row in new)
         note_tokens(
             owner_id=evaluation.owner_id,
             kind=RunKind.EVAL,
-            prompt=sum(usage.prompt_tokens for usage in usages),
-            completion=sum(usage.completion_tokens for usage in usages),
+            model=evaluation.model_name,
+            prompt=used.prompt_tokens + judges.prompt_tokens,
+            completion=used.completion_tokens + judges.completion_tokens,
+            cost=cost_of(evaluation.prices, used, judges),
         )
     return len(new)
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    each = list(usages)
+    return Usage(
+        prompt_tokens=sum(one.prompt_tokens for one in each),
+        completion_tokens=sum(one.completion_tokens for one in each),
+    )
 
 
 def _forget(replaced: Sequence[RolloutIndex]) -> None:

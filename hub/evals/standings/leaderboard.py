@@ -51,6 +51,11 @@ class Leaderboard:
     more_settings: bool = False
     newest_only: int | None = None
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether any of these models had a price."""
+        return any(place.view.summary.cost is not None for place in self.standings)
+
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
     """Under the settings of `key`, else the first that are offered: the newest version's. Raises NotFound."""

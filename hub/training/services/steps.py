@@ -105,7 +105,7 @@ def _store_rollouts(step: Step, segments: Sequence[StepSegment], blobs: Sequence
 
 def _note_tokens(training: TrainingRun, segments: Sequence[StepSegment]) -> None:
     tokens = sum(row.completion_tokens for part in segments for row in part.rows)
-    note_tokens(owner_id=training.owner_id, kind=RunKind.TRAIN, prompt=0, completion=tokens)
+    note_tokens(owner_id=training.owner_id, kind=RunKind.TRAIN, model=training.model_name, prompt=0, completion=tokens)
 
 
 def _rollout(step: Step, segment: SegmentRow, row: TrainingIndexRow) -> TrainingRollout:

@@ -11,7 +11,9 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationSummary
 from envhub.protocol.measured import in_words
+from envhub.protocol.money import dollars
 from envhub.protocol.needs import distinct
 from envhub.protocol.packages import Check
 
@@ -195,6 +197,18 @@ def chance(value: float | None) -> str:
 def whole(value: int | None) -> str:
     """A count with thin separators: "12 345"."""
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+
+
+@register.filter
+def cost(value: float | None) -> str:
+    """US dollars: "$1.23"."""
+    return dollars(value)
+
+
+@register.filter
+def cost_each(summary: EvaluationSummary) -> str:
+    """What a stored rollout costs on the average."""
+    return dollars(summary.cost / summary.stored) if summary.cost is not None and summary.stored else ""
 
 
 @register.filter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.protocol.money import dollars
 from envhub.protocol.usage import USAGE_DAYS, UsageView
 
 
@@ -23,6 +24,12 @@ def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
     ]  # fmt: skip
     columns = ("owner", "runs", "hours", "GPU hours", "prompt tokens", "output tokens")
     session.table(columns, rows, f"nothing in the last {USAGE_DAYS} days")
+    models = [
+        (owner.owner, one.model, f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}", dollars(one.cost))
+        for owner in owners for one in owner.models
+    ]  # fmt: skip
+    if models:
+        session.table(("owner", "model", "prompt tokens", "output tokens", "cost"), models)
     for owner in owners:
         if owner.gpu_hours_limit is not None:
             session.note(f"{owner.owner}: {owner.gpu_hours:.1f} of {owner.gpu_hours_limit:g} GPU hours")

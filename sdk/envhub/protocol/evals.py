@@ -163,6 +163,7 @@ class EvaluationSummary(Response):
     metrics: tuple[MetricSummary, ...] = ()
     usage: Usage = Usage()
     judge_usage: Usage = Usage()
+    cost: float | None = None  # US dollars, by the prices of its models when it began; None: they have none
     histogram: tuple[int, ...] = ()  # rollouts by reward, equal bins over [histogram_min, histogram_max]
     histogram_min: float = 0.0
     histogram_max: float = 1.0
@@ -205,6 +206,7 @@ class RolloutRow(Response):
     target: str = ""  # the beginning of the data set's answer
     turns: int = 0
     usage: Usage = Usage()
+    cost: float | None = None  # US dollars; None: its models have no price
     duration_s: float = 0.0
     labels: tuple[str, ...] = ()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from envhub.protocol.base import BlobRef, Request, Response, Seconds, Sha256, Slug
 from envhub.protocol.endpoint_rules import base_url_problem, checked_headers
+from envhub.protocol.money import Dollars
 from envhub.protocol.packages import Visibility
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$")]
@@ -55,6 +56,14 @@ class ModelRequest(Request):
     variants: tuple[EndpointVariant, ...] = Field(min_length=1, max_length=32)
     test: bool = True  # call each variant once before saving
     visibility: Visibility | None = None  # who may call it; None: keep, private for a new model
+    input_price: Dollars | None = None  # for a million prompt tokens; None: keep, none for a new model
+    output_price: Dollars | None = None  # for a million output tokens
+
+    @model_validator(mode="after")
+    def _has_both_prices(self) -> Self:
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValueError("give both prices, of prompt and of output tokens, or neither")
+        return self
 
 
 class LocalModelRequest(Request):
@@ -104,6 +113,8 @@ class ModelView(Response):
     trainable: bool | None = None  # here, now; None: the hub does not say
     servable: bool | None = None
     parameters: int | None = None
+    input_price: float | None = None  # US dollars for a million prompt tokens; None: not known, or it costs nothing
+    output_price: float | None = None
     needs: str = ""  # what training or serving it takes, and what is missing: "a GPU worker (none is online)"
 
 

@@ -18,11 +18,22 @@ class KindUsage(Response):
     completion_tokens: int
 
 
+class ModelUsage(Response):
+    """Tokens of one model, in runs of every kind. `cost`: US dollars, by its prices when each run began."""
+
+    model: str  # owner/name
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float = 0.0
+
+
 class UsageView(Response):
     """Of one owner over the last USAGE_DAYS days, today included. A limit of None: there is none."""
 
     owner: Slug
     kinds: tuple[KindUsage, ...] = ()
+    models: tuple[ModelUsage, ...] = ()  # most tokens first, 50 at most; judges count as the model that they judge
+    cost: float = 0.0  # US dollars, of models that have a price
     gpu_hours: float
     gpu_hours_limit: float | None = None
     tokens: int  # prompt and completion

@@ -8,6 +8,7 @@ from itertools import islice
 from envhub.cli.terminal.session import Session
 from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView, PassAtK
 from envhub.protocol.measured import in_words
+from envhub.protocol.money import dollars
 from envhub.protocol.rollouts import Outcome
 from envhub.protocol.runs import RunState
 
@@ -23,7 +24,7 @@ def print_summary(session: Session, view: EvaluationView) -> None:
         "model": view.model, "settings": ", ".join(in_words(view.config)), "source": origin(view),
         "state": view.state, "reward": score(summary),
         "coverage": coverage(summary), "pass@k": pass_at_k(summary), "tokens": tokens(summary),
-        "trace": view.trace_id,
+        "cost": dollars(summary.cost), "trace": view.trace_id,
     })  # fmt: skip
     if summary.metrics:
         rows = [(item.name, item.mean, plus_minus(item.std_error), item.count) for item in summary.metrics]

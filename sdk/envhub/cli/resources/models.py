@@ -50,16 +50,21 @@ def add(
     max_retries: Annotated[int, typer.Option(help="Of one call.")] = 3,
     owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose model (default: yours).")] = None,
     visibility: SeenBy = None,
+    input_price: Annotated[float | None, typer.Option(help="US dollars for a million prompt tokens.")] = None,
+    output_price: Annotated[float | None, typer.Option(help="US dollars for a million output tokens.")] = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call it once before saving.")] = True,
     json: JsonFlag = False,
 ) -> None:
     """Register an endpoint as a model."""
+    if (input_price is None) != (output_price is None):
+        raise UsageError("one price without the other", hint="Give --input-price and --output-price, or neither.")
     session = current(ctx)
     variant = EndpointVariant(
         kind=kind, base_url=base_url, model=model or name, api_key=_key(session, key_stdin, key_var),
         headers=_headers(header or []), timeout_s=timeout, max_retries=max_retries,
     )  # fmt: skip
-    request = ModelRequest(name=name, variants=(variant,), test=test, visibility=visibility)
+    prices = {"input_price": input_price, "output_price": output_price}
+    request = ModelRequest(name=name, variants=(variant,), test=test, visibility=visibility, **prices)
     view = session.hub.models.put(owner or session.owner, request)
     session.show(view, lambda: session.out.print(f"registered {view.owner}/{view.name}"))
 
@@ -93,10 +98,17 @@ def _print_model(session: Session, view: ModelView) -> None:
     session.fields({"model": f"{view.owner}/{view.name}", "source": view.source, "engine": view.engine,
                     "base": view.base, "parameters": view.parameters, "trains here": view.trainable,
                     "serves here": view.servable, "needs": view.needs,
-                    "visibility": view.visibility, "last error": view.last_error})  # fmt: skip
+                    "price": _price(view), "visibility": view.visibility,
+                    "last error": view.last_error})  # fmt: skip
     rows = [(item.kind, item.base_url, item.model, "key" if item.has_key else "") for item in view.variants]
     if rows:
         session.table(("kind", "address", "model there", ""), rows)
+
+
+def _price(view: ModelView) -> str:
+    if view.input_price is None or view.output_price is None:
+        return ""
+    return f"${view.input_price:g} in, ${view.output_price:g} out, a million tokens"
 
 
 def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag = False) -> None:
