@@ -26,7 +26,7 @@ NEITHER = [  # of tests/hub, the long ones whose subject meets neither, or whose
     "tests/hub/api/test_every_route_as_every_role.py",
     "tests/hub/api/test_metrics_processes.py",
     "tests/hub/api/test_schema.py",
-    "tests/hub/core/test_csp.py",
+    "tests/hub/core/requests/test_csp.py",
     "tests/hub/core/test_request_ids.py",
     "tests/hub/data/test_huggingface.py",
     "tests/hub/registry/test_hostile_archives.py",

@@ -37,9 +37,9 @@ from hub.accounts.wire import token_view, who_am_i
 from hub.core.errors import HubError, Invalid, NotAllowed, NotAuthenticated
 from hub.core.http import answer, answer_page, error_answer, parse
 from hub.core.ids import GivenId
-from hub.core.json_body import StrictJsonParser
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.json_body import StrictJsonParser
+from hub.core.requests.parameters import PAGE, query
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 

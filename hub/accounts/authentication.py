@@ -16,7 +16,7 @@ from hub.accounts.queries import live_token
 from hub.accounts.services import note_token_use
 from hub.accounts.services.tokens import TOKEN_PREFIX
 from hub.core.errors import NotAuthenticated
-from hub.core.traces import trust_caller
+from hub.core.requests.traces import trust_caller
 
 _OTHER_PREFIXES = ("hubw_", "hubr_")  # hub.runs authenticates these
 

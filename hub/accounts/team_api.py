@@ -45,7 +45,7 @@ from hub.accounts.wire import invitation_view, member_view, team_view
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 
 
 @extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[TeamView])

@@ -17,7 +17,7 @@ from hub.accounts.services import disable_user, enable_user, invite_user
 from hub.accounts.wire import user_view
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 
 
 @extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[UserView])

@@ -9,7 +9,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiResponse
 from envhub.protocol.base import ErrorBody, ErrorDetail
 
-from hub.core.parameters import MEANINGS
+from hub.core.requests.parameters import MEANINGS
 
 ERRORS = """Every refusal has this form. `code` is stable, `message` and `hint` are for people, `fields` says where.
 

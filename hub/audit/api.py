@@ -17,7 +17,7 @@ from hub.audit.queries import entries_for
 from hub.audit.wire import entry_view
 from hub.core.http import answer_page
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 
 
 @extend_schema(parameters=query("owner", *PAGE), responses=Page[AuditEntryView])

@@ -19,7 +19,7 @@ from hub.audit.subjects import subject_of
 from hub.core import clock
 from hub.core.database_json import storable_text
 from hub.core.ids import first_id_at
-from hub.core.observed import NAME
+from hub.core.requests.observed import NAME
 
 logger = logging.getLogger(__name__)
 PRUNED_AT_ONCE = 5000

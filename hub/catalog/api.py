@@ -20,7 +20,7 @@ from hub.catalog.wire import model_files_view, model_view
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 
 
 @extend_schema(parameters=query("owner", *PAGE), responses=Page[ModelView])

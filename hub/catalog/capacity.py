@@ -8,7 +8,7 @@ from datetime import datetime
 from envhub.protocol.training.estimate import SMALL
 
 from hub.catalog.models import Model
-from hub.runs.waiting import online_workers
+from hub.runs.placing.waiting import online_workers
 
 TRAIN, GPU, SERVE = "train", "gpu", "serve"
 ENGINES = ("torch",)  # of a worker that does not say which it has

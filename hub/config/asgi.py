@@ -20,10 +20,10 @@ django.setup(set_prefix=False)
 from envhub.client.open_files import allow_open_files  # noqa: E402
 from envhub.client.tracing import start_tracing  # noqa: E402
 
-from hub.core.body_limit import Application, BodyLimit  # noqa: E402
-from hub.core.handler import ThreadedHandler  # noqa: E402
 from hub.core.metrics import SPANS_LOST  # noqa: E402
-from hub.core.observed import Observed  # noqa: E402
+from hub.core.requests.body_limit import Application, BodyLimit  # noqa: E402
+from hub.core.requests.handler import ThreadedHandler  # noqa: E402
+from hub.core.requests.observed import Observed  # noqa: E402
 from hub.inference.direct import DirectGateway  # noqa: E402
 from hub.registry.index import DirectIndex  # noqa: E402  models need Django to be set up
 from hub.registry.urls import index_urls  # noqa: E402
@@ -38,7 +38,7 @@ _limited = BodyLimit(DirectGateway(ThreadedHandler()), body_limit)
 _counted: Application = DirectIndex(DirectSandboxes(_limited), index_urls)
 _token, _address = settings.HUB.token_requests_per_minute, settings.HUB.address_requests_per_minute
 if _token or _address:
-    from hub.core.rate_limits import RateLimits
+    from hub.core.requests.rate_limits import RateLimits
 
     _counted = RateLimits(_counted, per_token=_token, per_address=_address, broker_url=settings.HUB.broker_url)
 application = Observed(_counted)

@@ -13,8 +13,8 @@ from hub.config.database import parse as parse_database
 from hub.config.environment import load
 from hub.config.mail import parse as parse_mail
 from hub.config.sign_in import sign_in_settings
-from hub.core.csp import policy
 from hub.core.ids import SHORTEST
+from hub.core.requests.csp import policy
 
 HUB = load()
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,10 +69,10 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "hub.core.protocol_numbers.ProtocolNumbers",
+    "hub.core.requests.protocol_numbers.ProtocolNumbers",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "hub.core.compression.CompressedPages",
+    "hub.core.requests.compression.CompressedPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -186,7 +186,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],  # every view checks visibility itself
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["hub.core.json_body.StrictJsonParser"],
+    "DEFAULT_PARSER_CLASSES": ["hub.core.requests.json_body.StrictJsonParser"],
     "DEFAULT_SCHEMA_CLASS": "hub.api.schema.HubSchema",
     "EXCEPTION_HANDLER": "hub.api.errors.handle",
     "URL_FORMAT_OVERRIDE": None,  # `?format=` is a parameter of our own

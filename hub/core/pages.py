@@ -20,7 +20,7 @@ from django_htmx.middleware import HtmxDetails
 
 from hub.core.errors import HubError, NotAuthenticated
 from hub.core.ids import AmbiguousId
-from hub.core.twins import twin_of
+from hub.core.requests.twins import twin_of
 
 FRAGMENTS = frozenset({"live", "palette", "results"})  # element ids; each has templates/layouts/<id>.html
 HEADLINES = {

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from hub.accounts.permissions import require_administrator, require_scope
 from hub.core.http import answer, answer_page, parse, parse_query
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.data import services
 from hub.data.files import add_file, remove_file
 from hub.data.models import OutsideFile, Snapshot

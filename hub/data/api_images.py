@@ -28,7 +28,7 @@ from hub.core.errors import NotFound
 from hub.core.http import answer, answer_page, parse, parse_query
 from hub.core.needs import Use, note_use
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.data.image_builds import keep_built_image, queue_image_build
 from hub.data.images import add_image, layout_of, pin_image, remove_image, source_of
 from hub.data.models import Image

@@ -9,7 +9,7 @@ from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.core.http import answer, parse_query
-from hub.core.parameters import query
+from hub.core.requests.parameters import query
 from hub.data.repositories import repository_source
 from hub.runs.authentication import require_live_run
 

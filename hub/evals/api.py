@@ -34,7 +34,7 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId, whole_id
 from hub.core.pagination import newest_first, whole_number
-from hub.core.parameters import PAGE, choice, query
+from hub.core.requests.parameters import PAGE, choice, query
 from hub.evals.exports import ExportFormat, export_response
 from hub.evals.models import Evaluation
 from hub.evals.paging import Sort, rollout_page

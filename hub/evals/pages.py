@@ -50,7 +50,7 @@ from hub.evals.standings.watches import watches_of
 from hub.evals.wire import evaluation_view, rollout_rows, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.wire import trace_url
 
 PAGE = 50

@@ -17,7 +17,7 @@ from hub.accounts.permissions import require_scope
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.inference.models import Deployment
 from hub.inference.queries import get_deployment, visible_deployments
 from hub.inference.services import create_deployment, delete_deployment, report_address

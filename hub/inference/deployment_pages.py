@@ -33,7 +33,7 @@ from hub.inference.services import create_deployment, delete_deployment
 from hub.inference.wire import deployment_views
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
-from hub.runs.waiting import gpus_of, is_closed, online_workers, serves
+from hub.runs.placing.waiting import gpus_of, is_closed, online_workers, serves
 
 IDLE_MINUTES = 15.0  # as `hub deploy create`
 IN_WORDS = {0: "no GPU", 1: "1 GPU"}

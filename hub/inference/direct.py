@@ -12,9 +12,9 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from hub.core.body_limit import Application, Receive, Scope, Send
 from hub.core.errors import HubError
-from hub.core.observed import note_route
+from hub.core.requests.body_limit import Application, Receive, Scope, Send
+from hub.core.requests.observed import note_route
 from hub.inference.gateway import ROUTES, Answer, answer_call, refusal_of, refuse
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from hub.core.errors import Invalid, Unavailable
 from hub.inference.models import Deployment
 from hub.inference.queries import deployment_of_model
 from hub.inference.services import ensure_deployment
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.secrets.services import decrypt
 
 _turn = itertools.count()

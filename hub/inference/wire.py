@@ -9,7 +9,7 @@ from envhub.protocol.deployments import DeploymentUsage, DeploymentView
 from envhub.protocol.runs import Failure, RunState
 
 from hub.inference.models import Deployment
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 
 
 def deployment_views(rows: list[Deployment], *, now: datetime) -> list[DeploymentView]:

@@ -16,7 +16,7 @@ from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId, read_id
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.evals.queries import get_evaluation
 from hub.links import services
 from hub.links.queries import get_link, links_of

@@ -14,7 +14,7 @@ from hub.accounts.permissions import require_scope
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.notices.queries import choices_of, get_notice, notices_of
 from hub.notices.services import choose_notices, mark_read
 from hub.notices.wire import choices_view, notice_view

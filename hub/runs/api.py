@@ -20,12 +20,12 @@ from hub.core.errors import Invalid
 from hub.core.http import answer, parse_query
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, choice, query
+from hub.core.requests.parameters import PAGE, choice, query
 from hub.runs.live_sandboxes import end_sandbox, sandboxes_inside
 from hub.runs.models import Run
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import filter_runs, get_run, read_log, visible_runs
 from hub.runs.services import request_cancel
-from hub.runs.waiting import waiting_reasons
 from hub.runs.wire import log_page, run_view, run_views
 from hub.runs.worker_api import append_piece, tell_of_sandboxes
 

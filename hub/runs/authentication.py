@@ -15,7 +15,7 @@ from rest_framework.request import Request
 
 from hub.accounts.authentication import bearer
 from hub.core.errors import NotAuthenticated, NotFound
-from hub.core.traces import belong_to_run
+from hub.core.requests.traces import belong_to_run
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import Run, WorkerToken
 from hub.runs.queries import is_cut_off

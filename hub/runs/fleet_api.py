@@ -16,7 +16,7 @@ from hub.core import clock
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.runs.queries import all_workers, find_worker
 from hub.runs.services import create_worker_token, revoke_worker_token
 from hub.runs.wire import worker_view

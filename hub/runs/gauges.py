@@ -13,9 +13,9 @@ from envhub.protocol.runs import RunKind, RunState
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from hub.runs.clusters import held_needs, hosts_of
 from hub.runs.models import LostLeases, Run
-from hub.runs.queue_overview import (
+from hub.runs.placing.clusters import held_needs, hosts_of
+from hub.runs.placing.queue_overview import (
     MOST_COUNTED,
     MOST_EXPLAINED,
     count_held,
@@ -24,8 +24,8 @@ from hub.runs.queue_overview import (
     oldest_waiting,
     queues,
 )
+from hub.runs.placing.waiting import Cause, gpus_of, held_gpus, online_workers
 from hub.runs.transitions import HELD
-from hub.runs.waiting import Cause, gpus_of, held_gpus, online_workers
 
 MOST_OVERDUE = 1000
 

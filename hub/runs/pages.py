@@ -22,9 +22,9 @@ from hub.core.pages import leave_for, page, show
 from hub.core.pagination import newest_first
 from hub.runs.live_sandboxes import count_inside, end_sandbox, sandboxes_inside
 from hub.runs.models import Run
+from hub.runs.placing.waiting import online_workers
 from hub.runs.queries import LogText, filter_runs, get_run, log_end, read_log, visible_runs
 from hub.runs.services import request_cancel
-from hub.runs.waiting import online_workers
 from hub.runs.wire import run_views
 
 SHOWN_AT_FIRST = 128 * 1024  # characters of a log's end

@@ -10,8 +10,8 @@ from django.conf import settings
 from envhub.protocol.runs import Failure, LogPage, Progress, RunKind, RunState, RunView, WorkerFacts, WorkerView
 
 from hub.runs.models import Run, Worker
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import LogText, silent_after
-from hub.runs.waiting import waiting_reasons
 
 
 def run_view(run: Run, waiting_for: str | None) -> RunView:

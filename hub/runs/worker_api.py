@@ -37,12 +37,12 @@ from hub.core.broker_users import admit, worker_url
 from hub.core.errors import NotFound
 from hub.core.http import answer, parse, parse_query
 from hub.core.ids import GivenId, whole_id
-from hub.core.parameters import query
 from hub.core.queue import broker_options, folder_mark
+from hub.core.requests.parameters import query
 from hub.runs.authentication import require_run, require_worker
-from hub.runs.clusters import cluster_of, cluster_token, heads_for
-from hub.runs.demand import workers_wanted
 from hub.runs.live_sandboxes import note_sandboxes
+from hub.runs.placing.clusters import cluster_of, cluster_token, heads_for
+from hub.runs.placing.demand import workers_wanted
 from hub.runs.queries import get_worker
 from hub.runs.services import (
     append_log,

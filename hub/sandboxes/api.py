@@ -26,7 +26,7 @@ from hub.core import clock
 from hub.core.http import answer, parse, parse_query
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, choice, query
+from hub.core.requests.parameters import PAGE, choice, query
 from hub.runs.authentication import WorkerAuthentication, require_run
 from hub.sandboxes.addresses import port_address
 from hub.sandboxes.models import Sandbox

@@ -16,11 +16,11 @@ import aiohttp
 from envhub.protocol.accounts import Scope as TokenScope
 
 from hub.accounts.authentication import user_of_token
-from hub.core.body_limit import Application, Receive, Scope, Send
 from hub.core.database_threads import in_database
 from hub.core.errors import HubError, MethodNotAllowed, NotAllowed, NotFound
 from hub.core.http import as_hub_error, error_answer
-from hub.core.observed import note_route
+from hub.core.requests.body_limit import Application, Receive, Scope, Send
+from hub.core.requests.observed import note_route
 from hub.sandboxes.addresses import PREFIX, is_for_ports, place_behind
 from hub.sandboxes.port_rules import PORT_METHODS, is_from_our_pages, request_headers, response_headers
 from hub.sandboxes.queries import Place, place_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from hub.core.body_limit import Receive
 from hub.core.errors import TooLarge
+from hub.core.requests.body_limit import Receive
 
 
 class SenderGone(Exception):

@@ -9,7 +9,7 @@ from uuid import UUID
 from envhub.protocol.runs import Failure, Progress
 from envhub.protocol.sandboxes import SandboxState, SandboxView
 
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.sandboxes.models import Sandbox
 
 

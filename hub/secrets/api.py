@@ -15,7 +15,7 @@ from hub.accounts.permissions import require_scope
 from hub.accounts.queries import get_owner, require_role
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.secrets import services
 from hub.secrets.queries import get_secret, secrets_of
 from hub.secrets.wire import secret_view

@@ -21,7 +21,7 @@ from hub.accounts.queries import get_owner
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first, whole_number
-from hub.core.parameters import PAGE, choice, query
+from hub.core.requests.parameters import PAGE, choice, query
 from hub.training.exports import ExportFormat, export_response
 from hub.training.models import TrainingRun
 from hub.training.paging import page_after

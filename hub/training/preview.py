@@ -23,7 +23,7 @@ from hub.core.errors import HubError
 from hub.core.sizes import in_bytes
 from hub.evals.starting.preflight import Obstacle
 from hub.runs.models import Run
-from hub.runs.waiting import Cause, reasons_of
+from hub.runs.placing.waiting import Cause, reasons_of
 from hub.training.models import TrainingRun
 from hub.training.services.creating import check_grants, place_of
 from hub.training.services.policy_models import find_policy_model, policy_shape

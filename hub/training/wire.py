@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, TrainingVersion, Use
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
 from hub.training.services.creating import reference_of

@@ -26,7 +26,7 @@ from hub.core.errors import NotFound
 from hub.core.http import answer, parse
 from hub.core.ids import GivenId, whole_id
 from hub.core.pagination import whole_number
-from hub.core.parameters import query
+from hub.core.requests.parameters import query
 from hub.runs.authentication import require_run
 from hub.runs.models import Run
 from hub.training.api import readable

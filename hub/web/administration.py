@@ -23,7 +23,7 @@ from hub.data.queries import listed
 from hub.data.services import remove
 from hub.registry.queries import DataUse, users_of_data
 from hub.runs.live_sandboxes import runs_with_sandboxes
-from hub.runs.queue_overview import queue_lines, waiting_runs
+from hub.runs.placing.queue_overview import queue_lines, waiting_runs
 from hub.runs.wire import run_views
 from hub.sandboxes.queries import living_sandboxes
 from hub.sandboxes.wire import sandbox_views

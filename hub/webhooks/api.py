@@ -15,7 +15,7 @@ from hub.accounts.queries import get_owner
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.webhooks import services
 from hub.webhooks.queries import deliveries_of, get_delivery, get_webhook, webhooks_of
 from hub.webhooks.wire import delivery_view, webhook_view

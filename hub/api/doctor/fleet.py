@@ -10,10 +10,10 @@ from envhub import __version__
 from envhub.protocol.runs import WorkerFacts
 
 from hub.api.doctor.findings import Finding, failure, ok, warning
-from hub.runs.clusters import cluster_of
 from hub.runs.models import Run, Worker
+from hub.runs.placing.clusters import cluster_of
+from hub.runs.placing.waiting import online_workers
 from hub.runs.transitions import HELD
-from hub.runs.waiting import online_workers
 
 MOST_NAMED = 3
 

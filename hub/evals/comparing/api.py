@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from hub.accounts.permissions import check_read
 from hub.core.http import answer, parse_query, validate
 from hub.core.ids import AskedId, GivenId
-from hub.core.parameters import choice
+from hub.core.requests.parameters import choice
 from hub.evals.comparing import matrix
 from hub.evals.comparing.matrix import FEWEST, MOST, MatrixRow, PairTest, narrowed
 from hub.evals.comparing.paired import Difference, Pair

@@ -23,7 +23,7 @@ from hub.accounts.queries import require_role
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.evals.annotations import get_note, get_view, label_counts, labels_of, notes_of, saved_views
 from hub.evals.queries import get_evaluation, get_rollout
 from hub.evals.rollout_filter import RolloutFilter

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read
 from hub.core.http import answer
-from hub.core.parameters import query
+from hub.core.requests.parameters import query
 from hub.evals.standings.leaderboard import leaderboard
 from hub.registry.queries import get_environment
 

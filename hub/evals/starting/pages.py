@@ -37,7 +37,7 @@ from hub.registry.pages import environment_context
 from hub.registry.queries import environment_versions, get_version_of, newest
 from hub.registry.readiness import known_needs, reference_of
 from hub.runs.models import Run
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.secrets.queries import secrets_of
 
 OFFERED = 200  # models, versions, secrets to choose from

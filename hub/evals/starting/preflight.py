@@ -20,7 +20,7 @@ from hub.registry.models import Version
 from hub.registry.readiness import reference_of, require_ready, require_runnable, unmet_needs
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
-from hub.runs.waiting import Cause, reasons_of
+from hub.runs.placing.waiting import Cause, reasons_of
 from hub.secrets.services import names_of
 
 _HELD_UP = {Cause.NO_WORKER, Cause.CLOSED}

@@ -27,7 +27,7 @@ from hub.accounts.queries import get_owner, require_role
 from hub.core.errors import Invalid
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
-from hub.core.parameters import PAGE, choice, query
+from hub.core.requests.parameters import PAGE, choice, query
 from hub.registry import queries, services
 from hub.registry.filters import EnvironmentFilter, Sort, page_of
 from hub.registry.models import Environment

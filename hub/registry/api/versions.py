@@ -20,7 +20,7 @@ from hub.accounts.permissions import check_read
 from hub.core.errors import NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first, read_limit
-from hub.core.parameters import PAGE, query
+from hub.core.requests.parameters import PAGE, query
 from hub.registry import queries, services
 from hub.registry.api.environments import reach
 from hub.registry.files import list_files, read_file

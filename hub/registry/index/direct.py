@@ -24,7 +24,7 @@ from django.urls import ResolverMatch, URLPattern, URLResolver
 from django.urls.exceptions import Resolver404
 from django.urls.resolvers import RegexPattern
 
-from hub.core.observed import note_route
+from hub.core.requests.observed import note_route
 
 logger = logging.getLogger(__name__)
 Message = dict[str, Any]

@@ -11,7 +11,7 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
-from hub.core.traces import trace_of_new_run
+from hub.core.requests.traces import trace_of_new_run
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 from hub.runs.services.dispatching import dispatch_on_commit

@@ -17,9 +17,9 @@ from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunState, Run
 
 from hub.core import clock
 from hub.core.queue import send
-from hub.runs.clusters import FIELDS, held_needs, hosts_of, left_of
-from hub.runs.gpus import Cluster, need_of, offered_runs
 from hub.runs.models import Lane, Run, Worker
+from hub.runs.placing.clusters import FIELDS, held_needs, hosts_of, left_of
+from hub.runs.placing.gpus import Cluster, need_of, offered_runs
 from hub.runs.queries import claimable_runs, silent_after
 from hub.runs.services.workers import note_worker
 

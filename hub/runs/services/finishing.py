@@ -11,7 +11,7 @@ from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 from hub.core.errors import Conflict, Invalid
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import Run
-from hub.runs.pace import note_pace
+from hub.runs.placing.pace import note_pace
 from hub.runs.services.dispatching import dispatch_on_commit
 from hub.runs.services.logs import note_in_log
 from hub.runs.transitions import move

@@ -14,12 +14,12 @@ from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Pr
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict, HubError, NotAllowed
 from hub.core.ids import GivenId
-from hub.runs.clusters import cluster_need_of, held_needs, hosts_of, left_of
 from hub.runs.errors import NotClaimable, StaleAttempt
-from hub.runs.fairness import limit_of
-from hub.runs.gpus import need_of
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, Worker
+from hub.runs.placing.clusters import cluster_need_of, held_needs, hosts_of, left_of
+from hub.runs.placing.fairness import limit_of
+from hub.runs.placing.gpus import need_of
 from hub.runs.queries import claimable_runs
 from hub.runs.services.finishing import end_attempt
 from hub.runs.tokens import new_run_token, token_digest

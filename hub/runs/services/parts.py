@@ -10,9 +10,9 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.core import clock
 from hub.core.errors import Conflict
-from hub.runs.fairness import held_now
 from hub.runs.kinds import spec_of
 from hub.runs.models import Lane, Run
+from hub.runs.placing.fairness import held_now
 from hub.runs.queries import claimable_runs, silent_after
 from hub.runs.services.cancelling import request_cancel
 from hub.runs.services.creating import create_run
@@ -27,7 +27,7 @@ def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
     """Have up to `parts` parts of a run, as far as workers have room now; how many there are more.
 
     None while another run waits in the queue: then those that nobody has begun are withdrawn. Autoscalers are told of
-    `parts` (hub.runs.demand).
+    `parts` (hub.runs.placing.demand).
     """
     counts = Run.objects.filter(parent=parent).order_by().values_list("state").annotate(Count("pk")) if parts else ()
     states = Counter(dict(counts))

@@ -9,7 +9,7 @@ from envhub.protocol.training.config import TrainingConfig
 from hub.catalog.capacity import GPU, TRAIN
 from hub.core import clock
 from hub.core.errors import Invalid
-from hub.runs.waiting import online_workers
+from hub.runs.placing.waiting import online_workers
 
 KEY, MODE = "WANDB_API_KEY", "WANDB_MODE"
 

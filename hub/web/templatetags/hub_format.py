@@ -19,7 +19,7 @@ from envhub.protocol.packages import Check
 
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
-from hub.runs.pace import roughly as in_rough_words
+from hub.runs.placing.pace import roughly as in_rough_words
 from hub.web.markdown import render
 
 register = template.Library()

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from drf_spectacular.generators import SchemaGenerator
 from jsonschema import Draft202012Validator
 
-from hub.core.parameters import MEANINGS
+from hub.core.requests.parameters import MEANINGS
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.core.observed import Observed
+from hub.core.requests.observed import Observed
 from tests.hub.core.asgi import answer_of, plain
 
 

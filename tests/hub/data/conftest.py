@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from django.conf import settings
 
-from hub.core.handler import ThreadedHandler
+from hub.core.requests.handler import ThreadedHandler
 from hub.data import reach
 from hub.storage.queries import backend
 

@@ -14,7 +14,7 @@ from envhub.protocol.accounts import Scope
 from hub.accounts.models import User
 from hub.accounts.services import disable_user
 from hub.core import database_threads
-from hub.core.body_limit import Message
+from hub.core.requests.body_limit import Message
 from hub.inference import bodies, gateway, lookup
 from hub.inference.direct import DirectGateway
 from hub.inference.services import ensure_deployment

@@ -17,7 +17,7 @@ from hub.core.errors import Conflict, HubError, Invalid, NotFound
 from hub.data.services import add
 from hub.registry.models import Version
 from hub.runs.models import Run
-from hub.runs.waiting import waiting_reasons
+from hub.runs.placing.waiting import waiting_reasons
 from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.payload import train_payload

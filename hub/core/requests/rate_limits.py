@@ -21,7 +21,7 @@ from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.storage import storage_from_string
 from redis.exceptions import RedisError
 
-from hub.core.body_limit import Application, Receive, Scope, Send
+from hub.core.requests.body_limit import Application, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 FREE = ("/healthz", "/metrics", "/static/")

@@ -11,8 +11,8 @@ from envhub.protocol.runs import BeatRequest
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.models import Run
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.services import receive_beat
-from hub.runs.waiting import waiting_reasons
 from tests.factories.accounts import make_owner
 from tests.factories.runs import make_run, make_worker, make_worker_token
 

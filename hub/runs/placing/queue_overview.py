@@ -11,8 +11,8 @@ from envhub.protocol.runs import RunKind, RunState
 
 from hub.runs.kinds import all_specs
 from hub.runs.models import Run
+from hub.runs.placing.waiting import Cause, Reason, reasons_of
 from hub.runs.transitions import HELD
-from hub.runs.waiting import Cause, Reason, reasons_of
 
 MOST_COUNTED = 10_000  # waiting runs of a kind
 MOST_EXPLAINED = 200  # of a queue, the oldest

@@ -11,7 +11,7 @@ from envhub.protocol.accounts import Scope
 
 from hub.config.asgi import application
 from hub.core.metrics import REGISTRY
-from hub.core.observed import Observed
+from hub.core.requests.observed import Observed
 from tests.factories.accounts import make_token, make_user
 
 SOME_ID = "0196a0f2-0000-7000-8000-000000000000"

@@ -12,7 +12,7 @@ from envhub.protocol.runs import RunKind
 
 from hub.accounts.authentication import user_of_token
 from hub.accounts.models import User
-from hub.core.observed import Observed
+from hub.core.requests.observed import Observed
 from hub.runs.authentication import grant_of_run_token
 from hub.runs.models import Run
 from hub.runs.services import create_run

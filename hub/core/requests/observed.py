@@ -12,9 +12,9 @@ from typing import Any
 
 from envhub.client.json_logs import note
 
-from hub.core.body_limit import Application, Receive, Scope, Send
 from hub.core.metrics import IN_PROGRESS, METHODS, REQUEST_SECONDS, REQUESTS
-from hub.core.traces import begin_request
+from hub.core.requests.body_limit import Application, Receive, Scope, Send
+from hub.core.requests.traces import begin_request
 
 _ROUTE = "hub.route"
 NAME = "hub.request_id"  # in the scope: the request's name in the logs

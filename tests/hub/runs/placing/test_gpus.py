@@ -12,11 +12,11 @@ from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.errors import NotClaimable
-from hub.runs.gpus import offered_runs
 from hub.runs.models import Run, Worker
+from hub.runs.placing.gpus import offered_runs
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import claimable_runs
 from hub.runs.services import claim_run
-from hub.runs.waiting import waiting_reasons
 from tests.factories.runs import make_run, make_worker, make_worker_token
 from tests.hub.runs.conftest import Sent
 
@@ -70,7 +70,7 @@ def test_oldest_first_and_only_what_fits(
 
 
 def test_what_can_never_fit_here_does_not_fill_the_head_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.runs.gpus.LOOKED_AT", 2)
+    monkeypatch.setattr("hub.runs.placing.gpus.LOOKED_AT", 2)
     for _ in range(3):
         gpu_run(8)
     gpu_run(1)

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from envhub.protocol.runs import RunKind, RunState, WorkersWanted
 
-from hub.runs.demand import workers_for, workers_wanted
 from hub.runs.models import Run, Worker, WorkerToken
+from hub.runs.placing.demand import workers_for, workers_wanted
 from tests.factories.accounts import bearer, make_user
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 

@@ -10,7 +10,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
 
-from hub.core.compression import CompressedPages
+from hub.core.requests.compression import CompressedPages
 
 BROWSER = {"Accept": "text/html,*/*;q=0.8"}
 TAKES = BROWSER | {"Accept-Encoding": "gzip"}

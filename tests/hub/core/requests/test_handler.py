@@ -15,7 +15,7 @@ from django.test import override_settings
 from django.urls import path
 from django.utils.deprecation import MiddlewareMixin
 
-from hub.core.handler import ThreadedHandler
+from hub.core.requests.handler import ThreadedHandler
 
 released = threading.Event()
 opened: list[Any] = []  # connections that requests had; held, so that none has the place of another

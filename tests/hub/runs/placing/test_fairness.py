@@ -16,12 +16,12 @@ from envhub.protocol.runs import RunKind, RunState
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict
 from hub.runs.errors import NotClaimable
-from hub.runs.fairness import next_runs
 from hub.runs.models import Run, Worker
-from hub.runs.pace import roughly
+from hub.runs.placing.fairness import next_runs
+from hub.runs.placing.pace import roughly
+from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import claimable_runs
 from hub.runs.services import claim_run, create_run, end_attempt
-from hub.runs.waiting import waiting_reasons
 from tests.factories.accounts import make_user
 from tests.factories.runs import hold_run, make_run, make_worker
 

@@ -15,8 +15,8 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.db import close_old_connections
 from django.http import HttpResponseBase
 
-from hub.core.body_limit import Scope
-from hub.core.observed import note_route
+from hub.core.requests.body_limit import Scope
+from hub.core.requests.observed import note_route
 
 THREADS = 64  # slow requests (large uploads, a test of somebody's endpoint) should not hold up the others
 

@@ -10,11 +10,11 @@ from django.utils import timezone
 from envhub.protocol.clusters import ClusterFacts, ClusterHost
 from envhub.protocol.runs import BeatRequest, RunKind, RunState, WorkerFacts
 
-from hub.runs.demand import workers_wanted
 from hub.runs.errors import NotClaimable
 from hub.runs.models import Run, Worker
+from hub.runs.placing.demand import workers_wanted
+from hub.runs.placing.waiting import Cause, reasons_of
 from hub.runs.services import claim_run, receive_beat
-from hub.runs.waiting import Cause, reasons_of
 from tests.factories.runs import hold_run, make_run, make_worker
 from tests.hub.runs.conftest import Recorder
 

@@ -1,4 +1,4 @@
-"""The trace that a request belongs to. hub.core.observed begins and ends it, whoever knows the caller says what it is.
+"""The trace that a request belongs to. `observed` begins and ends it, whoever knows the caller says what it is.
 
 Every request has a trace's id for its log lines. A span is recorded only for one that carries a trace of a caller with
 a token, or that starts a run: nobody wants a trace of each poll. What strangers and browsers send counts for nothing.

@@ -15,9 +15,9 @@ from django.db.models import Q, QuerySet
 from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.gpus import GpuNeed
 
-from hub.runs.clusters import Hosts, cluster_need_of
-from hub.runs.fairness import MOST_OWNERS, next_runs
 from hub.runs.models import Run
+from hub.runs.placing.clusters import Hosts, cluster_need_of
+from hub.runs.placing.fairness import MOST_OWNERS, next_runs
 
 MOST_OFFERED = 20
 LOOKED_AT = 200  # runs at the head of the line

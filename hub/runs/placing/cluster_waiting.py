@@ -1,4 +1,4 @@
-"""Why a queued run of several hosts waits for a cluster, in words; hub.runs.waiting asks."""
+"""Why a queued run of several hosts waits for a cluster, in words; hub.runs.placing.waiting asks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.gpus import GpuNeed, in_words
 
-from hub.runs.clusters import Hosts, cluster_need_of, cluster_of, hosts_of, left_of
 from hub.runs.models import Run, Worker
+from hub.runs.placing.clusters import Hosts, cluster_need_of, cluster_of, hosts_of, left_of
 
 
 class ClusterRoom(NamedTuple):

@@ -16,12 +16,12 @@ from django.db.models import Sum
 from envhub.protocol.gpus import GpuNeed, in_words
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
-from hub.runs.cluster_waiting import cluster_room
-from hub.runs.clusters import held_needs
-from hub.runs.fairness import Held, held_now, in_fair_order, limit_of
-from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker
-from hub.runs.pace import roughly, seconds_of, until_start
+from hub.runs.placing.cluster_waiting import cluster_room
+from hub.runs.placing.clusters import held_needs
+from hub.runs.placing.fairness import Held, held_now, in_fair_order, limit_of
+from hub.runs.placing.gpus import need_of
+from hub.runs.placing.pace import roughly, seconds_of, until_start
 from hub.runs.queries import silent_after
 from hub.runs.transitions import HELD
 

@@ -16,9 +16,9 @@ from django.db.models import Case, Count, Q, When
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
 
-from hub.runs.fairness import held_now, limit_of, next_runs
-from hub.runs.gpus import need_of
 from hub.runs.models import Run, Worker, WorkerToken
+from hub.runs.placing.fairness import held_now, limit_of, next_runs
+from hub.runs.placing.gpus import need_of
 from hub.runs.queries import runs_of_token, silent_after
 from hub.runs.transitions import HELD, OPEN
 

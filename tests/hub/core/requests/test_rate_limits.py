@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.core.body_limit import Receive, Scope, Send
-from hub.core.rate_limits import RateLimits
+from hub.core.requests.body_limit import Receive, Scope, Send
+from hub.core.requests.rate_limits import RateLimits
 from tests.fakes.redis_server import RedisServer
 
 
