@@ -1,20 +1,28 @@
-"""MLflow's tracking server on the same Postgres, and as many clients that log rollouts as MLflow's users do: a run for
-each evaluation, `log_batch` with 1,000 metrics a call, the seven numbers of a rollout each as one of them.
+"""MLflow's tracking server on the same Postgres, and as many clients that log rollouts in the two ways that it has.
+
+As numbers: a run for each evaluation, `log_batch` with 1,000 metrics a call, the seven numbers of a rollout each as one
+of them; what was said is nowhere. As traces: OTLP with 64 rollouts a call, each a trace of one span that has what the
+model was asked and what it answered, the tokens with their logprobs, and the numbers as attributes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import psycopg
+from envhub.protocol.rollouts import RolloutRecord
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.bench.load.rollouts import NUMBERS
+from tests.bench.load.rollouts import KINDS, NUMBERS, rollouts
 from tests.bench.load.timings import Timings
 from tests.e2e.stack import free_port
 from tests.fakes.postgres_server import USER, PostgresServer
@@ -22,6 +30,7 @@ from tests.fakes.postgres_server import USER, PostgresServer
 MOST_METRICS = 1000  # of one call, MLflow's own limit
 START_S = 180.0
 API = "/api/2.0/mlflow"
+Log = Callable[[httpx.AsyncClient, str, Timings, float], Awaitable[float]]
 KEYS = ("reward", "exact", "length", "prompt_tokens", "completion_tokens", "turns", "seconds")
 assert len(KEYS) == NUMBERS
 
@@ -65,18 +74,19 @@ def _answers(url: str) -> bool:
     return False
 
 
-async def log_rollouts(url: str, clients: int, seconds: float) -> tuple[float, Timings]:
+async def log_rollouts(url: str, clients: int, seconds: float, log: Log) -> tuple[float, Timings]:
     """Rollouts a second, and each call's time."""
     timings = Timings()
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120) as http:
-        made = await http.post(f"{API}/experiments/create", json={"name": "load"})
+        made = await http.post(f"{API}/experiments/create", json={"name": log.__name__})
         experiment = made.raise_for_status().json()["experiment_id"]
         began = time.monotonic()
-        counts = await asyncio.gather(*(_client(http, experiment, timings, began + seconds) for _ in range(clients)))
-        return sum(counts) / NUMBERS / (time.monotonic() - began), timings
+        counts = await asyncio.gather(*(log(http, experiment, timings, began + seconds) for _ in range(clients)))
+        return sum(counts) / (time.monotonic() - began), timings
 
 
-async def _client(http: httpx.AsyncClient, experiment: str, timings: Timings, ends: float) -> int:
+async def as_numbers(http: httpx.AsyncClient, experiment: str, timings: Timings, ends: float) -> float:
+    """How many rollouts were logged."""
     body = {"experiment_id": experiment, "start_time": int(1000 * time.time())}
     run = (await http.post(f"{API}/runs/create", json=body)).raise_for_status().json()["run"]["info"]["run_id"]
     sent, step = 0, 0
@@ -88,4 +98,43 @@ async def _client(http: httpx.AsyncClient, experiment: str, timings: Timings, en
         with timings.taken("log-batch"):
             (await http.post(f"{API}/runs/log-batch", json={"run_id": run, "metrics": metrics})).raise_for_status()
         sent += len(metrics)
+    return sent / NUMBERS
+
+
+async def as_traces(http: httpx.AsyncClient, experiment: str, timings: Timings, ends: float) -> float:
+    """How many rollouts were logged."""
+    endless = rollouts(0)
+    spans = [_span(next(endless)) for _ in range(KINDS)]
+    headers = {"Content-Type": "application/x-protobuf", "x-mlflow-experiment-id": experiment}
+    sent = 0
+    while time.monotonic() < ends:
+        now = time.time_ns()
+        for span in spans:
+            span.trace_id, span.span_id = os.urandom(16), os.urandom(8)
+            span.start_time_unix_nano, span.end_time_unix_nano = now - 10**9, now
+        request = ExportTraceServiceRequest()
+        request.resource_spans.add().scope_spans.add().spans.extend(spans)
+        with timings.taken("v1/traces"):
+            (await http.post("/v1/traces", content=request.SerializeToString(), headers=headers)).raise_for_status()
+        sent += len(spans)
     return sent
+
+
+def _span(record: RolloutRecord) -> Span:
+    (turn,) = record.turns
+    assert turn.tokens is not None
+    texts = {
+        "mlflow.spanType": json.dumps("LLM"),
+        "mlflow.spanInputs": json.dumps(turn.request),
+        "mlflow.spanOutputs": json.dumps(turn.response),
+        "tokens": turn.tokens.model_dump_json(),
+        "prompt_tokens": str(record.usage.prompt_tokens),
+        "completion_tokens": str(record.usage.completion_tokens),
+        "turns": str(len(record.turns)),
+        "reward": str(record.reward),
+        **{name: str(value) for name, value in record.metrics.items()},
+    }
+    span = Span(name="rollout")
+    for key, text in texts.items():
+        span.attributes.add(key=key).value.string_value = text
+    return span
