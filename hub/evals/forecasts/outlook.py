@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from hub.evals.forecasts.power import Power, default_difference, power
 from hub.evals.forecasts.trainability import BATCH, STEPS, Forecast, forecast
 from hub.evals.models import Evaluation
+from hub.evals.prices import cost_of
 from hub.evals.statistics import Aggregate
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """`seconds`: of sampling for STEPS steps at the evaluation's own pace, by group size; {} where that is unknown."""
+    """`seconds`: of sampling for STEPS steps at the evaluation's own pace, by group size; {} where that is unknown.
+
+    cost: US dollars for an evaluation on as many examples as would separate the difference; None without a price.
+    """
 
     power: Power | None
     forecast: Forecast | None
     seconds: dict[int, float]
+    cost: float | None = None
     steps: int = STEPS
     batch: int = BATCH
 
@@ -33,8 +38,9 @@ def outlook(evaluation: Evaluation, *, difference: str = "") -> Outlook:
     if evaluation.config.get("replay"):
         return Outlook(None, None, {})
     aggregate = Aggregate.model_validate(evaluation.aggregate)
-    found = forecast(aggregate)
-    return Outlook(_power(aggregate, difference), found, _seconds(evaluation, aggregate, found) if found else {})
+    found, enough = forecast(aggregate), _power(aggregate, difference)
+    seconds = _seconds(evaluation, aggregate, found) if found else {}
+    return Outlook(enough, found, seconds, _cost(evaluation, aggregate, enough) if enough else None)
 
 
 def _power(aggregate: Aggregate, difference: str) -> Power | None:
@@ -47,6 +53,13 @@ def _power(aggregate: Aggregate, difference: str) -> Power | None:
     if first is None:
         return None
     return power(error, moments.clusters, wanted or default_difference(first.smallest))
+
+
+def _cost(evaluation: Evaluation, aggregate: Aggregate, enough: Power) -> float | None:
+    so_far = cost_of(evaluation.prices, aggregate.usage, aggregate.judge_usage)
+    if so_far is None or not aggregate.stored:
+        return None
+    return so_far / aggregate.stored * int(evaluation.config["rollouts_per_example"]) * enough.needed
 
 
 def _read(text: str) -> float | None:

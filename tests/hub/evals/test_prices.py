@@ -11,6 +11,7 @@ from envhub.protocol.rollouts import Usage
 from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.catalog.services import register_endpoint
+from hub.evals.forecasts.outlook import outlook
 from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation
 from hub.evals.wire import evaluation_summary
@@ -110,6 +111,19 @@ def test_pages_tell_the_cost(alice: User, client: Client) -> None:
         assert "$3.00" in client.get(path).content.decode(), path
     row = client.get(f"/api/v1/evaluations/{evaluation.pk}/rollouts", headers=bearer(make_token(alice))).json()
     assert row["items"][0]["cost"] == pytest.approx(3.0)
+
+
+def test_more_examples_are_said_to_cost_what_these_did(alice: User) -> None:
+    create_ready_version(alice)
+    priced(alice, "paid", 2.0, 10.0)
+    config = make_config("alice/tiny-env", "alice/paid")
+    evaluation = create_evaluation(user=alice, owner=alice.owner, config=config)
+    start(evaluation)
+    store(evaluation, [make_record(0, n, 1.0, usage=USED) for n in range(2)] + [make_record(1, 0, 0.0, usage=USED)])
+    evaluation.refresh_from_db()
+    found = outlook(evaluation)
+    assert found.power is not None
+    assert found.cost == pytest.approx(3.0 * config.rollouts_per_example * found.power.needed)
 
 
 @pytest.mark.parametrize(
