@@ -1,11 +1,12 @@
-"""For which owner the request at hand acts: the first that its rights were asked about. The audit log reads it."""
+"""For which owners the request at hand acts: the first that its rights were asked about, and who is given something.
+The audit log reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from hub.accounts.models import Owner
@@ -17,6 +18,7 @@ class Acting:
 
     owner_id: UUID | None = None
     owner_slug: str = ""
+    receivers: dict[UUID, str] = field(default_factory=dict)  # slugs of owners that are given something
 
 
 _acting: ContextVar[Acting | None] = ContextVar("acting", default=None)
@@ -38,3 +40,10 @@ def note_owner(owner: Owner) -> None:
     acting = _acting.get()
     if acting is not None and acting.owner_id is None:
         acting.owner_id, acting.owner_slug = owner.pk, owner.slug
+
+
+def note_receiver(owner: Owner) -> None:
+    """Called where something of another owner becomes this one's: both hear of it."""
+    acting = _acting.get()
+    if acting is not None:
+        acting.receivers[owner.pk] = owner.slug

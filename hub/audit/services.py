@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -38,21 +39,25 @@ def record(request: HttpRequest, match: ResolverMatch, response: HttpResponseBas
     token = getattr(request, "auth", None)
     if acting.owner_id is None:
         own = Owner.objects.filter(user=user).first()
-        acting = Acting(own.pk, own.slug) if own else acting
-    entry = AuditEntry(
-        actor=user.username,
-        owner_id=acting.owner_id,
-        owner_slug=acting.owner_slug,
-        action=action,
-        subject=storable_text(subject_of(match, response))[:200],
-        address=client_address(request)[:64],
-        token_prefix=token.prefix if isinstance(token, ApiToken) else "",
-        request_id=str(getattr(request, "scope", {}).get(NAME, "")),
-    )
+        acting = Acting(own.pk, own.slug, acting.receivers) if own else acting
+    owners: list[tuple[UUID | None, str]] = [(acting.owner_id, acting.owner_slug), *acting.receivers.items()]
+    entries = [
+        AuditEntry(
+            actor=user.username,
+            owner_id=owner_id,
+            owner_slug=slug,
+            action=action,
+            subject=storable_text(subject_of(match, response))[:200],
+            address=client_address(request)[:64],
+            token_prefix=token.prefix if isinstance(token, ApiToken) else "",
+            request_id=str(getattr(request, "scope", {}).get(NAME, "")),
+        )
+        for owner_id, slug in dict(owners).items()
+    ]
     try:
-        entry.save(force_insert=True)
+        AuditEntry.objects.bulk_create(entries)
     except DatabaseError:
-        logger.exception("not in the audit log: %s for %s", entry, entry.owner_slug)
+        logger.exception("not in the audit log: %s for %s", entries[0], ", ".join(slug for _, slug in owners))
 
 
 class Pruning:

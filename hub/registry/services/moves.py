@@ -8,6 +8,7 @@ from django.utils import timezone
 from envhub.protocol.packages import VersionState
 from packaging.utils import canonicalize_name
 
+from hub.accounts.acting import note_receiver
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict
 from hub.registry.archived import require_not_archived
@@ -49,6 +50,7 @@ def _move(row: Environment, owner: Owner, name: str) -> Environment:
         _require_idle(row)
         Version.objects.filter(environment=row).update(check_settings=None)  # they name the old owner's secrets
         hand_over(_blobs(row), giver=row.owner_id, taker=owner.pk)
+        note_receiver(owner)
     for slot in ((owner, name), *addresses):
         _require_free(row, *slot)
     FormerName.objects.filter(owner=owner, name=name).delete()

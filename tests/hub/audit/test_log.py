@@ -21,6 +21,7 @@ from hub.audit.models import AuditEntry
 from hub.audit.services import Pruning
 from hub.core.ids import first_id_at, new_id
 from tests.factories.accounts import bearer, make_token, make_user
+from tests.factories.registry import create_ready_version
 
 pytestmark = pytest.mark.django_db
 SECRET = "correct-horse-battery"
@@ -70,6 +71,20 @@ def test_a_new_thing_is_named_by_its_answer(ada: User) -> None:
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.subject, entry.owner_slug) == ("made an API token", "laptop", "ada")
     assert reply.json()["token"][11:] not in str(AuditEntry.objects.values().get())
+
+
+def test_both_owners_read_that_an_environment_has_moved_from_one_to_the_other(ada: User, team: Owner) -> None:
+    create_ready_version(ada)
+    AuditEntry.objects.all().delete()
+    moved = Client().post(
+        "/api/v1/environments/ada/tiny-env/move",
+        {"owner": "acme"},
+        content_type="application/json",
+        headers=bearer(make_token(ada)),
+    )
+    assert moved.status_code == 200, moved.content
+    told = [(entry.owner_slug, entry.subject) for entry in AuditEntry.objects.order_by("owner_slug")]
+    assert told == [("acme", "ada/tiny-env"), ("ada", "ada/tiny-env")]
 
 
 def test_a_form_is_logged_as_its_browsers_write(ada: User, client: Client) -> None:
@@ -147,7 +162,7 @@ def test_a_write_succeeds_when_its_line_cannot_be_written(
     def fail(*_: object, **__: object) -> None:
         raise DatabaseError("no room")
 
-    monkeypatch.setattr(services.AuditEntry, "save", fail)
+    monkeypatch.setattr(services.AuditEntry.objects, "bulk_create", fail)
     with caplog.at_level(logging.ERROR):
         set_secret(ada, "ada")
     assert "ada set a secret ada/KEY" in caplog.text
