@@ -137,26 +137,43 @@ class KeptNpm:
                 return await self._send(key_of(url))
         raise web.HTTPNotFound
 
+    async def tagged(self, name: str, tag: str) -> str:
+        """The version that a package calls so. Raises LookupError."""
+        page = await self._read(name) or {}
+        return str(page.get("dist-tags", {})[tag])
+
+    async def tarball(self, name: str, version: str) -> Path:
+        """The archive of a version. Raises LookupError, httpx.HTTPError, OSError, ValueError."""
+        page = await self._read(name) or {}
+        dist = page.get("versions", {}).get(version, {}).get("dist")
+        if dist is None:
+            raise LookupError(f"the npm registry has no {name} {version}")
+        url = str(dist.get("tarball", ""))
+        self._rewrite(dist)
+        return await self._kept(key_of(url))
+
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request.match_info["key"])
 
     async def _send(self, key: str) -> web.StreamResponse:
         if key not in self._known:
             raise web.HTTPNotFound
-        url, integrity = self._known[key]
-        kind, digest = promised(integrity)
         try:
-            place = await kept(
-                self._folder,
-                key,
-                lambda: self._http.stream("GET", url, follow_redirects=True),
-                most_bytes=self._most_bytes,
-                kind=kind,
-                digest=digest,
-            )
+            return web.FileResponse(await self._kept(key))
         except (httpx.HTTPError, OSError, ValueError) as error:
             raise web.HTTPBadGateway(text=str(error)[:300]) from error
-        return web.FileResponse(place)
+
+    async def _kept(self, key: str) -> Path:
+        url, integrity = self._known[key]
+        kind, digest = promised(integrity)
+        return await kept(
+            self._folder,
+            key,
+            lambda: self._http.stream("GET", url, follow_redirects=True),
+            most_bytes=self._most_bytes,
+            kind=kind,
+            digest=digest,
+        )
 
 
 def key_of(url: str) -> str:

@@ -39,7 +39,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         kept = KeptIndex(tmp_path / "kept", IndexClient(http, [index.url]), most_bytes=10**6)
         npm = KeptNpm(tmp_path / "npm", http, "http://127.0.0.1:9/", "http://gateway/npm", most_bytes=10**6)
         debian = KeptDebian(tmp_path / "debian", http, (), most_bytes=10**6)
-        files = FirstOf(NoFiles(), Stores(kept, npm, Programs(tmp_path / "made", kept), debian))
+        files = FirstOf(NoFiles(), Stores(kept, npm, Programs(tmp_path / "made", kept, npm), debian))
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
