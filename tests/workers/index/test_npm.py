@@ -67,6 +67,13 @@ async def test_an_archive_that_is_not_what_was_promised_is_refused(tmp_path: Pat
         assert (await http.get(page["versions"]["1.0.0"]["dist"]["tarball"])).status_code == 502
 
 
+async def test_a_package_is_missing_only_where_the_registry_says_so(tmp_path: Path) -> None:
+    async with registry(archive()) as upstream, kept(tmp_path, upstream) as url, httpx.AsyncClient() as http:
+        assert (await http.get(f"{url}/missing")).status_code == 404
+    async with kept(tmp_path, "http://127.0.0.1:9/") as url, httpx.AsyncClient() as http:
+        assert [(await http.get(f"{url}/{name}")).status_code for name in ("missing", "never-asked")] == [404, 503]
+
+
 async def test_lock_files_name_archives_by_the_registrys_own_paths(tmp_path: Path) -> None:
     content = archive()
     async with registry(content) as upstream, kept(tmp_path, upstream) as url, httpx.AsyncClient() as http:
