@@ -70,12 +70,13 @@ LACKING = {  # of what no package index has
 
 @pytest.mark.parametrize("agent", LACKING)
 def test_what_an_agent_lacks_is_a_need_of_its_version(stack: Stack, agent: str) -> None:
-    stack.wait_ready(stack.push(PACKAGES / "e2e-cli-agents"))
-    stack.cli("env", "check", "e2e-cli-agents", "--env-args", json.dumps({"agent": agent}), code=None)
-    with stack.client() as hub:
-        version = hub.environments.version(f"{stack.user}/e2e-cli-agents")
+    owner = stack.as_user(f"lacks-{agent.lower()}")  # what a version is checked with stays with it
+    owner.wait_ready(owner.push(PACKAGES / "e2e-cli-agents"))
+    owner.cli("env", "check", "e2e-cli-agents", "--env-args", json.dumps({"agent": agent}), code=None)
+    with owner.client() as hub:
+        version = hub.environments.version(f"{owner.user}/e2e-cli-agents")
     assert [need.words for need in version.needs] == [LACKING[agent]], version.checks
-    refused = stack.cli("eval", "run", "e2e-cli-agents", "-m", stack.register(PolicyEndpoint()), "-n", "1", code=1).err
+    refused = owner.cli("eval", "run", "e2e-cli-agents", "-m", owner.register(PolicyEndpoint()), "-n", "1", code=1).err
     assert LACKING[agent] in refused
 
 
