@@ -48,16 +48,42 @@ AGENTS = {"mini_swe_agent": SUBMIT, "codex": "", "claude_code": ""}
 def test_an_agent_writes_a_file_and_again_without_package_indexes(stack: Stack, agent: str) -> None:
     version = stack.wait_ready(stack.push(PACKAGES / "e2e-agent"))
     assert all(check.passed for check in version.checks), version.checks
-    check_rollout(stack, agent)
+    asked = ("e2e-agent", "--harness", json.dumps({"id": agent}))
+    check_rollout(stack, uses_its_shell(AGENTS[agent]), *asked)
     with stack.restarted(**NO_INDEXES):
-        check_rollout(stack, agent)
+        check_rollout(stack, uses_its_shell(AGENTS[agent]), *asked)
 
 
-def check_rollout(stack: Stack, agent: str) -> None:
-    script = uses_its_shell(AGENTS[agent])
+def test_opencode_of_the_legacy_generation_too(stack: Stack) -> None:
+    version = stack.wait_ready(stack.push(PACKAGES / "e2e-cli-agents"))
+    assert all(check.passed for check in version.checks), version.checks
+    check_rollout(stack, uses_its_shell(), "e2e-cli-agents")
+    with stack.restarted(**NO_INDEXES):
+        check_rollout(stack, uses_its_shell(), "e2e-cli-agents")
+
+
+LACKING = {  # of what no package index has
+    "OpenCode": "file https://github.com/PrimeIntellect-ai/opencode/releases/download/v1.1.63-rl2/opencode-linux-x64.tar.gz",
+    "RLM": "clone host github.com",
+}
+
+
+@pytest.mark.parametrize("agent", LACKING)
+def test_what_an_agent_lacks_is_a_need_of_its_version(stack: Stack, agent: str) -> None:
+    owner = stack.as_user(f"lacks-{agent.lower()}")  # what a version is checked with stays with it
+    owner.wait_ready(owner.push(PACKAGES / "e2e-cli-agents"))
+    owner.cli("env", "check", "e2e-cli-agents", "--env-args", json.dumps({"agent": agent}), code=None)
+    with owner.client() as hub:
+        version = hub.environments.version(f"{owner.user}/e2e-cli-agents")
+    assert [need.words for need in version.needs] == [LACKING[agent]], version.checks
+    refused = owner.cli("eval", "run", "e2e-cli-agents", "-m", owner.register(PolicyEndpoint()), "-n", "1", code=1).err
+    assert LACKING[agent] in refused
+
+
+def check_rollout(stack: Stack, script: Callable[[dict[str, Any]], Answer], *asked: str) -> None:
     endpoint = PolicyEndpoint(answer=script)
-    asked = ("-m", stack.register(endpoint), "-n", "1", "-r", "1", "--harness", json.dumps({"id": agent}))
-    view = stack.cli("eval", "run", "e2e-agent", *asked, "--json", code=None).json
+    model = ("-m", stack.register(endpoint), "-n", "1", "-r", "1")
+    view = stack.cli("eval", "run", *asked, *model, "--json", code=None).json
     with stack.client() as hub:
         record = hub.evaluations.rollout(view["id"], 0, 0)
     assert record.reward == 1.0, (record.failure, record.sandboxes)

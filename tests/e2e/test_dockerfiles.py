@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from envhub.protocol.packages import VersionState
 
-from tests.e2e.package_runs import PACKAGES, says
+from tests.e2e.package_runs import PACKAGES, calls, says
 from tests.e2e.stack import Stack
 from tests.fakes.policy_endpoint import PolicyEndpoint
 
@@ -30,6 +30,20 @@ def test_tests_of_a_task_score_in_the_image_of_its_dockerfile(stack: Stack) -> N
     images = [record.sandboxes[0].image for record in records]
     assert images[0].startswith("hub/dockerfile:greet-")
     assert images[1] == "registry.example.org/e2e/named:20251031"
+
+
+def test_tasks_of_the_current_generation_are_scored_where_each_wants_it(stack: Stack) -> None:
+    version = stack.wait_ready(stack.push(PACKAGES / "e2e-harbor-tasks"))
+    if version.state is VersionState.INVALID and "Python" in str(version.failure):
+        pytest.skip("Harbor wants Python 3.12, which this host has not")
+    assert all(check.passed for check in version.checks), version.checks
+    endpoint = PolicyEndpoint(answer=calls("bash", {"command": "echo 42 > /tmp/answer"}))
+    asked = ("-m", stack.register(endpoint), "-n", "2", "-r", "1", "--harness", '{"id": "bash"}', "--json")
+    view = stack.cli("eval", "run", "e2e-harbor-tasks", *asked, code=None).json
+    with stack.client() as hub:
+        apart, greet = (hub.evaluations.rollout(view["id"], example, 0) for example in range(2))
+    assert (apart.reward, greet.reward) == (1.0, 1.0), (apart.failure, greet.failure)
+    assert (len(apart.sandboxes), len(greet.sandboxes)) == (2, 1)
 
 
 def test_an_image_that_an_administrator_builds(stack: Stack, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
 
+from tests.e2e.package_runs import PACKAGES
 from tests.e2e.stack import ROOT, Stack, answer_text
 from tests.fakes.policy_endpoint import PolicyEndpoint
 
@@ -84,3 +85,12 @@ def test_sample_runs_on_a_release(started: Started, release: str, sample: str) -
     assert view.state is RunState.SUCCEEDED, tester.run_log(view.run_id or "")[-3000:]
     failures = {row.failure_message for row in tester.rollouts(view.id)} - {""}
     assert (view.summary.scored, failures) == (EXAMPLES * ROLLOUTS, set())
+
+
+def test_a_package_between_two_releases_finds_the_one_that_it_was_written_for(stack: Stack) -> None:
+    version = stack.wait_ready(stack.push(PACKAGES / "e2e-config-source"))
+    assert all(check.passed for check in version.checks), version.checks
+    assert "verifiers 0.1.15.dev7," in version.checks[0].summary
+    model = stack.register(PolicyEndpoint(answer=answer_text("hello")))
+    view = stack.cli("eval", "run", "e2e-config-source", "-m", model, "-n", "2", "-r", "1", "--json").json
+    assert view["summary"]["reward"]["mean"] == 0.5

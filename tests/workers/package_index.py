@@ -23,6 +23,7 @@ class PackageIndex:
     json: bool = True
     metadata: bool = True
     password: str = ""
+    failing: set[str] = field(default_factory=set)  # projects for whose pages there is a 503, once
     files_at: str = "/files"
     yanked: set[str] = field(default_factory=set)  # file names
     uploaded: dict[str, str] = field(default_factory=dict)  # file name -> time
@@ -60,6 +61,9 @@ class PackageIndex:
         self._check(request)
         project = request.match_info["project"]
         self.asked.append(project)
+        if project in self.failing:
+            self.failing.remove(project)
+            raise web.HTTPServiceUnavailable
         if project not in self.files:
             raise web.HTTPNotFound
         entries = [self._entry(project, path) for path in self.files[project].values()]

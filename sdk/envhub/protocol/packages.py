@@ -23,7 +23,7 @@ class Generation(StrEnum):
     """Which verifiers API a package is written for: Environment classes, Taskset/Harness, or 0.3.1+ tasksets."""
 
     LEGACY = "legacy"  # verifiers 0.1.3-0.3.1: load_environment returns a v0 Environment
-    HARNESS = "harness"  # verifiers 0.1.14 and 0.1.15.dev11: vf.Taskset / vf.Harness through vf.Env
+    HARNESS = "harness"  # verifiers 0.1.14 to 0.1.15.dev11: vf.Taskset / vf.Harness through vf.Env
     CURRENT = "current"  # verifiers 0.3.1-0.4.x: a Taskset subclass exported by __all__
 
 

@@ -22,12 +22,19 @@ needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="this hos
 async def test_a_shell_made_of_packages_runs_in_a_box(tmp_path: Path) -> None:
     store = Store(tmp_path, max_bytes=10**9)
     try:
-        made = await ensure_base(store, ("bash", "base-passwd", "mawk"))
+        made = await ensure_base(store, ("bash", "dash", "base-passwd", "mawk", "coreutils"))
     except ImageLacking as error:
         pytest.skip(f"no packages: {error.message}")
     assert (await ensure_base(store, ("bash",))).kept == made.kept  # no apt any more
-    box = ["bwrap", "--unshare-all", "--ro-bind", str(made.root), "/", "bash", "-c", "echo {1..3} | awk '{print $2}'"]
-    assert (await asyncio.to_thread(subprocess.check_output, box)) == b"2\n"
+    box = ["bwrap", "--unshare-all", "--ro-bind", str(made.root), "/", "--dev", "/dev"]
+
+    async def said(*command: str) -> bytes:
+        return await asyncio.to_thread(subprocess.check_output, [*box, *command])
+
+    assert await said("bash", "-c", "echo {1..3} | awk '{print $2}'") == b"2\n"
+    assert await said(
+        "sh", "-c", r"set -eo pipefail; echo -n 1; echo '2\n3'; (false | true) || echo $0 $1", "a", "b"
+    ) == (b"12\n3\na b\n")
     assert "Package: bash\nStatus: install ok installed" in (made.root / "var/lib/dpkg/status").read_text()
     assert (made.root / "etc/passwd").read_text().startswith("root:")
     assert not [path for path in made.root.rglob("*") if path.lstat().st_mode & 0o6000]

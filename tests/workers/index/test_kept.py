@@ -52,6 +52,19 @@ async def test_what_was_fetched_is_there_without_the_index(
         assert (await http.get(f"{url}/simple/thing/{entry['url']}")).content == wheel.read_bytes()
 
 
+async def test_a_project_is_missing_only_where_the_index_says_so(
+    index: PackageIndex, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "thing"))
+    index.failing = {"thing"}
+    async with served(index.url, http, tmp_path / "kept") as url:
+        answers = [(await http.get(f"{url}/simple/{name}/")).status_code for name in ("thing", "thing", "missing")]
+    assert answers == [503, 200, 404]
+    async with served(GONE, http, tmp_path / "kept") as url:
+        answers = [(await http.get(f"{url}/simple/{name}/")).status_code for name in ("missing", "never-asked")]
+    assert answers == [404, 503]
+
+
 async def test_an_archive_that_is_not_what_the_index_promised_is_not_kept(
     index: PackageIndex, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:

@@ -4,57 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
-import io
 import json
 import shutil
 import subprocess
-import tarfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from aiohttp import web
 
 from tests.serving import listening
+from tests.workers import npm_registry
+from tests.workers.npm_registry import archive as packed
 from workers.index.npm import KeptNpm, operator_registry, promised
 
 NAME = "@e2e/thing"
 
 
 def archive() -> bytes:
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w:gz") as tar:
-        for name, text in (("package.json", json.dumps({"name": NAME, "version": "1.0.0"})), ("index.js", "")):
-            entry = tarfile.TarInfo(f"package/{name}")
-            entry.size = len(text)
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return sink.getvalue()
+    return packed(**{"package.json": json.dumps({"name": NAME, "version": "1.0.0"}), "index.js": ""})
 
 
-@asynccontextmanager
-async def registry(content: bytes, integrity: str = "") -> AsyncIterator[str]:
-    """Has one package."""
-    right = "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()
-
-    async def page(request: web.Request) -> web.Response:
-        if request.match_info["name"] != NAME:
-            raise web.HTTPNotFound
-        url = f"http://{request.host}/{NAME}/-/thing-1.0.0.tgz"
-        dist = {"tarball": url, "integrity": integrity or right}
-        version = {"name": NAME, "version": "1.0.0", "dist": dist}
-        return web.json_response({"name": NAME, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}})
-
-    async def file(request: web.Request) -> web.Response:
-        return web.Response(body=content)
-
-    app = web.Application()
-    app.router.add_get("/@e2e/thing/-/thing-1.0.0.tgz", file)
-    app.router.add_get("/{name:.+}", page)
-    async with listening(app) as url:
-        yield f"{url}/"
+def registry(content: bytes, integrity: str = "") -> AbstractAsyncContextManager[str]:
+    return npm_registry.registry(NAME, "1.0.0", content, integrity)
 
 
 @asynccontextmanager
@@ -92,6 +65,13 @@ async def test_an_archive_that_is_not_what_was_promised_is_refused(tmp_path: Pat
     async with registry(archive(), wrong) as upstream, kept(tmp_path, upstream) as url, httpx.AsyncClient() as http:
         page = (await http.get(f"{url}/@e2e%2fthing")).json()
         assert (await http.get(page["versions"]["1.0.0"]["dist"]["tarball"])).status_code == 502
+
+
+async def test_a_package_is_missing_only_where_the_registry_says_so(tmp_path: Path) -> None:
+    async with registry(archive()) as upstream, kept(tmp_path, upstream) as url, httpx.AsyncClient() as http:
+        assert (await http.get(f"{url}/missing")).status_code == 404
+    async with kept(tmp_path, "http://127.0.0.1:9/") as url, httpx.AsyncClient() as http:
+        assert [(await http.get(f"{url}/{name}")).status_code for name in ("missing", "never-asked")] == [404, 503]
 
 
 async def test_lock_files_name_archives_by_the_registrys_own_paths(tmp_path: Path) -> None:

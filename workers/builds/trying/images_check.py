@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 from envhub.protocol.needs import Need, NeedKind
+from packaging.utils import canonicalize_name
 
 from workers.builds.needs import cleaned, hidden, hosts, told
 from workers.builds.record import Record
@@ -20,9 +21,11 @@ MOST_TOLD = 5
 ARCHIVE = re.compile(r"/dists/.*/?(?:InRelease|Release|Packages)\b")
 
 
-async def check_images(sandboxes: RunSandboxes, unmet: Unmet, record: Record) -> None:
-    """Nothing for a version without Dockerfiles."""
-    names = list(dict.fromkeys(folder.name for folder in sandboxes.folders))
+async def check_images(project: str, sandboxes: RunSandboxes, unmet: Unmet, record: Record) -> None:
+    """Nothing for a version without Dockerfiles. Those of packages that it requires are built when they are asked for:
+    Harbor itself brings a template."""
+    own = (folder for folder in sandboxes.folders if folder.project == canonicalize_name(project))
+    names = list(dict.fromkeys(folder.name for folder in own))
     if not names:
         return
     began, built = time.monotonic(), 0

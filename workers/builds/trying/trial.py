@@ -99,7 +99,7 @@ async def try_environment(subject: Subject, record: Record) -> Trial:
             trial = replace(trial, described=described)
             sizes = ", ".join(f"{name}: {_size(split)}" for name, split in described.splits.items())
             record.add("describe", True, sizes or "no split")
-            await check_images(sandboxes, unmet, record)
+            await check_images(subject.payload.name, sandboxes, unmet, record)
             done = await _rollout(runner, hello, described, unmet, record)
             trial = replace(trial, rollout=done.rollout)
             if done.mismatch:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from envhub.protocol.images import canonical
+from packaging.utils import canonicalize_name
 
 DOCKERFILE, TOML = "environment/Dockerfile", "task.toml"
 OWN = "hub/dockerfile"  # names that the hub makes; no registry is ever asked for them
@@ -30,6 +31,7 @@ class TaskFolder:
     root: Path  # of the environment
     path: str
     asked: str = ""  # the image that its task.toml names
+    project: str = ""  # the distribution that brings it
 
     @property
     def context(self) -> Path:
@@ -86,12 +88,13 @@ def _below(place: Path) -> Iterator[TaskFolder]:
         site = record.parent.parent
         with record.open(newline="", errors="replace") as lines:
             names = [row[0] for row in csv.reader(lines) if row and row[0].endswith(f"/{DOCKERFILE}")]
+        project = canonicalize_name(record.parent.name.partition("-")[0])
         for name in names:
             toml = site / name.removesuffix(DOCKERFILE) / TOML
             inside = ".." not in PurePosixPath(name).parts and toml.resolve().is_relative_to(place.resolve())
             if inside and toml.is_file() and (site / name).is_file():
                 path = str(toml.relative_to(place))
-                yield TaskFolder(place, path, _image_of(toml))
+                yield TaskFolder(place, path, _image_of(toml), project)
 
 
 def _image_of(toml: Path) -> str:

@@ -1,5 +1,5 @@
 """What sandboxes ask of public addresses and the operator's package indexes have: packages of Python, npm and Debian
-under their registries' own addresses, Node, uv. Installers that name these work without a network of their own.
+under their registries' own addresses; Node, uv, OpenCode, Codex. Installers that name these work without a network.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from workers.index.settings import PYPI_FILES_HOST, PYPI_HOST
 from workers.rollouts.outside.files import Files, NotHere
 
 UV = r"(?:github\.com/astral-sh|releases\.astral\.sh/github)/uv/releases"
+OPENCODE = r"github\.com/(?:sst|anomalyco)/opencode/releases/download"
+OPENCODE_BUILD = r"(linux-(?:x64|arm64)(?:-baseline)?(?:-musl)?)"
+CODEX = r"github\.com/openai/codex/releases/download"
 VERSION = r"(\d[\w.]{0,30})"
 Answer = Callable[..., Awaitable[web.StreamResponse]]
 
@@ -57,6 +60,9 @@ class Stores:
             (rf"nodejs\.org/dist/v{VERSION}/node-v\1-linux-(x64|arm64)\.tar\.gz", self._node),
             (rf"astral\.sh/uv/(?:{VERSION}/)?install\.sh", self._installer),
             (rf"{UV}/(?:latest/download|download/{VERSION})/uv-installer\.sh", self._installer),
+            (r"opencode\.ai/install", self._opencode_installer),
+            (rf"{OPENCODE}/v{VERSION}/opencode-{OPENCODE_BUILD}\.tar\.gz", self._opencode),
+            (rf"{CODEX}/rust-v{VERSION}/codex-(x86_64|aarch64)-unknown-linux-musl\.tar\.gz", self._codex),
             (rf"{UV}/download/{VERSION}/uv-(x86_64|aarch64)-unknown-linux-gnu\.tar\.gz", self._uv),
         )
 
@@ -68,6 +74,15 @@ class Stores:
 
     async def _uv(self, request: web.Request, version: str, machine: str) -> web.StreamResponse:
         return web.FileResponse(await self.programs.uv(version, machine))
+
+    async def _opencode(self, request: web.Request, version: str, build: str) -> web.StreamResponse:
+        return web.FileResponse(await self.programs.opencode(version, build))
+
+    async def _opencode_installer(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text=await self.programs.opencode_installer(), content_type="text/x-sh")
+
+    async def _codex(self, request: web.Request, version: str, machine: str) -> web.StreamResponse:
+        return web.FileResponse(await self.programs.codex(version, machine))
 
     async def _installer(self, request: web.Request, version: str | None) -> web.StreamResponse:
         return web.Response(text=await self.programs.uv_installer(version or ""), content_type="text/x-sh")

@@ -88,7 +88,8 @@ class CurrentAdapter:
         )
         token = CURRENT.set(attempt)
         try:
-            (slot,) = self.env.slots(_noting_score(row.source, attempt), 1)
+            _note_scoring(type(row.source))
+            (slot,) = self.env.slots(row.source, 1)
             attempt.state = slot
             episode = await self.env.run_slot(slot, context)
         finally:
@@ -132,17 +133,23 @@ def task_row(task: Any) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key not in silent or silent[key] != value}
 
 
-def _noting_score(task: Any, attempt: Attempt) -> Any:
-    """A copy of the task that tells when it is being scored, so that failures and stalls there are the verifier's."""
-    noted = copy.copy(task)
-    original = task.score
+def _note_scoring(kind: type[Any]) -> None:
+    """Tasks of a class, and the copies that environments make of them, tell when they are being scored: failures and
+    stalls there are the verifier's."""
+    if "_envhub_notes" in vars(kind):
+        return
+    original = kind.score
 
-    async def score(*args: Any, **kwargs: Any) -> Any:
-        with _Scoring(attempt, f"the scoring of {type(task).__name__}"):
-            return await original(*args, **kwargs)
+    @functools.wraps(original)
+    async def score(self: Any, *args: Any, **kwargs: Any) -> Any:
+        attempt = CURRENT.get()
+        if attempt is None or attempt.scoring or getattr(self, "scoring_deferred", False):
+            return await original(self, *args, **kwargs)
+        with _Scoring(attempt, f"the scoring of {type(self).__name__}"):
+            return await original(self, *args, **kwargs)
 
-    noted.score = score
-    return noted
+    kind.score = score
+    kind._envhub_notes = True
 
 
 class _Scoring:

@@ -1,4 +1,4 @@
-"""Drives verifiers 0.1.3-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 and 0.1.15.dev11.
+"""Drives verifiers 0.1.3-0.3.1 through `Environment`: v0 classes, and Taskset/Harness of 0.1.14 to 0.1.15.dev11.
 
 Only the library's single-rollout and single-group calls are used, never its bulk call. Three forms of these calls are
 told apart by their signatures: rollouts that return pairs (before 0.1.8, `pairs`), states (0.1.8 and 0.1.9,

@@ -31,6 +31,7 @@ def test_found_with_the_image_that_each_names(tmp_path: Path) -> None:
     named, plain = installed(tmp_path, a='[environment]\ndocker_image = "x/y:1"\n', b="[environment]\ncpus = 1\n")
     assert (named.name, named.amended()) == ("x/y:1", "")
     assert plain.name.startswith("hub/dockerfile:b-")
+    assert (named.project, plain.project) == ("pack", "pack")
     assert plain.context == tmp_path / SITE / "tasks/b/environment"
 
 
