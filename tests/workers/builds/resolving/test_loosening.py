@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.builds.test_resolve import no_source
+from tests.workers.builds.resolving.test_resolve import no_source
 from tests.workers.package_index import PackageIndex
 from tests.workers.wheels import make_wheel
 from workers.builds.index.catalog import Catalog

@@ -8,7 +8,7 @@ import pytest
 from envhub.protocol.needs import NeedKind
 
 from tests.factories.packages import make_sdist
-from tests.workers.builds.test_direct import ENV, Build, build, hub, locked, project, server
+from tests.workers.builds.sources.test_direct import ENV, Build, build, hub, locked, project, server
 from tests.workers.git_server import GitServer
 from tests.workers.package_index import PackageIndex
 from tests.workers.wheels import make_wheel
