@@ -16,6 +16,7 @@ from django.db import transaction
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging.metadata import PackageMetadata, read_wheel_metadata
 from envhub.packaging.source_archives import drop_comment, read_source, sdist_of_wheel
+from envhub.protocol.abilities import PACK_SOURCE
 from envhub.protocol.base import BlobRef
 from envhub.protocol.builds import SourcePacked, SourcePayload
 from envhub.protocol.packages import PushFile, PushRequest, Visibility
@@ -134,7 +135,14 @@ def _queue_source(owner: Owner, user: User, file: Uploaded, visibility: Visibili
     with transaction.atomic():
         archive = store_file(file.path, holder=owner.pk)
         subject = f"{owner.slug}/{found.name} from {file.filename[:LONGEST_NAME]}"
-        run = create_run(kind=RunKind.BUILD, owner=owner, created_by=user, subject=subject, subject_url="")
+        run = create_run(
+            kind=RunKind.BUILD,
+            owner=owner,
+            created_by=user,
+            subject=subject,
+            subject_url="",
+            ability=PACK_SOURCE,
+        )
         SourceUpload.objects.create(
             run=run,
             archive=archive,

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
+from envhub.protocol.abilities import PACK_SOURCE
 from envhub.protocol.builds import SourcePacked
 from envhub.protocol.runs import RunState
 
@@ -73,6 +74,7 @@ def test_a_folder_as_code_hosts_pack_it_becomes_a_run_that_builds_it(browser: Cl
     assert (status, location) == (302, f"/runs/{upload.run_id}?onward=1")
     payload = spec_of("build").payload(upload.run).model_dump()
     assert (payload["folder"], payload["name"], payload["requires_python"]) == ("tiny-main", "tiny-env", ">=3.11")
+    assert upload.run.ability == PACK_SOURCE
 
 
 def test_a_folder_without_a_folder_around_it_does_as_well(browser: Client) -> None:
