@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, cycle
 from pathlib import Path
@@ -135,6 +136,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         browser.close()
 
 
+def all_answer(hub: Breakable) -> bool:
+    """Whether both hubs do."""
+    with suppress(httpx.HTTPError):
+        return all(httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=5).is_success for port in hub.hub_ports)
+    return False
+
+
 def killing(role: Role) -> Callable[[Breakable], None]:
     def strike(hub: Breakable) -> None:
         wait_until(lambda: bool(kill(hub.pids(role)[:1])), 60, lambda: f"there is no {role}", 0.1)
@@ -189,10 +197,10 @@ def test_ends_are_told_once_while_hubs_and_sweepers_die_all_the_time(site: Site,
     started = [reversing.start(hub, environment, model, **size) for _ in range(12)]
     victims = cycle([Role.WEB, Role.SWEEPER])
     while site.number(HELD):
-        if pids := hub.pids(next(victims)):
-            kill(pids[:1])
-            hub.revive()
-        time.sleep(2)
+        kill(hub.pids(next(victims))[:1])
+        hub.revive()
+        wait_until(lambda: all_answer(hub), 120, hub.log_tail)
+        time.sleep(1)
     assert {hub.finished(one.id).state for one in started} == {RunState.SUCCEEDED}
     site.check_nothing_is_held()
     pages = [f"/evaluations/{one.id}" for one in started]
