@@ -188,8 +188,7 @@ def test_ends_are_told_once_while_hubs_and_sweepers_die_all_the_time(site: Site,
     hub = site.hub
     environment = reversing.push_reverse_text(hub)
     with hub.client() as client:
-        client.notices.watch(environment, ScoreWatchRequest(above=0.5))
-        client.notices.watch(environment, ScoreWatchRequest(below=0.5))
+        client.notices.watch(environment, ScoreWatchRequest(below=0.5, above=0.9))
     site.check_nothing_is_held()
     site.fresh_notices(), site.fresh_messages()
     model = hub.register(reversing.slow_endpoint(0.2))
