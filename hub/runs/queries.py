@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
@@ -66,10 +66,15 @@ def filter_runs(
 
 
 def claimable_runs(worker: Worker, queues: Iterable[str], *, now: datetime) -> QuerySet[Run]:
-    """What `worker` may claim now on `queues`: its token's queues and owners only."""
+    """What `worker` may claim now on `queues`: its token's queues and owners only, and what it is able to do."""
     due = Q(not_before__isnull=True) | Q(not_before__lte=now)
     runs = runs_of_token(worker.token, set(queues) & set(worker.queues))
-    return runs.filter(due, state=RunState.QUEUED.value)
+    return runs.filter(due, state=RunState.QUEUED.value, ability__in=["", *abilities_of(worker)])
+
+
+def abilities_of(worker: Worker) -> tuple[str, ...]:
+    """Of envhub.protocol.abilities; none of a worker of an older release."""
+    return WorkerFacts.model_validate(worker.facts).abilities
 
 
 def runs_of_token(token: WorkerToken, queues: Iterable[str]) -> QuerySet[Run]:

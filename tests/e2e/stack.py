@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 import httpx
@@ -303,11 +304,12 @@ def worker_cache() -> Iterator[Path]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on; not of those that outgoing connections take, before a slow process comes to it."""
+    while True:
+        port = 10_000 + randbelow(20_000)  # by chance that pytest does not seed: several runs may share a machine
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def answer_text(text: str) -> Callable[[Body], str]:

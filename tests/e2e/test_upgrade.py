@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ import httpx
 import psycopg
 import pytest
 from envhub.protocol.releases import HEADER
+from envhub.protocol.replays import Replay
 from envhub.protocol.runs import RunState
 
 from tests import backends
@@ -61,11 +63,11 @@ def services() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def worker_of(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
+def worker_of(stack: Stack, name: str = "older") -> Iterator[subprocess.Popen[bytes]]:
     """A worker from the stack's source tree that speaks with its address. It knows nothing of the hub's settings."""
     kept = {name: value for name, value in stack.environment.items() if not name.startswith("HUB_")}
-    token = stack.manage("create_worker_token", "one").splitlines()[-1]
-    environment = {**kept, "WORKER_HUB_URL": stack.url, "WORKER_TOKEN": token, "WORKER_NAME": "older"}
+    token = stack.manage("create_worker_token", name).splitlines()[-1]
+    environment = {**kept, "WORKER_HUB_URL": stack.url, "WORKER_TOKEN": token, "WORKER_NAME": name}
     command = [
         "setpriv",
         "--pdeathsig",
@@ -78,13 +80,14 @@ def worker_of(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
         "--quiet",
         "worker",
     ]
-    with (stack.data / "worker.log").open("ab") as log:
+    printed = stack.data / f"worker-{name}.log"
+    with printed.open("ab") as log:
         worker = subprocess.Popen(
             command, cwd=stack.root, env=environment, stdout=log, stderr=log, start_new_session=True
         )
     try:
         yield worker
-        assert worker.poll() is None, (stack.data / "worker.log").read_text()[-3000:]
+        assert worker.poll() is None, printed.read_text()[-3000:]
     finally:
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)
@@ -93,6 +96,19 @@ def worker_of(stack: Stack) -> Iterator[subprocess.Popen[bytes]]:
 def speaks_a_number(stack: Stack) -> bool:
     """What EARLIER does not; compare something else when a tag takes its place."""
     return HEADER in httpx.get(f"{stack.url}/api/v1/environments").headers
+
+
+UPLOAD = """
+import shutil, sys
+from pathlib import Path
+from tempfile import mkdtemp
+from hub.accounts.models import User
+from hub.registry.services import upload_environment
+from hub.registry.services.uploads import Uploaded
+user = User.objects.get(username="tester")
+archive = shutil.make_archive(mkdtemp() + "/word-count", "zip", "environments", "word-count")
+print(upload_environment(owner=user.owner, user=user, files=[Uploaded(Path(archive), "word-count.zip")]).pk)
+"""
 
 
 def end(stack: Stack) -> None:
@@ -147,4 +163,35 @@ def test_runs_carry_on_while_hubs_are_upgraded_one_by_one(
         finally:
             for stack in hubs:
                 stack.stop()
+            endpoints.close()
+
+
+def test_what_an_older_worker_cannot_do_waits_for_one_that_can(
+    earlier: Path, services: dict[str, str], tmp_path: Path
+) -> None:
+    endpoints = EndpointThread()
+    with worker_cache() as cache, worker_cache() as other_cache:
+        settings = {**services, "WORKER_DATA": str(cache)}
+        stack = Stack(tmp_path / "hub", free_port(), settings, endpoints, options=("--no-worker",))
+        try:
+            stack.start()
+            with worker_of(replace(stack, root=earlier)):
+                environment = reversing.push_reverse_text(stack)
+                model = stack.register(reversing.slow_endpoint(0.1))
+                before = reversing.start(stack, environment, model, num_examples=2, rollouts_per_example=1)
+                assert stack.finished(before.id).summary.scored == 2
+                upload = stack.manage("shell", "-c", UPLOAD).splitlines()[-1]
+                told = Replay(evaluation=before.id, example=1, rollout=0, calls=1)
+                replay = reversing.start(stack, environment, model, rollouts_per_example=2, replay=told)
+                runs = (upload, replay.run_id or "")
+                time.sleep(5)
+                with stack.client() as hub:
+                    for run in map(hub.runs.get, runs):
+                        assert (run.state, run.attempt, run.failure) == (RunState.QUEUED, 0, None)
+                        assert "older release, which cannot" in (run.waiting_for or "")
+                with worker_of(replace(stack, settings={**settings, "WORKER_DATA": str(other_cache)}), "newer"):
+                    assert [stack.wait_run(run).state for run in runs] == [RunState.SUCCEEDED] * 2
+                assert {(row.example, row.reward) for row in stack.rollouts(replay.id)} == {(1, 1.0)}
+        finally:
+            stack.stop()
             endpoints.close()

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from envhub.protocol.runs import JoinRequest, RunKind, RunState
+from envhub.protocol.abilities import ABILITIES
+from envhub.protocol.runs import JoinRequest, RunKind, RunState, WorkerFacts
 
 from hub.accounts.models import Owner, User
 from hub.runs.models import Run, Worker, WorkerToken
@@ -41,12 +42,21 @@ def make_worker_token(*, queues: tuple[str, ...] = (), owners: tuple[Owner, ...]
 
 
 def make_worker(
-    token: WorkerToken | None = None, *, queues: tuple[str, ...] = ("build", "eval"), now: datetime | None = None
+    token: WorkerToken | None = None,
+    *,
+    queues: tuple[str, ...] = ("build", "eval"),
+    now: datetime | None = None,
+    abilities: tuple[str, ...] = ABILITIES,
 ) -> Worker:
     """A worker that has just joined."""
     token = token or make_worker_token()[1]
     request = JoinRequest(
-        name=f"worker-{next(_numbers)}", hostname="host", queues=queues, slots=dict.fromkeys(queues, 1), sandbox="bwrap"
+        name=f"worker-{next(_numbers)}",
+        hostname="host",
+        queues=queues,
+        slots=dict.fromkeys(queues, 1),
+        sandbox="bwrap",
+        facts=WorkerFacts(abilities=abilities),
     )
     return join_worker(token=token, request=request, now=now or timezone.now())
 

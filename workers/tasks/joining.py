@@ -10,6 +10,7 @@ import socket
 import time
 
 from envhub import __version__, errors
+from envhub.protocol.abilities import ABILITIES
 from envhub.protocol.clusters import ClusterFacts
 from envhub.protocol.gpus import Gpu
 from envhub.protocol.runs import JoinReply, JoinRequest, WorkerFacts
@@ -62,6 +63,7 @@ def announce(
         gpus=gpus,
         version=__version__,
         cluster=cluster,
+        abilities=ABILITIES,
     )
     return JoinRequest(
         name=settings.name,

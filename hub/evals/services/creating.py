@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from django.db import transaction
+from envhub.protocol.abilities import REPLAY
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig, EvaluationSource
 from envhub.protocol.needs import CheckSettings
@@ -72,7 +73,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             replay_of=source,
             created_by=user,
         )
-        evaluation.run = queue_run(evaluation, user)
+        evaluation.run = queue_run(evaluation, user, config)
         evaluation.save(force_insert=True)
         count_evaluations(environment_id=version.environment_id, change=1)
     return evaluation
@@ -102,8 +103,8 @@ def stored_config(evaluation: Evaluation) -> EvaluationConfig:
     return read_stored_config(EvaluationConfig, evaluation.config, what=what, hint=hint)
 
 
-def queue_run(evaluation: Evaluation, user: User) -> Run:
-    """A new run that works on the evaluation, linked to the one that it goes on with."""
+def queue_run(evaluation: Evaluation, user: User, config: EvaluationConfig) -> Run:
+    """A new run that works on the evaluation as configured, linked to the one that it goes on with."""
     version = evaluation.version
     assert version is not None  # hosted ones have one
     environment = evaluation.environment
@@ -114,7 +115,13 @@ def queue_run(evaluation: Evaluation, user: User) -> Run:
         subject=f"{environment.owner.slug}/{environment.name}@{version.version} on {evaluation.model_name}",
         subject_url=f"/evaluations/{evaluation.pk}",
         after=evaluation.run,
+        ability=ability_for(config),
     )
+
+
+def ability_for(config: EvaluationConfig) -> str:
+    """What not every worker can do, and the evaluation needs."""
+    return "" if config.replay is None else REPLAY
 
 
 def plan(version: Version, config: EvaluationConfig) -> int:

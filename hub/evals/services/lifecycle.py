@@ -63,7 +63,8 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
         row = locked(evaluation)
         _require_resumable(row)
         row.shards.all().delete()  # parts of the last run that end only now have nothing in hand of what begins
-        row.run, row.work = queue_run(row, user), Work.first(stored_config(row)).model_dump(mode="json")
+        config = stored_config(row)
+        row.run, row.work = queue_run(row, user, config), Work.first(config).model_dump(mode="json")
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "work", "state", "finished_at"])
         mark_cards(Evaluation.objects.filter(pk=row.pk))

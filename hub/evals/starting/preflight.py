@@ -15,7 +15,7 @@ from hub.accounts.models import Owner, User
 from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model
 from hub.core.errors import HubError
-from hub.evals.services.creating import brought_by
+from hub.evals.services.creating import ability_for, brought_by
 from hub.registry.models import Version
 from hub.registry.readiness import reference_of, require_ready, require_runnable, unmet_needs
 from hub.runs.kinds import spec_of
@@ -23,7 +23,7 @@ from hub.runs.models import Run
 from hub.runs.placing.waiting import Cause, reasons_of
 from hub.secrets.services import names_of
 
-_HELD_UP = {Cause.NO_WORKER, Cause.CLOSED}
+_HELD_UP = {Cause.NO_WORKER, Cause.OLD_WORKERS, Cause.CLOSED}
 _FORM = {
     NeedKind.SECRET: "tick it above",
     NeedKind.ARGUMENT: "give it a value above, or among the further arguments under More settings",
@@ -47,7 +47,7 @@ def obstacles(*, user: User, owner: Owner, version: Version, config: EvaluationC
         *_of_version(version, config),
         *_of_secrets(owner, config),
         *_of_models(user, config, now),
-        *_of_workers(user, owner, now),
+        *_of_workers(user, owner, config, now),
     ]
 
 
@@ -91,9 +91,11 @@ def _of_models(user: User, config: EvaluationConfig, now: datetime) -> list[Obst
     return found
 
 
-def _of_workers(user: User, owner: Owner, now: datetime) -> list[Obstacle]:
+def _of_workers(user: User, owner: Owner, config: EvaluationConfig, now: datetime) -> list[Obstacle]:
     """What would hold up a run that is queued now."""
-    run = Run(kind=RunKind.EVAL.value, queue=spec_of(RunKind.EVAL).queue, owner=owner, state=RunState.QUEUED.value)
+    kind, state = RunKind.EVAL, RunState.QUEUED
+    queue, ability = spec_of(kind).queue, ability_for(config)
+    run = Run(kind=kind.value, queue=queue, owner=owner, state=state.value, ability=ability)
     reason = reasons_of([run], now=now)[run.pk]
     if reason.cause not in _HELD_UP:
         return []

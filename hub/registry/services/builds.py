@@ -127,8 +127,10 @@ def version_of(run: Run) -> Version | None:
 
 
 def lock_environment(version: Version) -> None:
-    """Until the end of the transaction."""
-    Environment.objects.select_for_update().filter(pk=version.environment_id).first()
+    """Until the end of the transaction. `version` has it as it is then: it may have been given away meanwhile."""
+    rows = Environment.objects.select_for_update(of=("self",)).select_related("owner")
+    if (row := rows.filter(pk=version.environment_id).first()) is not None:
+        version.environment = row
 
 
 def update_version(version: Version, **changes: Any) -> None:

@@ -159,10 +159,8 @@ def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
 
 def _ensure_environment(push: Push, request: PushRequest) -> Environment:
     visibility = Visibility(request.visibility or Visibility.PUBLIC).value
+    lock_addresses(push.owner)  # it is not given away before its version is there, which is being built then
     environment = environment_of_package(push.owner, push.name)
-    if environment is None:
-        lock_addresses(push.owner)
-        environment = environment_of_package(push.owner, push.name)
     if environment is None:
         words = search_text(push.owner, push.name, "", [])
         return Environment.objects.create(owner=push.owner, name=push.name, visibility=visibility, search_text=words)

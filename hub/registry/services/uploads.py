@@ -16,6 +16,7 @@ from django.db import transaction
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging.metadata import PackageMetadata, read_wheel_metadata
 from envhub.packaging.source_archives import drop_comment, read_source, sdist_of_wheel
+from envhub.protocol.abilities import PACK_SOURCE
 from envhub.protocol.base import BlobRef
 from envhub.protocol.builds import SourcePacked, SourcePayload
 from envhub.protocol.packages import PushFile, PushRequest, Visibility
@@ -26,9 +27,9 @@ from hub.accounts.queries import require_role
 from hub.core.errors import Conflict, Invalid, NotFound, TooLarge
 from hub.core.http import validate
 from hub.registry.archived import require_not_archived
-from hub.registry.models import SourceUpload
+from hub.registry.models import Push, SourceUpload, Version
 from hub.registry.services.moves import environment_of_package
-from hub.registry.services.pushes import MB, Completed, begin_push, complete_push
+from hub.registry.services.pushes import MB, Completed, begin_push, complete_push, publish, read_push
 from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.storage.queries import presign_get
@@ -105,12 +106,12 @@ def publish_source(*, run: Run, packed: SourcePacked) -> Completed:
     if upload.version is not None:
         return Completed(upload.version, created=False, build=None)
     visibility = Visibility(upload.visibility) if upload.visibility else None
-    done = _push(run.owner, run.created_by, upload.name, packed, visibility)
-    version = done.version
-    SourceUpload.objects.filter(pk=upload.pk).update(version=version)
-    environment = version.environment
-    page = f"/environments/{environment.owner.slug}/{environment.name}/versions/{version.version}"
-    Run.objects.filter(pk=run.pk).update(subject_url=page)
+    push = _begun(run.owner, run.created_by, upload.name, packed, visibility)
+    pushed = read_push(push=push) if push.version is None else None
+    with transaction.atomic():  # a hub that is killed has made no version, or the next attempt finds it
+        done = complete_push(push=push) if pushed is None else publish(push=push, pushed=pushed)
+        Run.objects.filter(pk=run.pk).update(subject_url=_page_of(done.version))
+        SourceUpload.objects.filter(pk=upload.pk).update(version=done.version)
     return done
 
 
@@ -134,7 +135,14 @@ def _queue_source(owner: Owner, user: User, file: Uploaded, visibility: Visibili
     with transaction.atomic():
         archive = store_file(file.path, holder=owner.pk)
         subject = f"{owner.slug}/{found.name} from {file.filename[:LONGEST_NAME]}"
-        run = create_run(kind=RunKind.BUILD, owner=owner, created_by=user, subject=subject, subject_url="")
+        run = create_run(
+            kind=RunKind.BUILD,
+            owner=owner,
+            created_by=user,
+            subject=subject,
+            subject_url="",
+            ability=PACK_SOURCE,
+        )
         SourceUpload.objects.create(
             run=run,
             archive=archive,
@@ -157,15 +165,19 @@ def _push_packages(
             sdist = Uploaded(Path(folder) / f"{root}.tar.gz", f"{root}.tar.gz")
             sdist_of_wheel(wheel.path, metadata.raw, _pyproject(metadata), sdist.path)
         packed = SourcePacked(version=metadata.version, wheel=_stored(wheel, owner), sdist=_stored(sdist, owner))
-    return _push(owner, user, metadata.name, packed, visibility)
+    return complete_push(push=_begun(owner, user, metadata.name, packed, visibility))
 
 
-def _push(owner: Owner, user: User, name: str, packed: SourcePacked, visibility: Visibility | None) -> Completed:
+def _page_of(version: Version) -> str:
+    environment = version.environment
+    return f"/environments/{environment.owner.slug}/{environment.name}/versions/{version.version}"
+
+
+def _begun(owner: Owner, user: User, name: str, packed: SourcePacked, visibility: Visibility | None) -> Push:
     if visibility is None and environment_of_package(owner, name) is None:
         visibility = Visibility.PRIVATE
     fields = {**packed.model_dump(), "name": name, "visibility": visibility}
-    begun = begin_push(owner=owner, user=user, request=validate(PushRequest, fields))
-    return complete_push(push=begun.push)
+    return begin_push(owner=owner, user=user, request=validate(PushRequest, fields)).push
 
 
 def _stored(file: Uploaded, owner: Owner) -> PushFile:

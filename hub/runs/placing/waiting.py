@@ -1,4 +1,5 @@
-"""Why a queued run waits, in words: back-off, no worker, closed queues, a limit, too few GPUs, runs ahead, no slot.
+"""Why a queued run waits, in words: back-off, no worker, old workers, closed queues, a limit, too few GPUs, runs ahead,
+no slot.
 
 Bounded queries for any page.
 """
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Sum
+from envhub.protocol.abilities import PACK_SOURCE, REPLAY
 from envhub.protocol.gpus import GpuNeed, in_words
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
@@ -22,7 +24,7 @@ from hub.runs.placing.clusters import held_needs
 from hub.runs.placing.fairness import Held, held_now, in_fair_order, limit_of
 from hub.runs.placing.gpus import need_of
 from hub.runs.placing.pace import roughly, seconds_of, until_start
-from hub.runs.queries import silent_after
+from hub.runs.queries import abilities_of, silent_after
 from hub.runs.transitions import HELD
 
 MOST_COUNTED = 1000  # runs ahead
@@ -34,6 +36,7 @@ _PLURAL = {
     RunKind.SANDBOX: "sandboxes",
     RunKind.IMAGE: "images",
 }
+_ABLE_TO = {PACK_SOURCE: "make a package of an uploaded folder", REPLAY: "replay rollouts"}
 
 
 class Cause(StrEnum):
@@ -41,6 +44,7 @@ class Cause(StrEnum):
 
     BACK_OFF = "back_off"
     NO_WORKER = "no_worker"
+    OLD_WORKERS = "old_workers"  # that are online are of a release that does not know this
     CLOSED = "closed"  # the workers are online and take nothing from the queue
     OWNER_LIMIT = "owner_limit"
     TOO_FEW_GPUS = "too_few_gpus"  # on every worker that is online
@@ -138,6 +142,10 @@ def _reason(
     serving = [worker for worker, owners in workers if serves(worker, owners, run)]
     if not serving:
         return Reason(Cause.NO_WORKER, f"no {_kind(run)} worker is online")
+    if run.ability and not (serving := [worker for worker in serving if run.ability in abilities_of(worker)]):
+        able_to = _ABLE_TO.get(run.ability, "do this")
+        words = f"the online {_kind(run)} workers have an older release, which cannot {able_to}: upgrade one of them"
+        return Reason(Cause.OLD_WORKERS, words)
     if all(is_closed(worker, run.queue) for worker in serving):
         why = "drained, without their broker, or their disks are full"
         return Reason(Cause.CLOSED, f"the online {_kind(run)} workers take no new runs: {why}")

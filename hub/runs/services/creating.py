@@ -31,12 +31,14 @@ def create_run(
     limited: bool = True,
     parent: Run | None = None,
     after: Run | None = None,
+    ability: str = "",
 ) -> Run:
     """Queue a run; it is sent to a worker with room on commit. Make the kind's own detail in the same transaction.
 
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
     the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with, in
-    the same trace. `after`: the run that it goes on with; its trace is linked.
+    the same trace. `after`: the run that it goes on with; its trace is linked. `ability`: it waits for a worker that
+    has this one of envhub.protocol.abilities.
     Raises Conflict (`too_many_queued`, `usage_limit`) when the owner has as many waiting, or has used as much, as the
     operator allows.
     """
@@ -59,6 +61,7 @@ def create_run(
             gpus_by_host=list(need.by_host),
             not_before=not_before,
             parent=parent,
+            ability=ability,
             traceparent=str(trace_of_new_run()) if parent is None else parent.traceparent,
             led_here=after.traceparent if after is not None else "",
         )

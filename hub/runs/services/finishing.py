@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
+from hub.core.database_json import storable
 from hub.core.errors import Conflict, Invalid
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import Run
@@ -90,7 +91,7 @@ def finish_run(*, run: Run, request: FinishRequest, now: datetime) -> Run:
         if request.state is RunState.SUCCEEDED:
             return end_attempt(run=run, to=RunState.SUCCEEDED, now=now)
         if request.state is RunState.FAILED:
-            return _fail(run, request.failure, now)
+            return _fail(run, _storable(request.failure), now)
         if request.state in (RunState.CANCELLED, RunState.QUEUED):
             return _give_back(run, now)
     except Conflict as error:
@@ -98,6 +99,11 @@ def finish_run(*, run: Run, request: FinishRequest, now: datetime) -> Run:
             raise StaleAttempt from error
         raise
     raise Invalid("an attempt ends as succeeded, failed, cancelled or queued", fields={"state": request.state.value})
+
+
+def _storable(failure: Failure | None) -> Failure | None:
+    """As a worker says it, which may quote what an environment has said."""
+    return None if failure is None else Failure.model_validate(storable(failure.model_dump(mode="json")))
 
 
 def _fail(run: Run, failure: Failure | None, now: datetime) -> Run:

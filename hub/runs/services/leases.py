@@ -12,6 +12,7 @@ from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
 
 from hub.accounts.models import Owner
+from hub.core.database_json import storable
 from hub.core.errors import Conflict, HubError, NotAllowed
 from hub.core.ids import GivenId
 from hub.runs.errors import NotClaimable, StaleAttempt
@@ -131,7 +132,7 @@ def heartbeat_run(*, run: Run, progress: Progress | None, now: datetime) -> Hear
     if progress is None:
         changed = held.update(lease_expires_at=lease_end(now))
     else:
-        changed = held.update(lease_expires_at=lease_end(now), progress=progress.model_dump(mode="json"))
+        changed = held.update(lease_expires_at=lease_end(now), progress=storable(progress.model_dump(mode="json")))
     if changed != 1:
         raise StaleAttempt
     cancel = Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists()

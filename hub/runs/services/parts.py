@@ -13,7 +13,7 @@ from hub.core.errors import Conflict
 from hub.runs.kinds import spec_of
 from hub.runs.models import Lane, Run
 from hub.runs.placing.fairness import held_now
-from hub.runs.queries import claimable_runs, silent_after
+from hub.runs.queries import abilities_of, claimable_runs, silent_after
 from hub.runs.services.cancelling import request_cancel
 from hub.runs.services.creating import create_run
 from hub.runs.transitions import FINAL, HELD, OPEN
@@ -53,6 +53,7 @@ def add_parts(*, parent: Run, parts: int, now: datetime) -> int:
             queue=parent.queue,
             limited=False,
             parent=parent,
+            ability=parent.ability,
         )
     return wanted
 
@@ -101,4 +102,9 @@ def _room_for(run: Run, now: datetime) -> int:
     online = Q(worker__seen_at__gt=now - silent_after(), worker__token__revoked_at__isnull=True)
     lanes = Lane.objects.filter(online, queue=spec_of(run.kind).queue, room__gt=0)
     for_owner = Q(worker__token__owners__isnull=True) | Q(worker__token__owners=run.owner_id)
-    return lanes.filter(for_owner).aggregate(room=Sum("room"))["room"] or 0
+    lanes = lanes.filter(for_owner)
+    if run.ability:
+        return sum(
+            lane.room or 0 for lane in lanes.select_related("worker") if run.ability in abilities_of(lane.worker)
+        )
+    return lanes.aggregate(room=Sum("room"))["room"] or 0

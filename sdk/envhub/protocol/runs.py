@@ -109,6 +109,7 @@ class WorkerFacts(Response):
     gpus: tuple[Gpu, ...] = ()
     version: str = ""  # of the worker; empty: one that does not tell it yet
     cluster: ClusterFacts | None = None  # the Ray cluster for its training runs of several hosts
+    abilities: tuple[str, ...] = ()  # of envhub.protocol.abilities
 
 
 class JoinRequest(Request):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from envhub.packaging.asked import digest
+from envhub.protocol.abilities import REPLAY
 from envhub.protocol.base import Json
 from envhub.protocol.replays import Replay, Replayed
 from envhub.protocol.rollouts import Turn
@@ -73,6 +74,7 @@ def test_a_replay_is_of_one_example_and_on_no_leaderboard(ada: User, before: Eva
     assert found.config["replay"]["evaluation"] == str(before.pk)
     start(found)
     assert found.run is not None
+    assert [before.run and before.run.ability, found.run.ability] == ["", REPLAY]
     reporter = Reporter(found, found.run, EXAMPLE + 1)
     assert [(one.first, one.stop) for one in reporter.report(wants=9).ranges] == [(EXAMPLE, EXAMPLE + 1)]
     store(found, [make_record(EXAMPLE)])
@@ -86,6 +88,7 @@ def test_a_resumed_replay_runs_its_example_and_no_other(ada: User, before: Evalu
     found = resume_evaluation(user=ada, evaluation=Evaluation.objects.get(pk=found.pk))
     start(found)
     assert found.run is not None
+    assert found.run.ability == REPLAY
     reporter = Reporter(found, found.run, EXAMPLE + 1)
     assert [(one.first, one.stop) for one in reporter.report(wants=9).ranges] == [(EXAMPLE, EXAMPLE + 1)]
 

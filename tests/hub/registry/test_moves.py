@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
+from envhub.protocol.runs import RunState
 
 from hub.accounts.models import Membership, Owner, Role, User
 from hub.core.errors import Conflict
 from hub.registry.models import Environment, Version
-from hub.registry.services import move_environment
+from hub.registry.services import move_environment, rebuild_version
+from hub.runs.models import Run
 from hub.storage.quota import used_by
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
@@ -116,3 +118,10 @@ def test_admins_move_to_owners_of_theirs_what_is_not_being_built(alice: User, te
     Version.objects.update(state="ready", check_settings={"secrets": ["KEY"]})
     assert client.post(f"/{OLD}/move", {"owner": "lab"})["Location"] == "/environments/lab/tiny-env"
     assert set(Version.objects.values_list("check_settings", flat=True)) == {None}
+
+
+def test_a_rebuild_that_was_asked_for_before_is_of_its_new_owner(alice: User, team: Owner) -> None:
+    version = Version.objects.select_related("environment__owner").get()
+    Run.objects.update(state=RunState.SUCCEEDED.value)
+    move_environment(environment=Environment.objects.get(), owner=team, name="tiny-env")
+    assert rebuild_version(version=version, user=alice).owner == team

@@ -6,17 +6,20 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
+from envhub.protocol.abilities import PACK_SOURCE
 from envhub.protocol.builds import SourcePacked
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User
 from hub.registry.models import SourceUpload, Version
+from hub.registry.services import publish_source, uploads
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 from hub.runs.services.finishing import end_attempt
@@ -73,6 +76,7 @@ def test_a_folder_as_code_hosts_pack_it_becomes_a_run_that_builds_it(browser: Cl
     assert (status, location) == (302, f"/runs/{upload.run_id}?onward=1")
     payload = spec_of("build").payload(upload.run).model_dump()
     assert (payload["folder"], payload["name"], payload["requires_python"]) == ("tiny-main", "tiny-env", ">=3.11")
+    assert upload.run.ability == PACK_SOURCE
 
 
 def test_a_folder_without_a_folder_around_it_does_as_well(browser: Client) -> None:
@@ -161,3 +165,23 @@ def test_a_worker_makes_no_other_package_of_it_than_was_uploaded(browser: Client
     token = hold_run(Run.objects.get(), state=RunState.RUNNING)
     reply = call(token, "post", f"runs/{Run.objects.get().pk}/packed", packed(pair).model_dump(mode="json"))
     assert reply.json()["error"]["code"] == "name_mismatch"
+
+
+def test_a_hub_that_dies_while_it_is_pushed_leaves_no_version_for_the_next_attempt_to_meet(
+    browser: Client, grace: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(browser, ("x.zip", zipped({"pyproject.toml": PYPROJECT})))
+    run = Run.objects.get()
+
+    def push(source: str) -> None:
+        pair = build_pair(source=source)
+        for data in (pair.wheel, pair.sdist):
+            store_bytes(data, holder=grace.owner.pk)
+        publish_source(run=run, packed=packed(pair))
+
+    with monkeypatch.context() as dying:
+        dying.setattr(uploads, "_page_of", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            push("def load_environment():\n    return 1\n")
+    push("def load_environment():\n    return 2\n")  # as of a backend that writes down when it built
+    assert SourceUpload.objects.get().version == Version.objects.get()

@@ -10,7 +10,7 @@ from envhub.protocol.runs import RunState
 
 from hub.runs.models import Run, Worker
 from tests.factories.accounts import bearer
-from tests.factories.runs import make_run, make_worker_token
+from tests.factories.runs import hold_run, make_run, make_worker_token
 from tests.hub.runs.conftest import Recorder
 
 pytestmark = pytest.mark.django_db
@@ -85,3 +85,15 @@ def test_a_failed_run_must_say_why(client: Client, worker: Caller, recorder: Rec
 def test_joining_again_is_the_same_worker(worker: Caller) -> None:
     assert join(worker) == join(worker)
     assert Worker.objects.count() == 1
+
+
+def test_characters_that_a_database_has_not_keep_no_run_from_its_end(client: Client, recorder: Recorder) -> None:
+    run = make_run()
+    attempt = Caller(client, hold_run(run))
+    progress = {"done": 1, "total": 2, "unit": "rollouts", "note": "half\x00way"}
+    assert attempt.post(f"/runs/{run.pk}/heartbeat", {"progress": progress}).status_code == 200
+    failure = {"kind": "environment", "code": "broken", "message": "it said \x00", "hint": "\x00"}
+    reply = attempt.post(f"/runs/{run.pk}/finish", {"state": "failed", "failure": failure})
+    assert reply.json()["failure"]["message"] == "it said ", reply.content
+    run.refresh_from_db()
+    assert (run.state, run.progress and run.progress["note"]) == ("failed", "halfway")

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0005_sessions'),
-        ('runs', '0015_hosts'),
+        ('runs', "0016_ability"),
     ]
 
     operations = [

@@ -1,0 +1,11 @@
+"""What workers have learned since the first release: a run that needs it goes only to a worker that names it.
+
+An older worker would take such a run and fail at it. A name goes when no worker without it is taken any more
+(envhub.protocol.releases).
+"""
+
+from __future__ import annotations
+
+PACK_SOURCE = "pack_source"  # make packages of an uploaded folder: envhub.protocol.builds.SourcePayload
+REPLAY = "replay"  # begin rollouts as a stored one did: envhub.protocol.replays
+ABILITIES = (PACK_SOURCE, REPLAY)  # of this release's workers
