@@ -22,8 +22,9 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # how mini-SWE-agent is t
 SHELLS = {"bash": "command", "Bash": "command", "shell_command": "command", "exec_command": "cmd"}
 
 
-def uses_its_shell(then: str = "") -> Callable[[dict[str, Any]], Answer]:
-    """A model that writes the file by whatever tool the agent calls a shell; then it answers, or runs `then`."""
+def uses_its_shell(then: str = "", **more: str) -> Callable[[dict[str, Any]], Answer]:
+    """A model that writes the file by whatever tool the agent calls a shell; then it answers, or runs `then`.
+    `more` are further arguments that the tool wants."""
 
     def answer(body: dict[str, Any]) -> Answer:
         tools = [tool["function"]["name"] for tool in body["tools"]]
@@ -31,7 +32,7 @@ def uses_its_shell(then: str = "") -> Callable[[dict[str, Any]], Answer]:
         done = any(message["role"] == "tool" for message in body["messages"])
         if done and not then:
             return Answer("It is 42.")
-        return Answer("", tool_calls=((shell, json.dumps({SHELLS[shell]: then if done else WRITE})),))
+        return Answer("", tool_calls=((shell, json.dumps({SHELLS[shell]: then if done else WRITE} | more)),))
 
     return answer
 
@@ -57,9 +58,10 @@ def test_an_agent_writes_a_file_and_again_without_package_indexes(stack: Stack, 
 def test_opencode_of_the_legacy_generation_too(stack: Stack) -> None:
     version = stack.wait_ready(stack.push(PACKAGES / "e2e-cli-agents"))
     assert all(check.passed for check in version.checks), version.checks
-    check_rollout(stack, uses_its_shell(), "e2e-cli-agents")
+    script = uses_its_shell(description="Writes the answer")
+    check_rollout(stack, script, "e2e-cli-agents")
     with stack.restarted(**NO_INDEXES):
-        check_rollout(stack, uses_its_shell(), "e2e-cli-agents")
+        check_rollout(stack, script, "e2e-cli-agents")
 
 
 LACKING = {  # of what no package index has
