@@ -10,7 +10,7 @@ from envhub.protocol.traces import TraceContext
 from pytest_django import Settings
 
 from hub.evals.models import Evaluation
-from hub.evals.services.creating import queue_run
+from hub.evals.services.creating import queue_run, stored_config
 from hub.registry.models import Environment
 from hub.runs.models import Run
 from hub.runs.services import claim_run, create_run, parts
@@ -55,7 +55,7 @@ def test_parts_belong_to_the_trace_of_their_run(recorder: Recorder, monkeypatch:
 
 def test_a_resumed_evaluation_has_a_trace_of_its_own_with_a_link(recorder: Recorder) -> None:
     evaluation = traced_evaluation()
-    resumed = queue_run(evaluation, evaluation.created_by)
+    resumed = queue_run(evaluation, evaluation.created_by, stored_config(evaluation))
     assert resumed.trace_id != TRACE
     assert resumed.led_here == TRACEPARENT
 
