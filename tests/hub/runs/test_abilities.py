@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 from envhub.protocol.abilities import PACK_SOURCE, REPLAY
 from envhub.protocol.runs import BeatRequest, RunKind
-from hub.runs.placing.waiting import Cause, reasons_of
 
 from hub.runs.errors import NotClaimable
 from hub.runs.models import Run, Worker
+from hub.runs.placing.waiting import Cause, reasons_of
 from hub.runs.services import claim_run, receive_beat
 from hub.runs.services.parts import add_parts
 from tests.factories.runs import hold_run, make_run, make_worker
