@@ -162,7 +162,8 @@ def test_a_team_that_owns_something_is_not_deleted() -> None:
     assert set_password(user=user, current="", new="correct horse battery") == user
 
 
-GOES_WITH_A_TEAM = {"membership", "teaminvitation", "ownermodelusage", "ownerusage", "push", "run", "sandbox"}  # runs: ended ones
+USAGE = {"ownermodelusage", "ownerusage"}
+GOES_WITH_A_TEAM = {"membership", "teaminvitation", "push", "run", "sandbox"} | USAGE  # runs: ended ones
 GOES_WITH_A_TEAM |= {"formername", "rolloutlabel", "savedview", "sharelink", "webhook"}
 
 
