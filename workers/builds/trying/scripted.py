@@ -10,6 +10,7 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.needs import Need
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
+from envhub.protocol.runs import FailureKind
 
 from workers.builds.needs import tells_of_a_program, told
 from workers.builds.record import Record
@@ -61,7 +62,8 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
         needs = unmet.needs(done.needs)
         failure = None if needs else rollout.failure
         code = mismatch(failure) if failure else ""
-        if failure and (not code or tells_of_a_program(failure.message)):
+        slow = failure and failure.kind is FailureKind.LIMIT and turns  # it went on without what it asked for in vain
+        if failure and not slow and (not code or tells_of_a_program(failure.message)):
             needs = unmet.behind(failure.message)
         _judge(rollout, needs, record)
         misfit = (code, failure.message) if code and failure and not needs else None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.packages import Check, Generation
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
+from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn
 from envhub.protocol.runner import Described, Group, Hello, RolloutDone, SplitInfo
 from envhub.protocol.runs import FailureKind
 
@@ -38,11 +38,15 @@ class OneRollout:
     failure: RolloutFailure | None = None
     needs: tuple[Need, ...] = ()
     asks_judge: str = ""
+    calls: int = 0
     interceptor: Interceptor = field(default_factory=lambda: Interceptor(Scripted()))
 
     async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
         if self.asks_judge:
             self.interceptor.judges_lacking[self.asks_judge] = None
+        recorder = self.interceptor._recorders[group.policy.keys[0]]
+        turn = Turn(index=0, protocol="chat", model="hub/scripted", request={}, response={})
+        recorder.turns += [turn] * self.calls
         outcome = Outcome.OK if self.failure is None else Outcome.FAILED
         record = RolloutRecord.model_validate(
             {"example": 0, "rollout": 0, "example_hash": "0" * 64, "outcome": outcome, "reward": None}
@@ -96,6 +100,15 @@ async def test_a_file_that_a_failed_rollout_asked_for_in_vain_is_a_need() -> Non
     rollout.interceptor.files_lacking["GET", "https://tools.example.org/install.sh"] = None
     assert [need.words for need in (await rollout.check()).needs] == ["file https://tools.example.org/install.sh"]
     assert not (await OneRollout(failure).check()).needs
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+async def test_a_rollout_that_ran_out_of_time_lacks_a_file_only_if_its_agent_never_began(calls: int) -> None:
+    rollout = OneRollout(failed(FailureKind.LIMIT, "the rollout did not finish in 120 s"), calls=calls)
+    rollout.interceptor.files_lacking["GET", "https://models.example.org/api.json"] = None
+    check = await rollout.check()
+    assert bool(check.needs) == (calls == 0)
+    assert "did not finish in 120 s" in check.summary
 
 
 async def test_a_rollout_that_another_release_may_do_better_lacks_no_file() -> None:
