@@ -89,9 +89,8 @@ class Run(models.Model):
     gpu_memory_mb = models.PositiveIntegerField(default=0)  # of each of them
     hosts = models.PositiveSmallIntegerField(default=1, db_default=1)  # more than one: of the worker's cluster
     gpus_by_host = models.JSONField(default=list, db_default=[])  # `gpus` on each of several hosts
-    ability = models.CharField(
-        max_length=32, blank=True, default="", db_default=""
-    )  # of envhub.protocol.abilities, that its worker must have; empty: any worker will do
+    # of envhub.protocol.abilities, which its worker must have; empty: any worker will do
+    ability = models.CharField(max_length=32, blank=True, default="", db_default="")
     worker = models.ForeignKey(
         Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs", db_index=False
     )  # run_by_worker is its index
