@@ -147,7 +147,7 @@ async def test_what_is_not_kept_is_told_with_its_command(box: OutsideBox) -> Non
 
 LACKING = """
 import sys
-from envhub_runner.needs import lacking
+from envhub_runner.needs.reading import lacking
 try:
     exec(sys.argv[1])
 except BaseException as error:
