@@ -84,17 +84,17 @@ def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:
     _forget(replaced)
     RolloutIndex.objects.bulk_create(_index(evaluation, segment, row) for row in new)
     evaluation.aggregate = aggregate.model_dump(mode="json")
+    used, judges = _sum(row.usage for row in new), _sum(row.judge_usage for row in new)
     counting = partial(
         count_ingested,
         RunKind.EVAL,
         [row.outcome for row in new],
         segments=1,
-        prompt_tokens=sum(row.usage.prompt_tokens for row in new),
-        completion_tokens=sum(row.usage.completion_tokens for row in new),
+        prompt_tokens=used.prompt_tokens,
+        completion_tokens=used.completion_tokens,
     )
     transaction.on_commit(counting)
     if evaluation.is_hosted:
-        used, judges = _sum(row.usage for row in new), _sum(row.judge_usage for row in new)
         note_tokens(
             owner_id=evaluation.owner_id,
             kind=RunKind.EVAL,

@@ -25,7 +25,7 @@ def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
     columns = ("owner", "runs", "hours", "GPU hours", "prompt tokens", "output tokens")
     session.table(columns, rows, f"nothing in the last {USAGE_DAYS} days")
     models = [
-        (owner.owner, one.model, f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}", dollars(one.cost))
+        (owner.owner, one.model, f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}", dollars(one.cost or None))
         for owner in owners for one in owner.models
     ]  # fmt: skip
     if models:

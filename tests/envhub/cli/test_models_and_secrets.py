@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.utils import timezone
+
+from hub.accounts.models import Owner
 from hub.catalog.models import ModelFile
+from hub.runs.models import OwnerModelUsage
 from tests.envhub.cli.conftest import Cli
 
 
@@ -47,6 +51,17 @@ def test_a_model_is_private_unless_said_otherwise_and_keeps_what_was_said(cli: C
     assert cli.json(*arguments)["visibility"] == "private"
     assert cli.json(*arguments, "--visibility", "public")["visibility"] == "public"
     assert cli.json(*arguments)["visibility"] == "public"
+
+
+def test_a_model_has_two_prices_or_none_and_usage_says_what_it_cost(cli: Cli) -> None:
+    arguments = ("model", "add", "big", "--base-url", "https://models.example/v1", "--no-test", "--input-price", "2.5")
+    assert "one price without the other" in cli(*arguments, code=2).stderr
+    assert cli.json(*arguments, "--output-price", "10")["output_price"] == 10.0
+    assert "$2.50 in, $10.00 out" in cli("model", "show", "big").output
+    owner, today = Owner.objects.get(slug="alice"), timezone.now().date()
+    OwnerModelUsage.objects.create(owner=owner, day=today, model="alice/big", prompt_tokens=1234, cost=0.64)
+    said = cli("usage").output
+    assert all(text in said for text in ("alice/big", "1,234", "$0.64"))
 
 
 def test_an_unset_key_variable_is_a_usage_error(cli: Cli) -> None:

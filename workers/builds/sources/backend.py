@@ -1,6 +1,6 @@
 """Runs inside a box without network: turns one source archive into a wheel by its own build backend (PEP 517).
 
-    python backend.py ARCHIVE requires|wheel|pair SETTINGS
+    python source_backend.py ARCHIVE requires|wheel|pair SETTINGS
 The answer is /box/answer.json: {"requires": [...]}, {"wheel": "<file name in /box/out>"}, or of a pair an "sdist", too.
 Standard library only.
 """

@@ -55,7 +55,8 @@ class SourceBox:
     async def _run(self, task: str, wanted: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[str, bytes]]]:
         """The answer, and name and content of the files in it that are wanted."""
         spec = BoxSpec(binds=venv_binds(self.environment), network="none", limits=LIMITS)
-        python, script = str(self.environment / "bin/python"), "/box/backend.py"
+        python = str(self.environment / "bin/python")
+        script = "/box/source_backend.py"  # beside it Python looks first: not the name of a source's own backend
         archive = "/box/" + ("source.zip" if self.is_zip else "source.tar.gz")
         env = {"SOURCE_DATE_EPOCH": "315532800", "PATH": f"{self.environment}/bin:/usr/local/bin:/usr/bin:/bin"}
         env |= self.variables

@@ -17,6 +17,7 @@ from envhub.cli.terminal.tables import Fit
 from envhub.client.endpoints import read_endpoints
 from envhub.errors import EnvhubError, UsageError
 from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
+from envhub.protocol.money import dollars
 from envhub.protocol.packages import Visibility
 
 Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
@@ -108,7 +109,7 @@ def _print_model(session: Session, view: ModelView) -> None:
 def _price(view: ModelView) -> str:
     if view.input_price is None or view.output_price is None:
         return ""
-    return f"${view.input_price:g} in, ${view.output_price:g} out, a million tokens"
+    return f"{dollars(view.input_price)} in, {dollars(view.output_price)} out, for a million tokens"
 
 
 def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag = False) -> None:
