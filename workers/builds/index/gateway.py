@@ -1,7 +1,7 @@
 """The package index that uv sees during one build: an HTTP server on loopback, which uv uses as its proxy.
 
 So uv, which reads hostile metadata, has no credentials and no address but this one; which index a name comes from is
-decided here (see index_catalog); and a source becomes a wheel at the moment at which uv first asks what it needs.
+decided here (see `catalog`); and a source becomes a wheel at the moment at which uv first asks what it needs.
 """
 
 from __future__ import annotations
