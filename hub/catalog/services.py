@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -106,10 +105,9 @@ def delete_model(*, user: User, model: Model) -> None:
 
 
 def _in_use(reference: str, error: ProtectedError) -> Conflict:
-    """What still refers to a model, counted, and how to end that."""
-    names = ("adapter" if isinstance(row, Model) else str(row._meta.verbose_name) for row in error.protected_objects)
-    kinds = Counter(names)
-    found = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))
+    """What still refers to a model, and how to end that. Not counted: it may be others'."""
+    kinds = {"adapter" if isinstance(row, Model) else str(row._meta.verbose_name) for row in error.protected_objects}
+    found = " and ".join(f"{kind}s" for kind in sorted(kinds))
     served = f"`hub deploy delete {reference}` stops serving it"
     hint = served if "deployment" in kinds else "delete these first"
     return Conflict(f"{reference} cannot be deleted: still in use by {found}", code="in_use", hint=hint)

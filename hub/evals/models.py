@@ -24,6 +24,39 @@ SNIPPET = 160  # characters; envhub.packaging.snippets
 RETRIED_KINDS = (FailureKind.INFRASTRUCTURE.value, FailureKind.CANCELLED.value)
 
 
+class Contender(models.Model):
+    """A model as one owner has measured it with the settings of one board: leaderboards read these, however many
+    evaluations there are. `hub.evals.services.ranking` keeps them."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    visibility = models.CharField(max_length=8, choices=[(item.value, item.value) for item in Visibility])
+    board = models.CharField(max_length=12)
+    version = models.ForeignKey(Version, null=True, on_delete=models.CASCADE, related_name="+")  # the board's
+    model_name = models.CharField(max_length=255)
+    evaluations = models.PositiveIntegerField(default=0)  # that succeeded
+    newest = models.UUIDField(null=True)  # of them; None: there is none any more
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["environment", "owner", "visibility", "board", "model_name"], name="contender_once"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["environment", *rest, "-newest"], name=name, condition=models.Q(newest__isnull=False))
+            for name, rest in {
+                "contender_by_age": (),
+                "contender_by_visibility": ("visibility",),
+                "contender_by_owner": ("owner",),
+                "contender_by_board": ("board",),
+            }.items()
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model_name} {self.board}"
+
+
 class Evaluation(models.Model):
     """One model measured on one environment. `state` follows the run of a hosted one (hub.evals.services)."""
 
@@ -46,6 +79,9 @@ class Evaluation(models.Model):
     aggregate = models.JSONField(default=dict)  # hub.evals.statistics.Aggregate
     board = models.CharField(  # hub.evals.boards; "" before the first score
         max_length=12, blank=True, editable=False, default="", db_default=""
+    )
+    contender = models.ForeignKey(  # as which it is ranked, once it has succeeded
+        Contender, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
     push_format = models.CharField(max_length=32, blank=True)
@@ -72,9 +108,17 @@ class Evaluation(models.Model):
                 fields=["replay_of", "-id"], name="evaluation_by_replay_of", condition=models.Q(replay_of__isnull=False)
             ),
             models.Index(
-                fields=["environment", "board", "model_name", "-id"],
-                name="evaluation_by_board",
-                condition=models.Q(state=RunState.SUCCEEDED.value) & ~models.Q(board=""),
+                fields=["contender", "-id"], name="evaluation_by_contender", condition=models.Q(contender__isnull=False)
+            ),
+            models.Index(
+                fields=["environment", "visibility", "-id"],
+                name="ranked_by_visibility",
+                condition=models.Q(contender__isnull=False),
+            ),
+            models.Index(
+                fields=["environment", "owner", "-id"],
+                name="ranked_by_owner",
+                condition=models.Q(contender__isnull=False),
             ),
         ]
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
+from uuid import UUID
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 from envhub.packaging.segments import BadSegment, read_rollout
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
-from envhub.protocol.runs import FailureKind, RunState
+from envhub.protocol.runs import FailureKind
 from envhub.protocol.shards import DoneExample
 
 from hub.accounts.models import User
@@ -19,7 +20,7 @@ from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.evals.annotations import labelled
-from hub.evals.models import RETRIED_KINDS, Evaluation, ExampleScore, RolloutIndex, Segment
+from hub.evals.models import RETRIED_KINDS, Contender, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.statistics import ExampleTally, ScoredExample
 from hub.registry.models import Environment
 from hub.registry.queries import get_environment, get_version_of, split_reference
@@ -34,7 +35,7 @@ MOST_COMPARED = 50_000  # examples of an evaluation that a page reads
 MOST_RANKED = 1000  # models of a leaderboard
 MOST_SHOWN = 1000  # runs of one evaluation
 MOST_BOARDS = 200  # settings that are offered
-_NEWEST = Max(Cast("pk", TextField()))  # ids are in order of time; Postgres has no max(uuid)
+MOST_CONTENDERS = 2000  # that a leaderboard is made of
 
 
 def plain_evaluations() -> QuerySet[Evaluation]:
@@ -189,34 +190,73 @@ def rollouts_together(
     return rows.order_by("example", "rollout")
 
 
+class Contending(NamedTuple):
+    """What is read of a contender."""
+
+    board: str
+    version_id: UUID | None
+    model_name: str
+    evaluations: int
+    newest: UUID
+
+
 class Board(NamedTuple):
     """Evaluations of an environment that were measured in the same way."""
 
     key: str
     models: int
-    newest: str  # id of its newest evaluation
+    newest: UUID  # its newest evaluation
 
 
-def ranked_evaluations(user: Caller, environment: Environment) -> QuerySet[Evaluation]:
-    """Those of an environment that its boards rank, for the queries below: who `user` is, is asked once."""
-    rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
-    return rows.exclude(board="")
+Owners: TypeAlias = Collection[UUID] | None  # whose private evaluations are seen; None: everybody's
 
 
-def boards(ranked: QuerySet[Evaluation], key: str = "") -> list[Board]:
+def owners_seen(user: Caller) -> Owners:
+    """Whose private evaluations `user` sees: for the queries below, so that it is asked once."""
+    return None if isinstance(user, User) and user.is_administrator else list(visible_owner_ids(user))
+
+
+def contenders(owners: Owners, environment: Environment, key: str = "") -> list[Contending]:
+    """Those of an environment, or of one board, that may be seen with these owners, evaluated last first; no more than
+    MOST_CONTENDERS. Everybody's and one's own are each read by an index of theirs."""
+    rows = Contender.objects.filter(environment=environment, newest__isnull=False).order_by("-newest")
+    if key:
+        rows = rows.filter(board=key)
+    parts = [rows] if owners is None else [rows.filter(owner__in=owners)]
+    if owners is not None and environment.is_public:
+        parts.append(rows.filter(visibility=Visibility.PUBLIC.value))
+    slim = [part.values_list("pk", *Contending._fields)[:MOST_CONTENDERS] for part in parts]
+    found = {pk: Contending(*row) for part in slim for pk, *row in part}
+    return sorted(found.values(), key=lambda one: one.newest, reverse=True)[:MOST_CONTENDERS]
+
+
+def boards(found: Iterable[Contending]) -> list[Board]:
     """Those of the newest version first, of these those of the most models, then of the most evaluations, then the
-    newest; what names no version comes last. No more than MOST_BOARDS + 1."""
-    rows = (ranked.filter(board=key) if key else ranked).order_by().values("board", "version_id")
-    found = rows.annotate(models=Count("model_name", distinct=True), count=Count("pk"), newest=_NEWEST)
-    version = F("version_id").desc(nulls_last=True)  # a board is of one version
-    ordered = found.order_by(version, "-models", "-count", "-newest").values_list("board", "models", "newest")
-    return [Board(*row) for row in ordered[: MOST_BOARDS + 1]]
+    newest; what names no version comes last."""
+    grouped: dict[str, list[Contending]] = defaultdict(list)
+    for one in found:
+        grouped[one.board].append(one)
+    ordered = sorted(grouped.items(), key=lambda item: _standing(item[1]), reverse=True)
+    return [Board(key, models=len({one.model_name for one in own}), newest=max(one.newest for one in own))
+            for key, own in ordered]  # fmt: skip
 
 
-def newest_of_models(ranked: QuerySet[Evaluation], key: str) -> list[str]:
-    """The id of each model's newest evaluation on a board, newest first; no more than MOST_RANKED + 1."""
-    rows = ranked.filter(board=key).order_by().values("model_name").annotate(newest=_NEWEST)
-    return list(rows.order_by("-newest").values_list("newest", flat=True)[: MOST_RANKED + 1])
+def _standing(board: Sequence[Contending]) -> tuple[bool, int, int, int, UUID]:
+    """Higher comes first; a board is of one version."""
+    version = board[0].version_id
+    models = {one.model_name for one in board}
+    evaluations = sum(one.evaluations for one in board)
+    newest = max(one.newest for one in board)
+    return version is not None, version.int if version else 0, len(models), evaluations, newest
+
+
+def newest_of_models(found: Iterable[Contending], key: str) -> list[UUID]:
+    """Each model's newest evaluation on a board, newest first."""
+    newest: dict[str, UUID] = {}
+    for one in found:
+        if one.board == key:
+            newest[one.model_name] = max(one.newest, newest.get(one.model_name, one.newest))
+    return sorted(newest.values(), reverse=True)
 
 
 def done_examples(evaluation: Evaluation, first: int, stop: int) -> dict[int, DoneExample]:

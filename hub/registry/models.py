@@ -34,7 +34,7 @@ class Environment(models.Model):
     tags = models.JSONField(default=list)
     own_tags = models.JSONField(null=True, blank=True)  # set by a member; None: `tags` are the latest version's
     latest = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    evaluations = models.PositiveIntegerField(default=0)  # kept by registry.services.count_evaluations
+    evaluations = models.PositiveIntegerField(default=0)  # that everybody may see; made anew with the card
     stars = models.PositiveIntegerField(default=0, db_default=0)  # kept by registry.services.stars
     # what lists show and filter by; the sweeper makes it anew from the latest version and the evaluations
     kind = models.CharField(max_length=12, blank=True, default="", db_default="")  # registry.facts.Kind
@@ -70,6 +70,24 @@ class Environment(models.Model):
     def is_public(self) -> bool:
         """Whether everybody may see it."""
         return self.visibility == Visibility.PUBLIC.value
+
+
+class EvaluationCount(models.Model):
+    """How many evaluations of an environment one owner has, public or private: each viewer's number is made of these
+    (`registry.cards.evaluations_seen`), since a number of all would tell of those that others keep to themselves."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    visibility = models.CharField(max_length=8, choices=[(item.value, item.value) for item in Visibility])
+    evaluations = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "owner", "visibility"], name="evaluation_count_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.evaluations} {self.visibility}"
 
 
 class FormerName(models.Model):

@@ -23,7 +23,7 @@ from hub.core.errors import HubError
 from hub.core.http import validate
 from hub.core.pages import Elsewhere, fragment_of, leave_for, page, show
 from hub.core.pagination import newest_first
-from hub.registry.cards import listed, starred_by
+from hub.registry.cards import evaluations_seen, listed, starred_by
 from hub.registry.description import describe_for_page
 from hub.registry.file_tree import file_tree
 from hub.registry.files import read_file
@@ -102,6 +102,7 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "environment": environment,
         "can_set": has_role(request.user, environment.owner, Role.MEMBER),
         "starred": bool(starred_by(request.user, [environment])),
+        "evaluations_seen": evaluations_seen(request.user, [environment])[environment.pk],
         "origin": fork_origin(request.user, environment),
         "forks": forks_of(request.user, environment).order_by()[:MOST_COUNTED].count(),
         "shown": shown,

@@ -35,8 +35,9 @@ from hub.storage.models import Blob
 from hub.storage.services import presign_get
 
 
-def environment_view(row: Environment, *, forked_from: str | None = None) -> EnvironmentView:
-    """An environment; expects `owner` and `latest` to be loaded. `forked_from` is what the reader may know of it."""
+def environment_view(row: Environment, *, evaluations: int, forked_from: str | None = None) -> EnvironmentView:
+    """An environment; expects `owner` and `latest` to be loaded. `evaluations` are those that the reader may see
+    (`registry.cards.evaluations_seen`), `forked_from` is what they may know of it."""
     latest = row.latest
     return EnvironmentView(
         id=str(row.pk),
@@ -48,7 +49,7 @@ def environment_view(row: Environment, *, forked_from: str | None = None) -> Env
         latest_state=VersionState(latest.state) if latest else None,
         latest_needs=len(needs_of(latest)) if latest else 0,
         tags=tuple(row.tags),
-        evaluations=row.evaluations,
+        evaluations=evaluations,
         stars=row.stars,
         archived=row.archived,
         kind=row.kind,

@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 os.environ["TEST_BACKEND"] = "services"
@@ -24,6 +25,7 @@ import tests.backends  # noqa: F401  sets HUB_* before Django reads its settings
 
 django.setup()
 
+from django.apps import apps  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_test_environment  # noqa: E402
@@ -79,6 +81,7 @@ def seed() -> tuple[Client, dict[str, str]]:
     large = seed_rollouts(user, MANY_ROLLOUTS)
     execute(SEED_AUDIT, AUDIT_ROWS)
     execute(SEED_EVALUATIONS, EVALUATIONS, showcase.ended.pk)
+    import_module("hub.evals.migrations.0014_fill_contenders").fill(apps, None)
     long = f"/evaluations/{long_rollout(user).pk}/rollouts/0/0"
     while refresh_cards():
         pass

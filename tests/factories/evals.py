@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from django.db import transaction
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
 from envhub.protocol.evals import EvaluationConfig, EvaluationPush, IndexRow, SegmentRequest
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
-from envhub.protocol.runs import FailureKind
+from envhub.protocol.runs import FailureKind, RunState
 
 from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.evals.models import Evaluation
 from hub.evals.services import add_segment, create_evaluation, push_evaluation
+from hub.evals.services.ranking import rank
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.registry import create_ready_version
@@ -99,6 +101,14 @@ def start(evaluation: Evaluation) -> str:
 def store(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> int:
     """Store records as a worker of this hub would."""
     return add_segment(evaluation=evaluation, request=make_segment(records), trusted=True)
+
+
+def succeed(evaluation: Evaluation, **fields: object) -> None:
+    """As it is, with these fields, once it has succeeded: counted where it then belongs."""
+    with transaction.atomic():
+        Evaluation.objects.filter(pk=evaluation.pk).update(state=RunState.SUCCEEDED.value, **fields)
+        evaluation.refresh_from_db()
+        rank(evaluation)
 
 
 def create_pushed(user: User, environment: str, *, fingerprint: str = "a" * 64, **changes: object) -> Evaluation:

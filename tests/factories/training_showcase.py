@@ -26,13 +26,12 @@ from envhub.protocol.training.runs import (
 )
 
 from hub.accounts.models import User
-from hub.evals.models import Evaluation
 from hub.runs.models import Run
 from hub.runs.services.logs import append_log
 from hub.training.models import Step, TrainingRun
 from hub.training.services import create_training, report_adapter, report_checkpoint, report_evaluation, report_step
 from hub.training.services.steps import Guard
-from tests.factories.evals import create_hosted, make_record, make_records
+from tests.factories.evals import create_hosted, make_record, make_records, succeed
 from tests.factories.evals import start as start_evaluation
 from tests.factories.evals import store as store_evaluation
 from tests.factories.registry import create_ready_version
@@ -336,4 +335,4 @@ def _measure(user: User, adapter: str) -> None:
         evaluation = create_hosted(user, name="reverse-text")
         start_evaluation(evaluation)
         store_evaluation(evaluation, make_records(rewards, rewards))
-        Evaluation.objects.filter(pk=evaluation.pk).update(model_name=model, state=RunState.SUCCEEDED.value)
+        succeed(evaluation, model_name=model)

@@ -75,8 +75,15 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
         )
         evaluation.run = queue_run(evaluation, user, config)
         evaluation.save(force_insert=True)
-        count_evaluations(environment_id=version.environment_id, change=1)
+        count_evaluation(evaluation, 1)
     return evaluation
+
+
+def count_evaluation(row: Evaluation, change: int) -> None:
+    """Keep the numbers that lists of environments show: it came (1), or goes (-1)."""
+    count_evaluations(
+        environment_id=row.environment_id, owner_id=row.owner_id, visibility=row.visibility, change=change
+    )
 
 
 def brought_by(config: EvaluationConfig) -> CheckSettings:

@@ -15,12 +15,13 @@ from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.services.creating import brought_by, queue_run, stored_config
+from hub.evals.services.creating import brought_by, count_evaluation, queue_run, stored_config
+from hub.evals.services.ranking import rank, unrank
 from hub.evals.services.shards import free_work
 from hub.evals.statistics import Aggregate
 from hub.evals.work import Work
 from hub.registry.readiness import require_runnable
-from hub.registry.services.environments import count_evaluations, mark_cards
+from hub.registry.services.environments import hide_cards, mark_cards
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
 from hub.runs.transitions import FINAL, HELD
@@ -34,6 +35,8 @@ def follow_run(run: Run, old: RunState, new: RunState) -> None:
     rows = Evaluation.objects.filter(run=run)
     rows.update(state=new.value, finished_at=finished_at)
     if new.is_final:
+        for row in rows:
+            rank(row)
         mark_cards(rows)
 
 
@@ -48,9 +51,19 @@ def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
 def share_evaluation(*, user: User, evaluation: Evaluation, visibility: Visibility) -> None:
     """Who may see it from now on; what is public is seen while its environment is public too. Raises NotAllowed."""
     require_role(user, evaluation.owner, Role.MEMBER)
-    rows = Evaluation.objects.filter(pk=evaluation.pk)
-    rows.update(visibility=visibility.value)
-    mark_cards(rows)
+    with transaction.atomic():
+        row = locked(evaluation)
+        if row.visibility == visibility.value:
+            return
+        count_evaluation(row, -1)
+        row.visibility = visibility.value
+        row.save(update_fields=["visibility"])
+        rank(row)
+        count_evaluation(row, 1)
+        if visibility is Visibility.PRIVATE:
+            hide_cards(row.environment_id)
+        else:
+            mark_cards(Evaluation.objects.filter(pk=row.pk))
 
 
 def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
@@ -67,6 +80,7 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
         row.run, row.work = queue_run(row, user, config), Work.first(config).model_dump(mode="json")
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "work", "state", "finished_at"])
+        rank(row)
         mark_cards(Evaluation.objects.filter(pk=row.pk))
     return row
 
@@ -100,8 +114,9 @@ def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:
 
 
 def _delete(row: Evaluation) -> None:
+    unrank(row)
+    count_evaluation(row, -1)
     mark_cards(Evaluation.objects.filter(pk=row.pk))
-    count_evaluations(environment_id=row.environment_id, change=-1)
     row.delete()
 
 

@@ -13,11 +13,12 @@ from hub.accounts.queries import require_role
 from hub.core.database_json import storable
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
-from hub.evals.services.creating import storable_settings
+from hub.evals.services.creating import count_evaluation, storable_settings
+from hub.evals.services.ranking import rank
 from hub.evals.services.watching import tell_watchers
 from hub.registry.archived import require_not_archived
 from hub.registry.queries import get_environment, get_version_of, split_reference
-from hub.registry.services.environments import count_evaluations, mark_cards
+from hub.registry.services.environments import mark_cards
 
 
 def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Evaluation:
@@ -49,7 +50,7 @@ def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Eva
             },
         )
         if created:
-            count_evaluations(environment_id=environment.pk, change=1)
+            count_evaluation(evaluation, 1)
     return evaluation
 
 
@@ -63,6 +64,7 @@ def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
         ended = open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
         evaluation.refresh_from_db()
         if ended:
+            rank(evaluation)
             mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
             tell_watchers(evaluation)
     return evaluation

@@ -28,6 +28,7 @@ from hub.evals.models import (
 )
 from hub.evals.prices import cost_of
 from hub.evals.services.decoding import decoder
+from hub.evals.services.ranking import rank
 from hub.evals.statistics import Aggregate, ExampleTally
 from hub.runs.usage import note_tokens
 from hub.storage.models import Blob
@@ -68,6 +69,7 @@ def add_segment(
         stored = _store(row, blob, request.rows)
         row.board = board_key(row)
         row.save(update_fields=["planned", "aggregate", "board"])
+        rank(row)
     return stored
 
 

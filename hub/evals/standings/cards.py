@@ -6,22 +6,20 @@ everybody public evaluations of a public environment count, for members of its o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
 from envhub.protocol.packages import Visibility
-from envhub.protocol.runs import RunState
 
 from hub.evals.models import Evaluation
+from hub.evals.queries import Contending, boards, contenders, newest_of_models
 from hub.evals.standings.moves import Slim, moves, pairs_of
 from hub.evals.wire import evaluation_summary
 from hub.registry.cards import MOST_MEANS, Card, Cards
 from hub.registry.facts import facts_of
 from hub.registry.models import Environment
-from hub.registry.services.environments import search_text
+from hub.registry.services.environments import public_evaluations, search_text
 
 AT_ONCE = 20  # environments of a pass
 LOOKED_AT = 200  # the newest evaluations of an environment
@@ -49,6 +47,7 @@ def _refresh(key: UUID) -> None:
             uses_sandbox=facts.uses_sandbox,
             lacks=facts.lacks,
             card=found.model_dump(mode="json"),
+            evaluations=public_evaluations(row),
             ranked_publicly=found.public.score is not None,
             ranked_privately=found.members.score is not None,
             card_stale=False,
@@ -56,25 +55,21 @@ def _refresh(key: UUID) -> None:
 
 
 def _cards(environment: Environment) -> Cards:
-    ended = Evaluation.objects.filter(environment=environment, state=RunState.SUCCEEDED.value).exclude(board="")
-    public = ended.filter(visibility=Visibility.PUBLIC.value) if environment.is_public else ended.none()
-    own = Q(owner=environment.owner_id)
-    if environment.is_public:
-        own |= Q(visibility=Visibility.PUBLIC.value)
-    return Cards(public=_card(public), members=_card(ended.filter(own)))
+    """Of everybody: with no owners. Of members: with the environment's."""
+    return Cards(public=_card(environment, []), members=_card(environment, [environment.owner_id]))
 
 
-def _card(rows: QuerySet[Evaluation]) -> Card:
-    slim = [Slim(*row) for row in rows.order_by("-pk").values_list(*Slim._fields)[:LOOKED_AT]]
+def _card(environment: Environment, owners: list[UUID]) -> Card:
+    slim = _newest(environment, owners)
     if not slim:
         return Card()
-    best, pairs = _ranked(slim), pairs_of(slim)
+    best, pairs = _ranked(contenders(owners, environment)), pairs_of(slim)
     means = [row.pk for row in slim[:MOST_MEANS]]
     wanted = {*best, *means, *(pk for pair in pairs for pk in pair)}
-    full = {row.pk: row for row in rows.filter(pk__in=wanted)}
+    full = Evaluation.objects.in_bulk(wanted)
     rewards = {pk: evaluation_summary(row).reward for pk, row in full.items()}
     standing = [
-        (reward.std_error is None, -reward.mean, best[pk], pk)
+        (reward.std_error is None, -reward.mean, full[pk].model_name, pk)
         for pk, reward in rewards.items()
         if reward and pk in best
     ]
@@ -85,13 +80,16 @@ def _card(rows: QuerySet[Evaluation]) -> Card:
     return Card(model=model, score=-mean, means=course, moves=moves(pairs, full, leader))
 
 
-def _ranked(slim: Sequence[Slim]) -> dict[UUID, str]:
-    """Of the newest version's board with the most models: the newest evaluation of each, as the leaderboard has it."""
-    newest = max((version for _, _, version, _ in slim if version), default=None)
-    models: dict[str, dict[str, UUID]] = {}
-    for pk, board, version, model in slim:
-        if version == newest:
-            models.setdefault(board, {}).setdefault(model, pk)
-    counts = Counter(board for _, board, version, _ in slim if version == newest)
-    shown = max(models, key=lambda board: (len(models[board]), counts[board], max(models[board].values())))
-    return {pk: model for model, pk in models[shown].items()}
+def _newest(environment: Environment, owners: list[UUID]) -> list[Slim]:
+    """The newest evaluations that are ranked, newest first; everybody's and the owners' each by an index of theirs."""
+    rows = Evaluation.objects.filter(environment=environment, contender__isnull=False).order_by("-pk")
+    parts = [rows.filter(owner__in=owners)]
+    if environment.is_public:
+        parts.append(rows.filter(visibility=Visibility.PUBLIC.value))
+    found = {row[0]: Slim(*row) for part in parts for row in part.values_list(*Slim._fields)[:LOOKED_AT]}
+    return sorted(found.values(), key=lambda row: row.pk, reverse=True)[:LOOKED_AT]
+
+
+def _ranked(known: Sequence[Contending]) -> set[UUID]:
+    """Of the leaderboard's first board the newest evaluation of each model."""
+    return set(newest_of_models(known, boards(known)[0].key)[:LOOKED_AT]) if known else set()

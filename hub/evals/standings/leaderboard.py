@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
-from django.db.models import QuerySet
 from envhub.protocol.evals import EvaluationView, MetricSummary
 from envhub.protocol.leaderboards import BoardSettings
 from envhub.protocol.measured import in_words, measured
@@ -20,7 +18,18 @@ from hub.core.errors import NotFound
 from hub.evals.boards import examples_of
 from hub.evals.charts import Bar, metric_bar
 from hub.evals.models import Evaluation
-from hub.evals.queries import MOST_BOARDS, MOST_RANKED, Board, boards, newest_of_models, ranked_evaluations
+from hub.evals.queries import (
+    MOST_BOARDS,
+    MOST_CONTENDERS,
+    MOST_RANKED,
+    Board,
+    Owners,
+    boards,
+    contenders,
+    newest_of_models,
+    owners_seen,
+    plain_evaluations,
+)
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
 from hub.registry.models import Environment
@@ -59,25 +68,33 @@ class Leaderboard:
 
 def leaderboard(user: Caller, environment: Environment, key: str = "") -> Leaderboard:
     """Under the settings of `key`, else the first that are offered: the newest version's. Raises NotFound."""
-    ranked = ranked_evaluations(user, environment)
-    found = boards(ranked)
-    offered, more = found[:MOST_BOARDS], len(found) > MOST_BOARDS
+    owners = owners_seen(user)
+    known = contenders(owners, environment)
+    capped = len(known) >= MOST_CONTENDERS
+    found = boards(known)
+    offered, more = found[:MOST_BOARDS], capped or len(found) > MOST_BOARDS
     if key and key not in {board.key for board in offered}:
-        asked = boards(ranked, storable_text(key))
-        if not asked:
-            raise NotFound(
-                "no evaluation of this environment has these settings",
-                code="no_such_settings",
-                hint="the leaderboard without them is that of the newest version",
-            )
-        offered += asked
-    settings = _settings(ranked, offered)
+        offered += _asked(owners, environment, storable_text(key))
+    settings = _settings(offered)
     if not settings:
         return Leaderboard(None, (), ())
-    shown = next(item for item in settings if item.key == key) if key else settings[0]
-    newest = newest_of_models(ranked, shown.key)
-    places = standings(ranked.filter(pk__in=newest[:MOST_RANKED]))
+    shown = next((item for item in settings if item.key == key), settings[0])
+    if capped:
+        known = contenders(owners, environment, shown.key)
+    newest = newest_of_models(known, shown.key)
+    places = standings(plain_evaluations().filter(pk__in=newest[:MOST_RANKED]))
     return Leaderboard(shown, settings, tuple(places), more, MOST_RANKED if len(newest) > MOST_RANKED else None)
+
+
+def _asked(owners: Owners, environment: Environment, key: str) -> list[Board]:
+    found = boards(contenders(owners, environment, key))
+    if not found:
+        raise NotFound(
+            "no evaluation of this environment has these settings",
+            code="no_such_settings",
+            hint="the leaderboard without them is that of the newest version",
+        )
+    return found
 
 
 def standings(rows: Iterable[Evaluation]) -> list[Standing]:
@@ -96,9 +113,9 @@ def _scored(row: Evaluation) -> int:
     return moments.clusters if moments else 0
 
 
-def _settings(ranked: QuerySet[Evaluation], found: Sequence[Board]) -> tuple[BoardSettings, ...]:
-    rows = {str(row.pk): row for row in ranked.filter(pk__in=[board.newest for board in found])}
-    return tuple(_described(board, rows[str(UUID(board.newest))]) for board in found)
+def _settings(found: Sequence[Board]) -> tuple[BoardSettings, ...]:
+    rows = plain_evaluations().in_bulk([board.newest for board in found])
+    return tuple(_described(board, rows[board.newest]) for board in found if board.newest in rows)
 
 
 def _described(board: Board, row: Evaluation) -> BoardSettings:

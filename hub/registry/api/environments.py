@@ -29,6 +29,7 @@ from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first
 from hub.core.requests.parameters import PAGE, choice, query
 from hub.registry import queries, services
+from hub.registry.cards import evaluations_seen
 from hub.registry.filters import EnvironmentFilter, Sort, page_of
 from hub.registry.models import Environment
 from hub.registry.wire import environment_view, version_view
@@ -56,7 +57,17 @@ def environment_list(request: Request) -> HttpResponse:
     """Visible environments, newest first or by `sort`; `search` takes words that must all occur, `owner` a slug."""
     check_read(request)
     asked = EnvironmentFilter.read(request.query_params.dict(), sort=Sort.NEWEST)
-    return answer_page(*page_of(request, asked), environment_view)
+    return _several(request, *page_of(request, asked))
+
+
+def _several(request: Request, rows: list[Environment], following: str | None) -> HttpResponse:
+    seen = evaluations_seen(request.user, rows)
+    return answer_page(rows, following, lambda row: environment_view(row, evaluations=seen[row.pk]))
+
+
+def _one(user: queries.Viewer, row: Environment, *, forked_from: str | None = None, status: int = 200) -> HttpResponse:
+    seen = evaluations_seen(user, [row])[row.pk]
+    return answer(environment_view(row, evaluations=seen, forked_from=forked_from), status=status)
 
 
 @extend_schema(methods=["GET"], responses=EnvironmentView)
@@ -69,14 +80,14 @@ def environment_detail(request: Request, owner: str, name: str) -> HttpResponse:
         check_read(request)
         found = queries.get_environment(request.user, owner, name)
         origin = queries.fork_origin(request.user, found)
-        return answer(environment_view(found, forked_from=origin.reference if origin else None))
+        return _one(request.user, found, forked_from=origin.reference if origin else None)
     role = Role.ADMIN if request.method == "DELETE" else Role.MEMBER
-    _, environment = reach(request, owner, name, Scope.WRITE, role)
+    user, environment = reach(request, owner, name, Scope.WRITE, role)
     if request.method == "DELETE":
         services.delete_environment(environment=environment)
         return HttpResponse(status=204)
     patch = parse(request, EnvironmentPatch)
-    return answer(environment_view(services.patch_environment(environment=environment, patch=patch)))
+    return _one(user, services.patch_environment(environment=environment, patch=patch))
 
 
 @extend_schema(methods=["PUT"], request=None, responses=EnvironmentView)
@@ -87,7 +98,7 @@ def environment_star(request: Request, owner: str, name: str) -> HttpResponse:
     user = require_scope(request, Scope.WRITE)
     environment = queries.get_environment(user, owner, name)
     environment = services.star_environment(user=user, environment=environment, starred=request.method == "PUT")
-    return answer(environment_view(environment)) if request.method == "PUT" else HttpResponse(status=204)
+    return _one(user, environment) if request.method == "PUT" else HttpResponse(status=204)
 
 
 @extend_schema(methods=["PUT"], request=None, responses=EnvironmentView)
@@ -95,9 +106,9 @@ def environment_star(request: Request, owner: str, name: str) -> HttpResponse:
 @api_view(["PUT", "DELETE"])
 def environment_archive(request: Request, owner: str, name: str) -> HttpResponse:
     """Make an environment read-only and leave it out of the list, or take it back. Again is a no-op."""
-    _, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    user, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
     environment = services.archive_environment(environment=environment, archived=request.method == "PUT")
-    return answer(environment_view(environment)) if environment.archived else HttpResponse(status=204)
+    return _one(user, environment) if environment.archived else HttpResponse(status=204)
 
 
 @extend_schema(request=MoveRequest, responses=EnvironmentView)
@@ -109,7 +120,7 @@ def environment_move(request: Request, owner: str, name: str) -> HttpResponse:
     target = environment.owner if to.owner is None else get_owner(user, to.owner)
     require_role(user, target, Role.MEMBER)
     moved = services.move_environment(environment=environment, owner=target, name=to.name or environment.name)
-    return answer(environment_view(moved))
+    return _one(user, moved)
 
 
 @extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[EnvironmentView])
@@ -120,7 +131,7 @@ def environment_forks(request: Request, owner: str, name: str) -> HttpResponse:
     if request.method == "GET":
         check_read(request)
         forks = queries.forks_of(request.user, queries.get_environment(request.user, owner, name))
-        return answer_page(*newest_first(forks, request), environment_view)
+        return _several(request, *newest_first(forks, request))
     user = require_scope(request, Scope.WRITE)
     origin = queries.get_environment(user, owner, name)
     wanted = parse(request, ForkRequest)
@@ -132,7 +143,7 @@ def environment_forks(request: Request, owner: str, name: str) -> HttpResponse:
         visibility=wanted.visibility,
     )
     known = queries.fork_origin(user, made)
-    return answer(environment_view(made, forked_from=known.reference if known else None), status=201)
+    return _one(user, made, forked_from=known.reference if known else None, status=201)
 
 
 @extend_schema(request=None, responses={204: None})

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import F, Model, ProtectedError, QuerySet
+from django.db.models import F, Model, ProtectedError, QuerySet, Sum
 from django.db.models.functions import Greatest
 from django.utils import timezone
 from envhub.protocol.packages import EnvironmentPatch, Visibility
@@ -16,7 +15,7 @@ from hub.accounts.models import Owner
 from hub.core.database_json import storable_text
 from hub.core.errors import Conflict
 from hub.registry.archived import require_not_archived
-from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, Version
+from hub.registry.models import HEAVY_VERSION_FIELDS, Environment, EvaluationCount, Version
 from hub.registry.queries import newest
 from hub.registry.services.builds import cancel_builds
 from hub.registry.tags import checked_tags
@@ -94,18 +93,37 @@ def delete_environment(*, environment: Environment) -> None:
 
 
 def in_use(subject: str, error: ProtectedError) -> Conflict:
-    """The message for a deletion that the database refused: what still refers to it, counted."""
-    kinds = Counter(str(item._meta.verbose_name) for item in error.protected_objects)
-    found = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))
+    """The message for a deletion that the database refused: what still refers to it. Not counted: it may be others'."""
+    kinds = {str(item._meta.verbose_name) for item in error.protected_objects}
+    found = " and ".join(f"{kind}s" for kind in sorted(kinds))
     hint = "delete these first; to keep it from being installed, yank the version or make the environment private"
     return Conflict(f"{subject} cannot be deleted: {found} refer to it", code="in_use", hint=hint)
 
 
-def count_evaluations(*, environment_id: uuid.UUID, change: int) -> None:
-    """Keep the number of evaluations that lists show; called by the evals app with +1 or -1."""
-    Environment.objects.filter(pk=environment_id).update(evaluations=Greatest(F("evaluations") + change, 0))
+def count_evaluations(*, environment_id: uuid.UUID, owner_id: uuid.UUID, visibility: str, change: int) -> None:
+    """Keep the numbers of evaluations that lists show; the evals app calls it with +1 or -1, in its transaction."""
+    same: dict[str, Any] = {"environment_id": environment_id, "owner_id": owner_id, "visibility": visibility}
+    rows, changed = EvaluationCount.objects.filter(**same), Greatest(F("evaluations") + change, 0)
+    if not rows.update(evaluations=changed):
+        EvaluationCount.objects.get_or_create(**same)
+        rows.update(evaluations=changed)
+    if visibility == Visibility.PUBLIC:
+        Environment.objects.filter(pk=environment_id).update(card_stale=True)
+
+
+def public_evaluations(environment: Environment) -> int:
+    """How many everybody may see: none of a private environment."""
+    if not environment.is_public:
+        return 0
+    rows = EvaluationCount.objects.filter(environment=environment, visibility=Visibility.PUBLIC.value)
+    return rows.aggregate(total=Sum("evaluations"))["total"] or 0
 
 
 def mark_cards(rows: QuerySet[Evaluated]) -> None:
     """The cards of these rows' environments are made anew soon: an evaluation of theirs has changed."""
     Environment.objects.filter(pk__in=rows.order_by().values("environment_id")).update(card_stale=True)
+
+
+def hide_cards(environment_id: uuid.UUID) -> None:
+    """The same, and until then nobody sees the old one: what it tells is not everybody's any more."""
+    Environment.objects.filter(pk=environment_id).update(card_stale=True, card={}, ranked_publicly=False)

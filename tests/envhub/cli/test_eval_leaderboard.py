@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from hub.evals.models import Evaluation
 from tests.envhub.cli.conftest import Cli
-from tests.factories.evals import create_hosted, make_records, store
+from tests.factories.evals import create_hosted, make_records, store, succeed
 from tests.factories.registry import create_ready_version
 
 
@@ -10,7 +9,7 @@ def test_models_are_ranked_under_the_settings_of_the_most(cli: Cli) -> None:
     for model, reward, temperature in (("weak", 0.25, 0.5), ("strong", 0.75, 0.5), ("cold", 1.0, 0.0)):
         found = create_hosted(cli.user, sampling={"temperature": temperature})
         store(found, make_records((reward, reward), (reward, reward)))
-        Evaluation.objects.filter(pk=found.pk).update(model_name=model, state="succeeded")
+        succeed(found, model_name=model)
     shown = cli("eval", "leaderboard", "tiny-env").stdout
     assert shown.index("strong") < shown.index("weak")
     assert "temperature=0.5" in shown

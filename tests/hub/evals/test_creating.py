@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from hub.accounts.models import Role, User
 from hub.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from hub.evals.services import create_evaluation
+from hub.registry.cards import evaluations_seen
 from hub.registry.models import Version
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
@@ -39,8 +40,7 @@ def test_an_evaluation_is_queued_with_its_run(alice: User) -> None:
     assert (evaluation.state, evaluation.run.state, evaluation.run.kind) == ("queued", "queued", "eval")
     assert evaluation.run.subject == "alice/tiny-env@0.1.0 on alice/stub"
     assert evaluation.planned == 4
-    evaluation.environment.refresh_from_db()
-    assert evaluation.environment.evaluations == 1
+    assert evaluations_seen(alice, [evaluation.environment]) == {evaluation.environment_id: 1}
 
 
 def test_a_version_that_is_being_built_is_a_conflict_with_a_hint(alice: User) -> None:

@@ -14,6 +14,7 @@ from hub.core.errors import Conflict, NotAllowed, NotFound
 from hub.evals.models import Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
 from hub.evals.wire import eval_payload, evaluation_summary
+from hub.registry.cards import evaluations_seen
 from hub.registry.services import rebuild_version
 from hub.runs.models import Run
 from hub.runs.services import claim_run, end_attempt, expire_leases
@@ -152,8 +153,7 @@ def test_deleting_takes_the_rollouts_along_and_lets_the_environment_go(alice: Us
     environment = evaluation.environment
     delete_evaluation(user=alice, evaluation=evaluation)
     assert not any(table.objects.exists() for table in (Evaluation, RolloutIndex, Segment, ExampleScore))
-    environment.refresh_from_db()
-    assert environment.evaluations == 0
+    assert evaluations_seen(alice, [environment]) == {environment.pk: 0}
 
 
 def test_only_members_may_change_an_evaluation(alice: User) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
 
 from hub.accounts.models import Owner, OwnerKind
+from hub.accounts.queries import Caller
 from hub.evals.models import Evaluation, RolloutIndex, Segment
 from hub.evals.paging import Sort, _parts, cursor_of
 from hub.evals.queries import list_evaluations, visible_evaluations
+from hub.evals.standings.leaderboard import leaderboard
 from tests.factories.accounts import make_user
-from tests.factories.evals import create_hosted
+from tests.factories.evals import create_hosted, create_pushed, make_records, store, succeed
 from tests.factories.storage import make_blob
 
 pytestmark = [
@@ -37,6 +45,60 @@ def rows_read(page: QuerySet[Any]) -> int:
     """The most that any part of the plan touched."""
     plan = page.explain(analyze=True)
     return max(map(int, re.findall(r"(?:actual time=\S+ rows=|Removed by Filter: )(\d+)", plan)))
+
+
+def blocks_read(look: Callable[[], object]) -> int:
+    """By all the queries of it."""
+    with CaptureQueriesContext(connection) as asked:
+        look()
+    blocks = 0
+    with connection.cursor() as cursor:
+        for query in asked:
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query['sql']}")
+            told = cursor.fetchone()[0]
+            (found,) = json.loads(told) if isinstance(told, str) else told
+            blocks += found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"]
+    return blocks
+
+
+@pytest.mark.django_db(transaction=True)  # rows of a transaction that is rolled back stay in the indexes of other tests
+def test_a_leaderboard_reads_no_more_at_twenty_times_as_many_evaluations() -> None:
+    ada, bob = make_user("ada"), make_user("bob")
+    shown = create_hosted(ada)
+    store(shown, make_records((1.0, 0.0)))
+    succeed(shown)
+    push = create_pushed(bob, "ada/tiny-env")
+    store(push, make_records((1.0, 0.0)))
+    succeed(push)
+    environment, fill = shown.environment, import_module("hub.evals.migrations.0014_fill_contenders").fill
+    viewers: dict[str, Caller] = {"ada": ada, "bob": bob, "anybody": AnonymousUser()}
+
+    def costs() -> dict[str, int]:
+        fill(apps, None)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        return {name: blocks_read(partial(leaderboard, viewer, environment)) for name, viewer in viewers.items()}
+
+    def more(count: int) -> None:
+        """Half of them public; two thirds ada's, the others private to somebody else."""
+        other = make_user().owner.pk
+        fields = ("environment_id", "version_id", "source", "state", "config", "planned", "aggregate", "board")
+        same = {name: getattr(shown, name) for name in (*fields, "created_by_id")}
+        Evaluation.objects.bulk_create(
+            Evaluation(
+                owner_id=other if n % 3 == 0 else ada.owner.pk,
+                visibility="public" if n % 2 else "private",
+                model_name=f"model-{n % 10}",
+                **same,
+            )
+            for n in range(count)
+        )
+
+    more(100)
+    few = costs()
+    more(1900)
+    many = costs()
+    assert all(many[name] < few[name] * 1.5 + 40 for name in viewers), (few, many)
 
 
 def test_a_page_of_one_owner_does_not_sort_all_of_the_owners_evaluations() -> None:

@@ -9,6 +9,7 @@ from hub.accounts.models import User
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.services import add_segment, finalize_push, push_evaluation, resume_evaluation
+from hub.registry.cards import evaluations_seen
 from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, create_pushed, make_config, make_records, make_segment
 from tests.factories.registry import create_ready_version, push_version
@@ -40,7 +41,7 @@ def test_the_same_results_again_are_the_same_evaluation(alice: User) -> None:
     assert _push(alice) == _push(alice)
     assert (Evaluation.objects.count(), RolloutIndex.objects.count()) == (1, 2)
     evaluation = Evaluation.objects.get()
-    assert evaluation.environment.evaluations == 1
+    assert evaluations_seen(alice, [evaluation.environment]) == {evaluation.environment_id: 1}
 
 
 def test_an_interrupted_push_goes_on_where_it_was(alice: User) -> None:

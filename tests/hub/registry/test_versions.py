@@ -122,7 +122,9 @@ def test_what_is_referred_to_cannot_be_deleted(alice: User, monkeypatch: pytest.
     monkeypatch.setattr(Environment, "delete", refuse)
     answers = [call(alice, "delete", path) for path in (f"{BASE}/0.1.0", "environments/alice/tiny-env")]
     assert [answer.json()["error"]["code"] for answer in answers] == ["in_use", "in_use"]
-    assert "2 users refer to it" in answers[0].json()["error"]["message"]
+    message = answers[0].json()["error"]["message"]
+    assert "users refer to it" in message
+    assert "2" not in message.replace("0.1.0", "")  # they may be others'
     assert Run.objects.get(pk=version.build_run_id).state == "queued"
 
 

@@ -13,7 +13,7 @@ from envhub.protocol.leaderboards import LeaderboardView
 
 from hub.accounts.models import User
 from hub.core.errors import NotFound
-from hub.evals.models import Evaluation
+from hub.evals.models import Contender, Evaluation
 from hub.evals.services import add_segment
 from hub.evals.standings.leaderboard import Leaderboard, leaderboard
 from hub.registry.models import Environment
@@ -26,6 +26,7 @@ from tests.factories.evals import (
     make_records,
     make_segment,
     store,
+    succeed,
 )
 from tests.factories.registry import create_ready_version
 
@@ -50,7 +51,10 @@ def measured(user: User, model: str, *rewards: float, state: str = "succeeded", 
     """One example for each reward."""
     found = create_hosted(user, **{"num_examples": len(rewards), "rollouts_per_example": 1, **settings})
     store(found, make_records(*((reward,) for reward in rewards)))
-    Evaluation.objects.filter(pk=found.pk).update(model_name=f"ada/{model}", state=state)
+    if state == "succeeded":
+        succeed(found, model_name=f"ada/{model}")
+    else:
+        Evaluation.objects.filter(pk=found.pk).update(model_name=f"ada/{model}", state=state)
     return found
 
 
@@ -143,7 +147,7 @@ def test_all_examples_are_as_many_as_there_are(ada: User) -> None:
     whole = create_hosted(ada, num_examples=-1, rollouts_per_example=1)
     found = make_segment(make_records((0.3,), (0.4,))).model_copy(update={"total_rollouts": 2})  # as its worker says
     add_segment(evaluation=whole, request=found, trusted=True)
-    Evaluation.objects.filter(pk=whole.pk).update(model_name="ada/b", state="succeeded")
+    succeed(whole, model_name="ada/b")
     assert models(shown(ada)) == ["b", "a"]
 
 
@@ -160,10 +164,10 @@ def test_what_has_no_score_or_was_hidden_ranks_nowhere(ada: User) -> None:
     create_ready_version(ada)
     failed = create_hosted(ada)
     store(failed, [make_failure()])
-    Evaluation.objects.filter(pk=failed.pk).update(state="succeeded")
+    succeed(failed)
     pushed = create_pushed(hidden, "ada/tiny-env")
     store(pushed, [make_record()])
-    Evaluation.objects.filter(pk=pushed.pk).update(state="succeeded")
+    succeed(pushed)
     assert shown(ada) == Leaderboard(None, (), ())
     assert len(shown(hidden).standings) == 1
 
@@ -196,17 +200,23 @@ def test_the_api_answers_what_the_page_shows(ada: User, client: Client) -> None:
     assert client.get(f"{API}?settings=nothing", headers=bearer(make_token(ada))).status_code == 404
 
 
-def test_an_early_evaluation_is_ranked_however_many_came_after_it(ada: User) -> None:
+def test_an_early_evaluation_is_ranked_however_many_came_after_it(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("queries", "standings.leaderboard"):
+        monkeypatch.setattr(f"hub.evals.{module}.MOST_CONTENDERS", 2)
     best = measured(ada, "best", 0.9, 1.0)
-    rest = measured(ada, "rest", 0.1, 0.2)
-    fields = ("owner_id", "environment_id", "version_id", "model_name", "source", "state", "config", "planned")
-    rest = Evaluation.objects.get(pk=rest.pk)
-    same = {name: getattr(rest, name) for name in (*fields, "aggregate", "board", "created_by_id")}
-    Evaluation.objects.bulk_create(Evaluation(**same) for _ in range(1500))
+    for _ in range(3):
+        measured(ada, "rest", 0.1, 0.2)
     board = shown(ada)
     assert models(board) == ["best", "rest"]
     assert board.standings[0].row == best
-    assert (board.newest_only, board.more_settings) == (None, False)
+    assert board.newest_only is None
+    measured(ada, "other", 0.1, 0.2, split="train")
+    assert shown(ada).more_settings
+    assert models(shown(ada, best_key(best))) == ["best", "rest"]
+
+
+def best_key(evaluation: Evaluation) -> str:
+    return Evaluation.objects.get(pk=evaluation.pk).board
 
 
 def test_an_evaluation_that_is_resumed_is_ranked_by_what_it_has_then(ada: User) -> None:
@@ -215,7 +225,7 @@ def test_an_evaluation_that_is_resumed_is_ranked_by_what_it_has_then(ada: User) 
     assert Evaluation.objects.get(pk=partial.pk).board == ""
     counted = make_segment([make_record(example, 0, 0.5) for example in range(2)])
     add_segment(evaluation=partial, request=counted.model_copy(update={"total_rollouts": 2}), trusted=True)
-    Evaluation.objects.filter(pk=partial.pk).update(state="succeeded")
+    succeed(partial)
     measured(ada, "other", 0.1, 0.2)
     assert len(shown(ada).standings) == 2
 
@@ -223,8 +233,7 @@ def test_an_evaluation_that_is_resumed_is_ranked_by_what_it_has_then(ada: User) 
 def test_of_more_models_than_are_ranked_those_evaluated_last_are_and_it_is_said(
     ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("queries", "standings.leaderboard"):
-        monkeypatch.setattr(f"hub.evals.{module}.MOST_RANKED", 2)
+    monkeypatch.setattr("hub.evals.standings.leaderboard.MOST_RANKED", 2)
     for model in ("a", "b", "a"):
         measured(ada, model, 0.1, 0.2)
     assert shown(ada).newest_only is None
@@ -239,8 +248,7 @@ def test_of_more_models_than_are_ranked_those_evaluated_last_are_and_it_is_said(
 def test_settings_that_are_not_offered_are_found_by_their_key(
     ada: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("queries", "standings.leaderboard"):
-        monkeypatch.setattr(f"hub.evals.{module}.MOST_BOARDS", 1)
+    monkeypatch.setattr("hub.evals.standings.leaderboard.MOST_BOARDS", 1)
     rare = measured(ada, "rare", 0.1, 0.2, seed=1, split="train")
     assert not shown(ada).more_settings
     for model in ("a", "b"):
@@ -260,6 +268,21 @@ def test_evaluations_from_before_are_ranked_by_the_migration(ada: User) -> None:
     import_module("hub.evals.migrations.0004_fill_board").fill(apps, None)
     assert {row.pk: row.board for row in Evaluation.objects.all()} == keys
     assert [bool(keys[row.pk]) for row in (scored, unscored)] == [True, False]
+
+
+def test_contenders_of_before_are_made_by_the_migration(ada: User) -> None:
+    for model in ("a", "b", "a"):
+        measured(ada, model, 0.1, 0.2)
+    measured(ada, "c", 0.5, 0.5, state="failed")
+    before, ranked = models(shown(ada)), set(Evaluation.objects.filter(contender__isnull=False))
+    counts = sorted(Contender.objects.values_list("model_name", "evaluations", "newest"))
+    Contender.objects.all().delete()
+    Evaluation.objects.update(contender=None)
+    for _ in range(2):  # begun again it counts nothing twice
+        import_module("hub.evals.migrations.0014_fill_contenders").fill(apps, None)
+    assert models(shown(ada)) == before
+    assert sorted(Contender.objects.values_list("model_name", "evaluations", "newest")) == counts
+    assert set(Evaluation.objects.filter(contender__isnull=False)) == ranked
 
 
 def test_its_queries_do_not_grow_with_the_evaluations(ada: User) -> None:
