@@ -11,6 +11,7 @@ _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
 _ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _TRAINING = "training/<id:training_id>"
+_TRAINING_ROLLOUT = f"{_TRAINING}/rollouts/<int:step>/<int:index>"
 _MODEL = "models/<slug:owner>/<str:name>"
 _SECRET = "secrets/<slug:owner>/<str:name>"
 _WEBHOOK = "webhooks/<id:webhook_id>"
@@ -79,13 +80,19 @@ _API = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/finalize": "finished the upload of an evaluation",
-    f"PUT {_ROLLOUT}/labels/<str:label>": "labelled a rollout",
-    f"DELETE {_ROLLOUT}/labels/<str:label>": "took a label off a rollout",
-    f"POST {_ROLLOUT}/notes": "wrote a note on a rollout",
-    f"PATCH {_ROLLOUT}/notes/<id:note_id>": "changed a note on a rollout",
-    f"DELETE {_ROLLOUT}/notes/<id:note_id>": "deleted a note on a rollout",
-    f"POST {_EVALUATION}/views": "saved a view of rollouts",
-    f"DELETE {_EVALUATION}/views/<id:view_id>": "deleted a view of rollouts",
+    **{
+        f"{method} {rollout}/{part}": words
+        for rollout in (_ROLLOUT, _TRAINING_ROLLOUT)
+        for method, part, words in (
+            ("PUT", "labels/<str:label>", "labelled a rollout"),
+            ("DELETE", "labels/<str:label>", "took a label off a rollout"),
+            ("POST", "notes", "wrote a note on a rollout"),
+            ("PATCH", "notes/<id:note_id>", "changed a note on a rollout"),
+            ("DELETE", "notes/<id:note_id>", "deleted a note on a rollout"),
+        )
+    },
+    **{f"POST {whole}/views": "saved a view of rollouts" for whole in (_EVALUATION, _TRAINING)},
+    **{f"DELETE {whole}/views/<id:view_id>": "deleted a view of rollouts" for whole in (_EVALUATION, _TRAINING)},
     "POST share-links": "made a share link",
     "DELETE share-links/<id:link_id>": "revoked a share link",
     "POST training": "started a training run",
@@ -143,11 +150,17 @@ _PAGES = {
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",
     f"POST {_EVALUATION}/share": "shared or hid an evaluation",
-    f"POST {_ROLLOUT}/label": "labelled a rollout, or took a label off",
-    f"POST {_ROLLOUT}/note": "wrote a note on a rollout",
-    f"POST {_ROLLOUT}/note/<id:note_id>": "changed or deleted a note on a rollout",
-    f"POST {_EVALUATION}/views": "saved a view of rollouts",
-    f"POST {_EVALUATION}/views/<id:view_id>/delete": "deleted a view of rollouts",
+    **{
+        f"POST {rollout}/{part}": words
+        for rollout in (_ROLLOUT, _TRAINING_ROLLOUT)
+        for part, words in (
+            ("label", "labelled a rollout, or took a label off"),
+            ("note", "wrote a note on a rollout"),
+            ("note/<id:note_id>", "changed or deleted a note on a rollout"),
+        )
+    },
+    **{f"POST {whole}/views": "saved a view of rollouts" for whole in (_EVALUATION, _TRAINING)},
+    **{f"POST {whole}/views/<id:view_id>/delete": "deleted a view of rollouts" for whole in (_EVALUATION, _TRAINING)},
     f"POST {_EVALUATION}/links": "made a share link",
     f"POST {_ROLLOUT}/links": "made a share link",
     "POST evaluations/compare/links": "made a share link",

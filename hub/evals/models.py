@@ -235,21 +235,66 @@ class ExampleScore(models.Model):
 
 
 class Annotation(models.Model):
-    """What labels and notes have in common.
+    """What labels and notes on rollouts have in common, of evaluations here and of training runs in `hub.training`.
 
-    `rollout` has no constraint and deletes nothing: with either, deleting an evaluation would read all its rollouts.
+    Each kind adds what its rollouts belong to, and the `rollout` itself without a constraint and without a cascade:
+    with either, deleting what they belong to would read all its rollouts.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+", db_index=False)
-    rollout = models.ForeignKey(
-        RolloutIndex, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
-    )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         abstract = True
+
+
+class Label(Annotation):
+    """A short name that a member has put on a rollout."""
+
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+", db_index=False)
+    name = models.CharField(max_length=32, validators=[RegexValidator(LABEL_PATTERN)])
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Note(Annotation):
+    """One entry of the thread about a rollout, in Markdown."""
+
+    text = models.TextField(max_length=MOST_NOTE)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"a note of {self.created_by_id}"
+
+
+class SavedRolloutView(models.Model):
+    """A filter of rollouts that an owner's members keep by name."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=60)
+    query = models.JSONField(default=dict)  # as the address of the list has it
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def address(self) -> str:
+        """The filter as a query string, for pages."""
+        return f"?{urlencode(sorted(self.query.items()))}"
 
 
 class ScoreWatch(models.Model):
@@ -275,11 +320,13 @@ class ScoreWatch(models.Model):
         return f"{self.environment_id}: {self.below} to {self.above}"
 
 
-class RolloutLabel(Annotation):
-    """A short name that a member has put on a rollout."""
+class RolloutLabel(Label):
+    """On a rollout of an evaluation."""
 
-    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+", db_index=False)  # the evaluation's
-    name = models.CharField(max_length=32, validators=[RegexValidator(LABEL_PATTERN)])
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    rollout = models.ForeignKey(
+        RolloutIndex, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["rollout", "name"], name="label_once")]
@@ -288,15 +335,14 @@ class RolloutLabel(Annotation):
             models.Index(fields=["owner", "-id"], name="label_by_owner"),
         ]
 
-    def __str__(self) -> str:
-        return self.name
 
+class RolloutNote(Note):
+    """On a rollout of an evaluation."""
 
-class RolloutNote(Annotation):
-    """One entry of the thread about a rollout, in Markdown."""
-
-    text = models.TextField(max_length=MOST_NOTE)
-    edited_at = models.DateTimeField(null=True, blank=True)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    rollout = models.ForeignKey(
+        RolloutIndex, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
 
     class Meta:
         indexes = [
@@ -304,28 +350,11 @@ class RolloutNote(Annotation):
             models.Index(fields=["evaluation", "id"], name="note_by_evaluation"),
         ]
 
-    def __str__(self) -> str:
-        return f"note on {self.rollout_id}"
 
+class SavedView(SavedRolloutView):
+    """For what one owner evaluates on one environment (hub.evals.rollout_filter.RolloutFilter)."""
 
-class SavedView(models.Model):
-    """A filter of rollouts that is kept by name, for what one owner evaluates on one environment."""
-
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=60)
-    query = models.JSONField(default=dict)  # hub.evals.rollout_filter.RolloutFilter, as its address has it
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["environment", "owner", "name"], name="saved_view_once")]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def address(self) -> str:
-        """The filter as a query string, for pages."""
-        return f"?{urlencode(sorted(self.query.items()))}"

@@ -27,8 +27,9 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import newest_first, whole_number
-from hub.evals.annotations import label_counts, saved_views
+from hub.evals.annotations import label_counts
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.discussed import discussed
 from hub.evals.forecasts.outlook import outlook
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
@@ -41,6 +42,7 @@ from hub.evals.queries import (
 from hub.evals.reading.example_groups import group_page
 from hub.evals.reading.failure_clusters import failure_clusters
 from hub.evals.reading.odd_rollouts import odd_page
+from hub.evals.reading.said import views_of
 from hub.evals.replays import original_of
 from hub.evals.reward_shades import shades_of
 from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
@@ -106,8 +108,8 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context |= _head(found, member=member)
         context["original"] = original_of(request.user, found)
     if fragment != "live":
-        context |= {"labels": label_counts(found), "views": list(saved_views(found))}
-        context["is_admin"] = bool(member and context["views"]) and has_role(request.user, found.owner, Role.ADMIN)
+        context |= views_of(request.user, discussed(found))
+        context["labels"] = label_counts(discussed(found))
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))

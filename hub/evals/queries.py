@@ -20,6 +20,7 @@ from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.evals.annotations import labelled
+from hub.evals.discussed import discussed
 from hub.evals.models import RETRIED_KINDS, Contender, Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.statistics import ExampleTally, ScoredExample
 from hub.registry.models import Environment
@@ -117,7 +118,7 @@ def filter_rollouts(
     if max_reward is not None:
         rows = rows.filter(reward__lte=max_reward)
     if label:
-        rows = rows.filter(pk__in=labelled(evaluation, label))
+        rows = rows.filter(pk__in=labelled(discussed(evaluation), label))
     return rows if example is None else rows.filter(example=example)
 
 

@@ -25,11 +25,13 @@ from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.annotations import labels_of
-from hub.evals.models import Evaluation, RolloutIndex, RolloutNote, SavedView, Shard
+from hub.evals.discussed import Place
+from hub.evals.models import Evaluation, Note, RolloutIndex, SavedRolloutView, Shard
 from hub.evals.prices import Prices, cost_of
 from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
+from hub.registry.models import Environment
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.judges import judge_targets
@@ -99,12 +101,11 @@ def rollout_row(row: RolloutIndex, prices: Prices, labels: tuple[str, ...] = ())
     )
 
 
-def note_view(row: RolloutNote, rollout: RolloutIndex) -> NoteView:
+def note_view(row: Note, place: Place) -> NoteView:
     """A note with its author."""
     return NoteView(
         id=str(row.pk),
-        example=rollout.example,
-        rollout=rollout.rollout,
+        **place.position,
         text=row.text,
         author=row.created_by.username,
         created_at=row.created_at,
@@ -112,12 +113,13 @@ def note_view(row: RolloutNote, rollout: RolloutIndex) -> NoteView:
     )
 
 
-def saved_view(row: SavedView) -> SavedViewAnswer:
+def saved_view(row: SavedRolloutView) -> SavedViewAnswer:
     """A filter that somebody has kept; expects the relations that hub.evals.annotations loads."""
+    environment: Environment | None = getattr(row, "environment", None)  # a training run's views are for all of them
     return SavedViewAnswer(
         id=str(row.pk),
         owner=row.owner.slug,
-        environment=f"{row.environment.owner.slug}/{row.environment.name}",
+        environment=f"{environment.owner.slug}/{environment.name}" if environment else "",
         name=row.name,
         query=row.query,
         created_by=row.created_by.username,

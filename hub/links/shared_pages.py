@@ -26,6 +26,7 @@ from hub.evals.annotations import label_counts
 from hub.evals.comparing.pages import comparison_figures
 from hub.evals.comparing.sides import Sides, compare_rows
 from hub.evals.comparing.view import Asked, asked_of, settings_that_differ
+from hub.evals.discussed import discussed
 from hub.evals.models import Evaluation
 from hub.evals.pages import figures, listed
 from hub.evals.queries import get_rollout
@@ -127,7 +128,11 @@ def _show(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpR
 def _evaluation(request: HttpRequest, link: ShareLink) -> HttpResponse:
     (found,) = shown_evaluations(link)
     context = _context(request, link)
-    context |= {"evaluation": found, "rollouts_at": f"{context['address']}/0/rollouts", "labels": label_counts(found)}
+    context |= {
+        "evaluation": found,
+        "rollouts_at": f"{context['address']}/0/rollouts",
+        "labels": label_counts(discussed(found)),
+    }
     if not fragment_of(request):
         context |= figures(found) | {"settings": shared_settings(found)}
     try:

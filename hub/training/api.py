@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from hub.accounts.models import User
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import get_owner
-from hub.core.http import answer, parse
+from hub.core.http import answer, parse, validate
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first, whole_number
 from hub.core.requests.parameters import PAGE, choice, query
@@ -26,15 +26,14 @@ from hub.training.exports import ExportFormat, export_response
 from hub.training.models import TrainingRun
 from hub.training.paging import page_after
 from hub.training.queries import (
-    filter_rollouts,
     get_rollout,
-    get_step,
     get_training,
     list_training,
     metrics_of,
     read_record,
     steps_after,
 )
+from hub.training.rollout_filter import TrainingRolloutFilter, rollout_page
 from hub.training.services import (
     create_training,
     delete_training,
@@ -42,7 +41,7 @@ from hub.training.services import (
     share_training,
     stop_training,
 )
-from hub.training.wire import rollout_row, training_detail, training_views
+from hub.training.wire import rollout_rows, training_detail, training_views
 
 
 @extend_schema(methods=["GET"], parameters=query("owner", "model", "name", *PAGE), responses=Page[TrainingRunView])
@@ -113,26 +112,19 @@ def training_metrics(request: Request, training_id: GivenId) -> HttpResponse:
     parameters=[
         *query("step"),
         OpenApiParameter("environment", str, description="only those of this environment, by its label"),
-        *query("outcome", "after", "limit"),
+        OpenApiParameter("used", str, description="`yes`: only those in the batch; `no`: only those left out"),
+        *query("outcome", "label", "after", "limit"),
     ],
     responses=Page[TrainingRolloutRow],
 )
 @api_view(["GET"])
 def training_rollouts(request: Request, training_id: GivenId) -> HttpResponse:
-    """Slim rows of one step (default: the newest) in their order, narrowed by `environment` (label) and `outcome`."""
+    """Slim rows of one step (default: the newest) in their order, narrowed by `environment` (label), `outcome` and
+    `used`. With a `label` and no `step`, of all steps."""
     row = readable(request, training_id)
-    plain = request._request
-    after = whole_number(plain, "after")
-    step = get_step(row, whole_number(plain, "step"))
-    found = filter_rollouts(
-        step,
-        environment=request.GET.get("environment", ""),
-        outcome=request.GET.get("outcome", ""),
-        after=-1 if after is None else after,
-    )
-    number = step.step if step else 0
-    rows, following = page_after(found, plain, "after", lambda one: one.index, step=number)
-    return answer(Page[TrainingRolloutRow](items=tuple(rollout_row(one, number) for one in rows), next=following))
+    wanted = validate(TrainingRolloutFilter, request.query_params.dict())
+    found = rollout_page(row, wanted, request._request)
+    return answer(Page[TrainingRolloutRow](items=tuple(rollout_rows(found.rows)), next=found.next))
 
 
 @extend_schema(responses=RolloutRecord)
@@ -143,14 +135,15 @@ def training_rollout(request: Request, training_id: GivenId, step: int, index: i
 
 
 @extend_schema(
-    parameters=[choice("format", ExportFormat, ExportFormat.JSONL)],
+    parameters=[choice("format", ExportFormat, ExportFormat.JSONL), *query("labels")],
     responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
 )
 @api_view(["GET"])
 def training_export(request: Request, training_id: GivenId) -> StreamingHttpResponse:
-    """Metrics as `format` jsonl or tensorboard, rollouts as parquet."""
+    """Metrics as `format` jsonl or tensorboard, rollouts as parquet, with `labels=true` theirs too."""
     row = readable(request, training_id)
-    return export_response(request._request, row, format=request.GET.get("format", "jsonl"))
+    with_labels = request.GET.get("labels") == "true"
+    return export_response(request._request, row, format=request.GET.get("format", "jsonl"), with_labels=with_labels)
 
 
 def readable(request: Request, training_id: GivenId) -> TrainingRun:

@@ -12,9 +12,11 @@ from envhub.packaging.tensorboard import event_file
 from envhub.protocol.training.metrics import StepMetrics
 
 from hub.core.errors import Invalid
-from hub.evals.exports import parquet_pieces
+from hub.evals.annotations import labels_of
+from hub.evals.exports import LABELS, parquet_pieces
 from hub.storage.downloads import stream_pieces
 from hub.storage.queries import local_or_temp_path
+from hub.training.discussed import TRAINING
 from hub.training.models import StepSegment, TrainingRun
 from hub.training.queries import metrics_of, steps_after
 
@@ -37,23 +39,27 @@ _TYPES = {
 }
 
 
-def export_response(request: HttpRequest, training: TrainingRun, *, format: str) -> StreamingHttpResponse:
-    """The export as a download. Raises Invalid for an unknown format."""
+def export_response(
+    request: HttpRequest, training: TrainingRun, *, format: str, with_labels: bool = False
+) -> StreamingHttpResponse:
+    """The export as a download; `with_labels`: rollouts with theirs. Raises Invalid for an unknown format."""
     try:
         chosen = ExportFormat(format)
     except ValueError as error:
         raise Invalid(f"format is one of {', '.join(ExportFormat)}", fields={"format": format[:100]}) from error
     content_type, ending = _TYPES[chosen]
-    pieces = export_pieces(training, chosen)
+    pieces = export_pieces(training, chosen, with_labels=with_labels)
     return stream_pieces(request, pieces, content_type=content_type, filename=f"training-{training.pk}.{ending}")
 
 
-def export_pieces(training: TrainingRun, format: ExportFormat) -> Iterator[bytes]:
+def export_pieces(training: TrainingRun, format: ExportFormat, *, with_labels: bool = False) -> Iterator[bytes]:
     """The file in pieces."""
     if format is ExportFormat.JSONL:
         return (step.model_dump_json().encode() + b"\n" for step in _all_steps(training))
     if format is ExportFormat.TENSORBOARD:
         return event_file(_all_steps(training), started=training.created_at)
+    if with_labels:
+        return parquet_pieces(_tables(training, with_labels=True), COLUMNS.append(LABELS))
     return parquet_pieces(_tables(training), COLUMNS)
 
 
@@ -65,11 +71,22 @@ def _all_steps(training: TrainingRun) -> Iterator[StepMetrics]:
         last = page[-1].step
 
 
-def _tables(training: TrainingRun) -> Iterator[pa.Table]:
-    """Every row group of every step's segments, with its step."""
+def _tables(training: TrainingRun, *, with_labels: bool = False) -> Iterator[pa.Table]:
+    """Every row group of every step's segments, with its step, and the labels of its rollouts if they are asked for."""
     rows = StepSegment.objects.filter(step__training=training).select_related("step").order_by("step__step", "pk")
     for segment in rows.iterator():
+        said = _labels(segment) if with_labels else {}
         with local_or_temp_path(segment.blob_id) as path:
-            for table in read_row_groups(path):
+            for group, table in enumerate(read_row_groups(path)):
                 steps = pa.array([segment.step.step] * table.num_rows, pa.int64())
-                yield table.append_column("step", steps)
+                table = table.append_column("step", steps)
+                if with_labels:
+                    names = [said.get((group, row), ()) for row in range(table.num_rows)]
+                    table = table.append_column(LABELS, pa.array(names, LABELS.type))
+                yield table
+
+
+def _labels(segment: StepSegment) -> dict[tuple[int, int], tuple[str, ...]]:
+    """By row group and row of the segment."""
+    places = {pk: (group, row) for pk, group, row in segment.rows.values_list("pk", "row_group", "row")}
+    return {places[pk]: names for pk, names in labels_of(places, TRAINING).items()}

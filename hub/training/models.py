@@ -12,6 +12,7 @@ from envhub.protocol.training.trainer import TrainingMode
 from hub.accounts.models import Owner
 from hub.catalog.models import Model
 from hub.core.ids import new_id
+from hub.evals.models import Label, Note, SavedRolloutView
 from hub.registry.models import Version
 from hub.runs.models import Run
 from hub.storage.models import Blob
@@ -148,6 +149,44 @@ class TrainingRollout(models.Model):
 
     def __str__(self) -> str:
         return str(self.index)
+
+
+class TrainingLabel(Label):
+    """On a rollout of a training run; without a constraint or a cascade, as on those of evaluations."""
+
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="+", db_index=False)
+    rollout = models.ForeignKey(
+        TrainingRollout, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rollout", "name"], name="training_label_once")]
+        indexes = [
+            models.Index(fields=["training", "name", "rollout"], name="training_label_by_name"),
+            models.Index(fields=["owner", "-id"], name="training_label_by_owner"),
+        ]
+
+
+class TrainingNote(Note):
+    """On a rollout of a training run."""
+
+    training = models.ForeignKey(TrainingRun, on_delete=models.CASCADE, related_name="+", db_index=False)
+    rollout = models.ForeignKey(
+        TrainingRollout, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["rollout", "id"], name="training_note_by_rollout"),
+            models.Index(fields=["training", "id"], name="training_note_by_training"),
+        ]
+
+
+class SavedTrainingView(SavedRolloutView):
+    """For all training runs of an owner (hub.training.rollout_filter)."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_training_view_once")]
 
 
 class TrainingEvaluation(models.Model):

@@ -123,10 +123,11 @@ def get_step(training: TrainingRun, step: int | None) -> Step | None:
 
 
 def filter_rollouts(
-    step: Step | None, *, environment: str = "", outcome: str = "", after: int = -1
+    step: Step | None, *, of: TrainingRun, environment: str = "", outcome: str = ""
 ) -> QuerySet[TrainingRollout]:
-    """A step's rollouts in their order. `outcome` is one of Outcome or a FailureKind. Raises Invalid for another."""
-    rows = TrainingRollout.objects.filter(step=step, index__gt=after) if step else TrainingRollout.objects.none()
+    """A step's rollouts, without one those of all steps. `outcome` is one of Outcome or a FailureKind. Raises Invalid
+    for another."""
+    rows = TrainingRollout.objects.filter(step=step) if step else TrainingRollout.objects.filter(step__training=of)
     if environment:
         rows = rows.filter(environment=environment)
     if outcome in set(Outcome):
@@ -136,7 +137,7 @@ def filter_rollouts(
     elif outcome:
         known = ", ".join([*Outcome, *FailureKind])
         raise Invalid(f"outcome is one of {known}", fields={"outcome": outcome[:100]})
-    return rows.order_by("index")
+    return rows
 
 
 def get_rollout(training: TrainingRun, step: int, index: int) -> TrainingRollout:

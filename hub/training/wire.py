@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -19,7 +20,9 @@ from pydantic import ValidationError
 
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
+from hub.evals.annotations import labels_of
 from hub.runs.placing.waiting import waiting_reasons
+from hub.training.discussed import TRAINING
 from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, TrainingVersion, Use
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
 from hub.training.services.creating import reference_of
@@ -45,7 +48,7 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         model=row.model_name,
         mode=TrainingMode(row.mode),
         environments=tuple(reference_of(item.version) for item in trained_on(row)),
-        labels=labels_of(row),
+        labels=processes_of(row),
         step=row.step,
         max_steps=row.max_steps,
         config=row.config,
@@ -93,7 +96,7 @@ def trained_on(row: TrainingRun) -> list[TrainingVersion]:
     return list(found.values())
 
 
-def labels_of(row: TrainingRun) -> tuple[str, ...]:
+def processes_of(row: TrainingRun) -> tuple[str, ...]:
     """What charts and the log call the run's environments."""
     return tuple(sorted({item.label for item in row.versions.all()}))
 
@@ -111,7 +114,13 @@ def training_detail(row: TrainingRun, *, now: datetime, caller: Caller) -> Train
     return view.model_copy(update=more)
 
 
-def rollout_row(row: TrainingRollout, step: int) -> TrainingRolloutRow:
+def rollout_rows(rows: Sequence[TrainingRollout]) -> list[TrainingRolloutRow]:
+    """A page of a list, with its labels; expects each row's step."""
+    labels = labels_of([row.pk for row in rows], TRAINING)
+    return [rollout_row(row, row.step.step, labels.get(row.pk, ())) for row in rows]
+
+
+def rollout_row(row: TrainingRollout, step: int, labels: tuple[str, ...] = ()) -> TrainingRolloutRow:
     """One rollout in a list."""
     return TrainingRolloutRow(
         step=step,
@@ -131,6 +140,7 @@ def rollout_row(row: TrainingRollout, step: int) -> TrainingRolloutRow:
         completion_tokens=row.completion_tokens,
         version_min=row.version_min,
         version_max=row.version_max,
+        labels=labels,
     )
 
 

@@ -26,9 +26,12 @@ from envhub.protocol.training.runs import (
 )
 
 from hub.accounts.models import User
+from hub.evals.services import add_label, add_note, save_view
 from hub.runs.models import Run
 from hub.runs.services.logs import append_log
+from hub.training.discussed import discussed_training, place_in_training
 from hub.training.models import Step, TrainingRun
+from hub.training.queries import get_rollout
 from hub.training.services import create_training, report_adapter, report_checkpoint, report_evaluation, report_step
 from hub.training.services.steps import Guard
 from tests.factories.evals import create_hosted, make_record, make_records, succeed
@@ -100,6 +103,7 @@ def make_training_showcase(user: User, *, steps: int = 180, of: int = 300) -> Tr
     start(running)
     fill(running, steps)
     _log(running)
+    _say(user, running, steps)
     ended = _run(user, "reverse-lora", 40)
     start(ended)
     fill(ended, 40, seed=3)
@@ -115,6 +119,15 @@ def make_training_showcase(user: User, *, steps: int = 180, of: int = 300) -> Tr
     for one in (running, ended, failed, waiting):
         one.refresh_from_db()
     return TrainingShowcase(user, running, ended, failed, waiting, (steps, GROUP))
+
+
+def _say(user: User, training: TrainingRun, step: int) -> None:
+    """What members have said of the rollout that tests look at, and a view that they keep."""
+    of, place = discussed_training(training), place_in_training(training, get_rollout(training, step, GROUP), step)
+    for name in ("reward-hack", "good"):
+        add_label(user=user, of=of, place=place, name=name)
+    add_note(user=user, of=of, place=place, text="It answers *before* it has read the question.")
+    save_view(user=user, of=of, name="left out", query={"used": "no"})
 
 
 def _run(user: User, name: str, steps: int) -> TrainingRun:

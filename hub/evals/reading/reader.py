@@ -20,19 +20,19 @@ from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
-from hub.accounts.models import Role
-from hub.accounts.queries import Caller, has_role
 from hub.core.errors import NotFound
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
-from hub.evals.annotations import MOST_NOTES, labels_of, notes_of, suggested_labels
+from hub.evals.annotations import labels_of
+from hub.evals.discussed import discussed, place_in
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
 from hub.evals.prices import cost_of
 from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
 from hub.evals.reading.example_groups import MOST_SQUARES, Square, square
 from hub.evals.reading.model_calls import LEGEND, model_call, summaries
+from hub.evals.reading.said import said_of
 from hub.evals.reading.sandbox_view import commands_after, sandboxes_of
 from hub.evals.reading.transcript import SHOWN, Transcript, Window, transcript
 from hub.evals.replays import (
@@ -165,7 +165,7 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     }
     if context.get("shared"):
         return context | {"labels": labels_of([row.pk]).get(row.pk, ())}
-    context |= said_of(request.user, evaluation, row)
+    context |= said_of(request.user, discussed(evaluation), place_in(evaluation, row))
     return context | {
         "replays": replays_of(request.user, evaluation, row.example, row.rollout),
         "original": original_of(request.user, evaluation),
@@ -180,18 +180,6 @@ def beside(evaluation: Evaluation, row: RolloutIndex) -> list[tuple[str, Square]
     query = f"?a={evaluation.pk}&b={evaluation.pk}&example={row.example}&at={row.rollout}"
     address = reverse("evaluation-compare-example") + query
     return [(f"{address}&at={one.rollout}", square(one, shades)) for one in others]
-
-
-def said_of(user: Caller, evaluation: Evaluation, row: RolloutIndex) -> dict[str, Any]:
-    """The labels of a rollout, and for members its notes, the oldest first."""
-    reads, writes = (has_role(user, evaluation.owner, role) for role in (Role.READER, Role.MEMBER))
-    return {
-        "labels": labels_of([row.pk]).get(row.pk, ()),
-        "suggested": suggested_labels(evaluation.owner) if writes else [],
-        "reads_notes": reads,
-        "can_write": writes,
-        "notes": list(notes_of(row)[:MOST_NOTES])[::-1] if reads else [],
-    }
 
 
 def _window(whole: Transcript, window: Window, *, ahead: bool = False, behind: bool = False) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Labels and notes on rollouts, and filters kept by name: members of the evaluation's owner write them."""
+"""Labels and notes on rollouts, and filters kept by name: members of the owner of what they belong to write them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -11,16 +12,15 @@ from envhub.protocol.annotations import ANY_LABEL, LABEL_PATTERN
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role
 from hub.core.errors import Conflict, Invalid, NotAllowed
-from hub.evals.annotations import MOST_LABELS, MOST_NOTES, MOST_ON_ROLLOUT, MOST_VIEWS, saved_views
-from hub.evals.models import Evaluation, RolloutIndex, RolloutLabel, RolloutNote, SavedView
-from hub.evals.rollout_filter import RolloutFilter
-from hub.evals.services.lifecycle import locked
+from hub.evals.annotations import MOST_LABELS, MOST_NOTES, MOST_ON_ROLLOUT, MOST_VIEWS, labels_in, notes_of, saved_views
+from hub.evals.discussed import Discussed, Place
+from hub.evals.models import Note, SavedRolloutView
 from hub.notices.services import tell_of_note
 
 
-def add_label(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, name: str) -> None:
+def add_label(*, user: User, of: Discussed, place: Place, name: str) -> None:
     """Put a label on a rollout; twice is once. Raises NotAllowed, Invalid (its name), Conflict (too many)."""
-    require_role(user, evaluation.owner, Role.MEMBER)
+    require_role(user, of.owner, Role.MEMBER)
     if not re.fullmatch(LABEL_PATTERN, name) or name == ANY_LABEL:
         raise Invalid(
             f"{name[:40]!r} is no label",
@@ -28,48 +28,49 @@ def add_label(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, name
             fields={"label": name[:100]},
         )
     with transaction.atomic():
-        locked(evaluation)
-        rows = RolloutLabel.objects.filter(evaluation=evaluation)
-        here = rows.filter(rollout=rollout)
+        of.lock()
+        rows = labels_in(of)
+        here = rows.filter(rollout=place.row)
         if here.filter(name=name).exists():
             return
         if here.count() >= MOST_ON_ROLLOUT:
             raise Conflict(f"the rollout has {MOST_ON_ROLLOUT} labels", code="too_many_labels", hint="remove one first")
         if rows.count() >= MOST_LABELS:
             raise Conflict(
-                f"the evaluation has {MOST_LABELS} labels", code="too_many_labels", hint="remove some of them first"
+                f"the {of.kind.noun} has {MOST_LABELS} labels",
+                code="too_many_labels",
+                hint="remove some of them first",
             )
-        RolloutLabel.objects.create(
-            evaluation=evaluation, rollout=rollout, owner=evaluation.owner, name=name, created_by=user
-        )
+        of.kind.labels.objects.create(**of.own, rollout=place.row, owner=of.owner, name=name, created_by=user)
 
 
-def remove_label(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, name: str) -> None:
+def remove_label(*, user: User, of: Discussed, place: Place, name: str) -> None:
     """Take a label off; one that is not there is none. Raises NotAllowed."""
-    require_role(user, evaluation.owner, Role.MEMBER)
-    RolloutLabel.objects.filter(rollout=rollout, name=name).delete()
+    require_role(user, of.owner, Role.MEMBER)
+    labels_in(of).filter(rollout=place.row, name=name).delete()
 
 
-def add_note(*, user: User, evaluation: Evaluation, rollout: RolloutIndex, text: str) -> RolloutNote:
-    """Add to the thread of a rollout, and tell who started the evaluation. Raises NotAllowed, Conflict (too many)."""
-    require_role(user, evaluation.owner, Role.MEMBER)
+def add_note(*, user: User, of: Discussed, place: Place, text: str) -> Note:
+    """Add to the thread of a rollout, and tell who started the whole. Raises NotAllowed, Conflict (too many)."""
+    require_role(user, of.owner, Role.MEMBER)
     with transaction.atomic():
-        locked(evaluation)
-        if RolloutNote.objects.filter(rollout=rollout).count() >= MOST_NOTES:
+        of.lock()
+        if notes_of(place.row, of.kind).count() >= MOST_NOTES:
             raise Conflict(f"the rollout has {MOST_NOTES} notes", code="too_many_notes", hint="delete some of yours")
         tell_of_note(
             author=user,
-            starter=evaluation.created_by,
-            about=f"rollout {rollout} of {evaluation.environment.owner.slug}/{evaluation.environment.name}",
+            starter=of.starter,
+            about=f"rollout {place.row} of {of.title}",
             text=text,
-            url=f"/evaluations/{evaluation.pk}/rollouts/{rollout.example}/{rollout.rollout}#said",
+            url=f"{place.address}#said",
         )
-        return RolloutNote.objects.create(evaluation=evaluation, rollout=rollout, text=text, created_by=user)
+        made: Note = of.kind.notes.objects.create(**of.own, rollout=place.row, text=text, created_by=user)
+        return made
 
 
-def edit_note(*, user: User, note: RolloutNote, text: str) -> RolloutNote:
+def edit_note(*, user: User, of: Discussed, note: Note, text: str) -> Note:
     """Change one's own note. Raises NotAllowed."""
-    require_role(user, note.evaluation.owner, Role.MEMBER)
+    require_role(user, of.owner, Role.MEMBER)
     if note.created_by_id != user.pk and not user.is_administrator:
         raise NotAllowed("only its author may change a note", hint="answer with a note of your own")
     note.text, note.edited_at = text, timezone.now()
@@ -77,38 +78,33 @@ def edit_note(*, user: User, note: RolloutNote, text: str) -> RolloutNote:
     return note
 
 
-def delete_note(*, user: User, note: RolloutNote) -> None:
+def delete_note(*, user: User, of: Discussed, note: Note) -> None:
     """Delete one's own note; an admin of the owner, anybody's. Raises NotAllowed."""
-    owner = note.evaluation.owner
-    require_role(user, owner, Role.MEMBER)
-    if note.created_by_id != user.pk and not has_role(user, owner, Role.ADMIN):
-        raise NotAllowed("only its author may delete a note", hint=f"or an admin of {owner.slug}")
+    require_role(user, of.owner, Role.MEMBER)
+    if note.created_by_id != user.pk and not has_role(user, of.owner, Role.ADMIN):
+        raise NotAllowed("only its author may delete a note", hint=f"or an admin of {of.owner.slug}")
     note.delete()
 
 
-def save_view(*, user: User, evaluation: Evaluation, name: str, wanted: RolloutFilter) -> SavedView:
-    """Keep a filter under a name, for all evaluations that this owner has of this environment.
+def save_view(*, user: User, of: Discussed, name: str, query: Mapping[str, object]) -> SavedRolloutView:
+    """Keep a filter, which has been checked, under a name: for this and its like.
 
-    Raises NotAllowed, Invalid (the filter), Conflict (the name is taken, or too many).
+    Raises NotAllowed, Conflict (the name is taken, or too many).
     """
-    require_role(user, evaluation.owner, Role.MEMBER)
-    wanted.check()
-    if saved_views(evaluation).count() >= MOST_VIEWS:
+    require_role(user, of.owner, Role.MEMBER)
+    if saved_views(of).count() >= MOST_VIEWS:
         raise Conflict(f"there are {MOST_VIEWS} saved views", code="too_many_views", hint="delete one first")
+    texts = {field: str(value) for field, value in query.items()}
     try:
         with transaction.atomic():
-            return SavedView.objects.create(
-                owner=evaluation.owner,
-                environment=evaluation.environment,
-                name=name,
-                query={field: str(value) for field, value in wanted.given().items()},
-                created_by=user,
+            return of.kind.views._default_manager.create(
+                **of.kind.shares_views(of.whole), name=name, query=texts, created_by=user
             )
     except IntegrityError as error:
         raise Conflict(f"there is a view {name!r}", code="view_exists", hint="choose another name") from error
 
 
-def delete_view(*, user: User, view: SavedView) -> None:
+def delete_view(*, user: User, view: SavedRolloutView) -> None:
     """Forget one's own view; an admin of the owner, anybody's. Raises NotAllowed."""
     require_role(user, view.owner, Role.MEMBER)
     if view.created_by_id != user.pk and not has_role(user, view.owner, Role.ADMIN):

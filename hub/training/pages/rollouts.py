@@ -10,24 +10,27 @@ from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
+from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import whole_number
+from hub.evals.annotations import label_counts
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
+from hub.evals.reading.said import said_of, views_of
 from hub.evals.rollout_filter import OUTCOMES
+from hub.training.discussed import discussed_training, place_in_training
 from hub.training.example_steps import example_over_steps
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
-from hub.training.paging import page_after
-from hub.training.queries import filter_rollouts, get_rollout, get_step, get_training, read_record
+from hub.training.queries import get_rollout, get_training, read_record
 from hub.training.ratio_bounds import RatioBounds
+from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page
 from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
-from hub.training.wire import rollout_row
+from hub.training.wire import rollout_row, rollout_rows
 
 MOST_SIBLINGS = 64
-USED = (("yes", "in the batch"), ("no", "left out"))
 
 
 @page
@@ -48,33 +51,28 @@ def training_rollouts(request: HttpRequest, training_id: GivenId) -> HttpRespons
 
 
 def _step_context(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
-    wanted = {name: request.GET.get(name, "") for name in ("environment", "outcome", "used")}
-    step, after = get_step(found, whole_number(request, "step")), whole_number(request, "after")
-    rows = filter_rollouts(
-        step,
-        environment=wanted["environment"],
-        outcome=wanted["outcome"],
-        after=-1 if after is None else after,
-    )
-    if wanted["used"]:
-        rows = rows.filter(admitted=wanted["used"] == "yes")
-    number = step.step if step else 0
-    shown, following = page_after(rows, request, "after", lambda one: one.index, step=number)
+    wanted = validate(TrainingRolloutFilter, request.GET.dict())
+    shown = rollout_page(found, wanted, request)
+    step, of = shown.step, discussed_training(found)
+    number, first_page = step.step if step else 0, "after" not in request.GET
     metrics = StepMetrics.model_validate(step.metrics) if step else None
-    return {
+    rows = zip(rollout_rows(shown.rows), shown.rows, strict=True)
+    return views_of(request.user, of) | {
         "wanted": wanted,
-        "narrowed": any(wanted.values()),
+        "narrowed": wanted.narrows,
+        "everywhere": shown.everywhere,
         "step": step,
         "metrics": metrics,
-        "rollouts": [(rollout_row(row, number), staleness(row, number)) for row in shown],
-        "next": following,
+        "rollouts": [(row, staleness(one, row.step)) for row, one in rows],
+        "next": shown.next,
+        "counts": label_counts(of),
         "labels": sorted({item.label for item in found.versions.all() if item.use == Use.TRAIN}),
         "previous_step": number - 1 if number > 1 else None,
         "next_step": number + 1 if step and number < found.step else None,
         "rewards": bars(metrics.rewards if metrics else None),
         "advantages": bars(metrics.advantages if metrics else None),
-        "first_page": after is None,
-        "odd": odd_rollouts(step) if step and after is None and not any(wanted.values()) else None,
+        "first_page": first_page,
+        "odd": odd_rollouts(step) if step and first_page and not wanted.narrows else None,
     }
 
 
@@ -108,7 +106,7 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
     group = list(TrainingRollout.objects.filter(step=of_step, group=row.group).order_by("index")[:MOST_SIBLINGS])
     around = TrainingRollout.objects.filter(step=of_step, index__in=(index - 1, index + 1))
     known = set(around.values_list("index", flat=True))
-    context = {
+    context = said_of(request.user, discussed_training(found), place_in_training(found, row, step)) | {
         "section": "training",
         "training": found,
         "step": of_step,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from envhub.protocol.training.runs import BeginningReport
 
-from hub.training.models import Step, TrainingEvaluation, TrainingRun
+from hub.training.models import Step, TrainingEvaluation, TrainingLabel, TrainingNote, TrainingRollout, TrainingRun
 from hub.training.services.adapters import drop_adapters
 from hub.training.services.lifecycle import locked
 from hub.training.services.steps import Guard
@@ -25,6 +25,11 @@ def discard_after(training: TrainingRun, step: int) -> bool:
     """Of a locked run; False when there was nothing."""
     if training.step <= step:
         return False
+    gone = TrainingRollout.objects.filter(step__training=training, step__step__gt=step)
+    for said in (TrainingLabel, TrainingNote):
+        own = said._default_manager.filter(training=training)
+        if own.exists():  # its own rollouts are few beside those of the run
+            own.filter(rollout__in=gone.values("pk")).delete()
     Step.objects.filter(training=training, step__gt=step).delete()
     TrainingEvaluation.objects.filter(training=training, step__gt=step).delete()
     drop_adapters(training.adapters.filter(step__gt=step))

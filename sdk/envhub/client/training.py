@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.protocol.annotations import (
+    LabelCounts,
+    NoteRequest,
+    NoteView,
+    RolloutLabels,
+    SavedTrainingViewRequest,
+    SavedView,
+)
 from envhub.protocol.base import Page
 from envhub.protocol.fingerprints import FingerprintView
 from envhub.protocol.packages import Visibility, VisibilityPatch
@@ -57,15 +66,56 @@ class Training:
         step: int | None = None,
         environment: str | None = None,
         outcome: str | None = None,
+        used: str | None = None,
+        label: str | None = None,
     ) -> Iterator[TrainingRolloutRow]:
-        """Slim rows of one step (default: the newest), in their order; `environment` is a label."""
+        """Slim rows of one step (default: the newest), in their order; `environment` is a label of the configuration.
+
+        With a `label` that people have put on rollouts ("any": whatever it is) and no step, of all steps.
+        """
         path = f"/training/{training_id}/rollouts"
-        page = Page[TrainingRolloutRow]
-        return iterate(self._hub, path, page, step=step, environment=environment, outcome=outcome)
+        narrowed = {"environment": environment, "outcome": outcome, "used": used, "label": label}
+        return iterate(self._hub, path, Page[TrainingRolloutRow], step=step, **narrowed)
 
     def rollout(self, training_id: str, step: int, index: int) -> RolloutRecord:
         """One whole rollout; its `extras["training"]` is a RolloutTokens."""
         return self._hub.get(f"/training/{training_id}/rollouts/{step}/{index}", RolloutRecord)
+
+    def label(self, training_id: str, step: int, index: int, label: str) -> RolloutLabels:
+        """Put a label on a rollout; answers all that it has."""
+        return self._hub.put(_said(training_id, step, index, f"labels/{label}"), None, RolloutLabels)
+
+    def unlabel(self, training_id: str, step: int, index: int, label: str) -> None:
+        """Take a label off a rollout."""
+        self._hub.delete(_said(training_id, step, index, f"labels/{label}"))
+
+    def labels(self, training_id: str) -> LabelCounts:
+        """All labels of a run, the most frequent first."""
+        return self._hub.get(f"/training/{training_id}/labels", LabelCounts)
+
+    def notes(self, training_id: str, step: int, index: int) -> Iterator[NoteView]:
+        """The notes on a rollout, newest first; for members of the run's owner."""
+        return iterate(self._hub, _said(training_id, step, index, "notes"), Page[NoteView])
+
+    def add_note(self, training_id: str, step: int, index: int, text: str) -> NoteView:
+        """Add a note to a rollout, in Markdown."""
+        return self._hub.post(_said(training_id, step, index, "notes"), NoteRequest(text=text), NoteView)
+
+    def delete_note(self, training_id: str, step: int, index: int, note_id: str) -> None:
+        """Delete one's own note."""
+        self._hub.delete(_said(training_id, step, index, f"notes/{note_id}"))
+
+    def views(self, training_id: str) -> Iterator[SavedView]:
+        """The filters that are kept for all runs of this one's owner, newest first."""
+        return iterate(self._hub, f"/training/{training_id}/views", Page[SavedView])
+
+    def save_view(self, training_id: str, request: SavedTrainingViewRequest) -> SavedView:
+        """Keep a filter under a name."""
+        return self._hub.post(f"/training/{training_id}/views", request, SavedView)
+
+    def delete_view(self, training_id: str, view_id: str) -> None:
+        """Forget a saved view."""
+        self._hub.delete(f"/training/{training_id}/views/{view_id}")
 
     def checkpoints(self, training_id: str) -> Iterator[CheckpointView]:
         """Kept checkpoints, newest first."""
@@ -91,6 +141,11 @@ class Training:
         """Delete a run with its metrics, rollouts and checkpoints; adapters in the catalog stay."""
         self._hub.delete(f"/training/{training_id}")
 
-    def export(self, training_id: str, target: Path, *, format: str = "jsonl") -> Path:
-        """Write metrics (jsonl, tensorboard) or rollouts (parquet) into the file `target`."""
-        return self._hub.save(f"/training/{training_id}/export", target, format=format)
+    def export(self, training_id: str, target: Path, *, format: str = "jsonl", labels: bool = False) -> Path:
+        """Write metrics (jsonl, tensorboard) or rollouts (parquet; `labels`: with theirs) into the file `target`."""
+        path = f"/training/{training_id}/export"
+        return self._hub.save(path, target, format=format, labels="true" if labels else None)
+
+
+def _said(training_id: str, step: int, index: int, what: str) -> str:
+    return f"/training/{training_id}/rollouts/{step}/{index}/{quote(what)}"

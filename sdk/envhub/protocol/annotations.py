@@ -22,14 +22,14 @@ class RolloutLabels(Response):
 
 
 class LabelCount(Response):
-    """How many rollouts of an evaluation have a label."""
+    """How many rollouts of an evaluation or a training run have a label."""
 
     name: str
     count: int
 
 
 class LabelCounts(Response):
-    """All labels of an evaluation, the most frequent first."""
+    """All labels of an evaluation or a training run, the most frequent first."""
 
     labels: tuple[LabelCount, ...]
 
@@ -46,6 +46,7 @@ class NoteView(Response):
     id: str
     example: int
     rollout: int
+    step: int | None = None  # of a training run; `rollout` is then the index in the step
     text: str
     author: str
     created_at: datetime
@@ -70,12 +71,28 @@ class SavedViewRequest(Request):
     query: RolloutQuery
 
 
+class TrainingRolloutQuery(Request):
+    """A filter of a training run's rollouts, whatever the step; what is empty does not narrow."""
+
+    environment: str = Field(default="", max_length=200)  # by its label
+    outcome: str = Field(default="", max_length=32)
+    used: str = Field(default="", max_length=3)  # yes: in the batch; no: left out
+    label: str = Field(default="", max_length=32)
+
+
+class SavedTrainingViewRequest(Request):
+    """Keep a filter under a name, for all training runs of the same owner."""
+
+    name: str = Field(min_length=1, max_length=60)
+    query: TrainingRolloutQuery
+
+
 class SavedView(Response):
     """A filter that somebody has kept."""
 
     id: str
     owner: Slug
-    environment: str  # owner/name
+    environment: str  # owner/name; empty: for all training runs of the owner
     name: str
     query: dict[str, str]
     created_by: str

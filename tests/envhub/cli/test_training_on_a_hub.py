@@ -104,6 +104,19 @@ def test_the_log_is_printed_whole_or_of_one_process(trainer: Cli, training: Trai
     assert "learner, engine, tiny-env" in trainer("train", "logs", key, "--process", "b", code=2).stderr
 
 
+def test_rollouts_are_labelled_noted_and_exported(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    assert trainer("train", "label", key, "2", "1", "reward-hack").stdout == "reward-hack\n"
+    assert trainer.json("train", "labels", key)["labels"] == [{"name": "reward-hack", "count": 1}]
+    assert [row["labels"] for row in trainer.json("train", "rollouts", key, "--label", "any")] == [["reward-hack"]]
+    trainer("train", "note", key, "2", "1", "look at turn 2")
+    assert "look at turn 2" in trainer("train", "note", key, "2", "1").stdout
+    trainer("train", "export", key, "-o", "all.parquet", "--labels")
+    assert ["reward-hack"] in pq.read_table("all.parquet")["labels"].to_pylist()
+    trainer("train", "label", key, "2", "1", "reward-hack", "--remove")
+    assert trainer.json("train", "rollouts", key, "--label", "any") == []
+
+
 def test_exports_hold_metrics_and_rollouts(trainer: Cli, training: TrainingRun) -> None:
     key = str(training.pk)
     trainer("train", "export", key, "-o", "m.jsonl")

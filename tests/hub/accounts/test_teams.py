@@ -164,7 +164,17 @@ def test_a_team_that_owns_something_is_not_deleted() -> None:
 
 USAGE = {"ownermodelusage", "ownerusage"}
 GOES_WITH_A_TEAM = {"membership", "teaminvitation", "push", "run", "sandbox"} | USAGE  # runs: ended ones
-GOES_WITH_A_TEAM |= {"contender", "evaluationcount", "formername", "rolloutlabel", "savedview", "sharelink", "webhook"}
+GOES_WITH_A_TEAM |= {
+    "contender",
+    "evaluationcount",
+    "savedtrainingview",
+    "traininglabel",
+    "formername",
+    "rolloutlabel",
+    "savedview",
+    "sharelink",
+    "webhook",
+}
 
 
 def test_whatever_refers_to_an_owner_keeps_it_or_goes_with_it() -> None:

@@ -42,6 +42,7 @@ _REPOSITORY = r"(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??)"
 _DATA = rf"api/v1/data/(?P<kind>dataset|model)/{_REPOSITORY}"
 _HF = rf"hf/api/(?P<plural>datasets|models)/{_REPOSITORY}"
 _TRAINING = "api/v1/training/<id:training_id>"
+_TRAINING_ROLLOUT = f"{_TRAINING}/rollouts/<int:step>/<int:index>"
 _SANDBOX = "api/v1/sandboxes/<id:sandbox_id>"
 _RUN = "api/v1/runs/<id:run_id>"
 _ENVIRONMENT_PAGE = "environments/<str:owner>/<str:name>"
@@ -194,6 +195,11 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_TRAINING_PAGE}/numbers": {"get": Access.PRIVATE},
     f"{_TRAINING_PAGE}/rollouts": {"get": Access.PRIVATE},
     f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>": {"get": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/label": {"post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/note": {"post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/note/<id:note_id>": {"post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/views": {"post": Access.PRIVATE},
+    f"{_TRAINING_PAGE}/views/<id:view_id>/delete": {"post": Access.PRIVATE},
     f"{_TRAINING_PAGE}/weights": {"get": Access.PRIVATE},
     f"{_TRAINING_PAGE}/configuration": {"get": Access.PRIVATE},
     f"{_TRAINING_PAGE}/lineage": {"get": Access.PRIVATE},
@@ -372,6 +378,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_TRAINING}/metrics": {"get": Access.PRIVATE},
     f"{_TRAINING}/rollouts": {"get": Access.PRIVATE},
     f"{_TRAINING}/rollouts/<int:step>/<int:index>": {"get": Access.PRIVATE},
+    f"{_TRAINING_ROLLOUT}/labels/<str:label>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_TRAINING_ROLLOUT}/notes": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_TRAINING_ROLLOUT}/notes/<id:note_id>": {"patch": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_TRAINING}/labels": {"get": Access.PRIVATE},
+    f"{_TRAINING}/views": {"get": Access.PRIVATE, "post": Access.PRIVATE},
+    f"{_TRAINING}/views/<id:view_id>": {"delete": Access.PRIVATE},
     f"{_TRAINING}/export": {"get": Access.PRIVATE},
     f"{_TRAINING}/beginning": {"post": Access.TRAINING},
     f"{_TRAINING}/steps": {"post": Access.TRAINING},
@@ -459,6 +471,9 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         (f"{_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},
         (f"{_EVALUATION}/views", "post"): {"name": "x", "query": {}},
         (_TRAINING, "patch"): {"visibility": "private"},
+        (f"{_TRAINING_ROLLOUT}/notes", "post"): {"text": "x"},
+        (f"{_TRAINING_ROLLOUT}/notes/<id:note_id>", "patch"): {"text": "x"},
+        (f"{_TRAINING}/views", "post"): {"name": "x", "query": {}},
         ("api/v1/deployments", "post"): {"model": f"alice/{MARK}-weights"},
         ("api/v1/training", "post"): {"config": {"model": "alice/base", "env": [{"id": f"alice/{MARK}-env"}]}},
         (f"{_TRAINING}/beginning", "post"): {"step": 1},

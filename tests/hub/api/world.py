@@ -16,9 +16,9 @@ from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
-from hub.evals.models import Evaluation, RolloutNote, SavedView, ScoreWatch
+from hub.evals.discussed import discussed, place_in
+from hub.evals.models import Evaluation, Note, SavedRolloutView, ScoreWatch
 from hub.evals.queries import get_rollout
-from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.services import add_note, save_view, watch_scores
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment
@@ -32,7 +32,9 @@ from hub.runs.live_sandboxes import note_sandboxes
 from hub.runs.models import Run, Worker
 from hub.sandboxes.models import Sandbox
 from hub.secrets.services import set_secret
+from hub.training.discussed import discussed_training, place_in_training
 from hub.training.models import TrainingRun
+from hub.training.queries import get_rollout as get_training_rollout
 from hub.training.services import report_step
 from hub.webhooks.models import Delivery
 from hub.webhooks.services import create_webhook, send_test
@@ -58,12 +60,14 @@ class World:
     version: Version
     evaluation: Evaluation
     evaluation_token: str
-    note: RolloutNote
-    view: SavedView
+    note: Note
+    view: SavedRolloutView
     delivery: Delivery
     link: ShareLink
     training: TrainingRun
     training_token: str
+    training_note: Note
+    training_view: SavedRolloutView
     deployment: Deployment
     sandbox: Sandbox
     push_id: str
@@ -94,11 +98,14 @@ def make_world() -> World:
     wanted = WebhookRequest(url=f"http://127.0.0.1:9/{MARK}", events=(WebhookEvent.RUN_FAILED,))
     webhook, _ = create_webhook(user=alice, owner=alice.owner, request=wanted)
     rollout = get_rollout(evaluation, 0, 0)
-    note = add_note(user=alice, evaluation=evaluation, rollout=rollout, text=f"{MARK} note")
-    view = save_view(user=alice, evaluation=evaluation, name=f"{MARK} view", wanted=RolloutFilter(label=MARK))
+    note = add_note(user=alice, of=discussed(evaluation), place=place_in(evaluation, rollout), text=f"{MARK} note")
+    view = save_view(user=alice, of=discussed(evaluation), name=f"{MARK} view", query={"label": MARK})
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
     report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    of, first = discussed_training(training), get_training_rollout(training, 1, 0)
+    training_note = add_note(user=alice, of=of, place=place_in_training(training, first, 1), text=f"{MARK} note")
+    training_view = save_view(user=alice, of=of, name=f"{MARK} view", query={"label": MARK})
     watched = ScoreWatchRequest(model=f"{MARK}/model", below=0.5)
     watch_scores(user=alice, environment=version.environment, request=watched)
     tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
@@ -128,6 +135,8 @@ def make_world() -> World:
         link=create_link(user=alice, request=ShareLinkRequest(evaluations=(str(evaluation.pk),), note=MARK))[0],
         training=training,
         training_token=training_token,
+        training_note=training_note,
+        training_view=training_view,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
         sandbox=sandbox,
         push_id=str(push.pk),
@@ -195,6 +204,8 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         known["name"] = "bob"
     if route.startswith("api/v1/former-names"):
         known["name"] = f"{MARK}-was"
+    if route.startswith(("api/v1/training", "training/")):
+        known |= {"note_id": world.training_note.pk, "view_id": world.training_view.pk}
     if route.startswith("join/"):
         known["secret"] = world.join_secret
     if route.startswith("api/v1/data"):

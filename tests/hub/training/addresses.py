@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.factories.training_showcase import TrainingShowcase
 
 PRIVATE = (
-    "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "weights",
+    "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "labelled", "weights",
     "configuration", "log", "rollout", "unused-rollout", "failed-rollout", "adapter",
     "compare", "compare-time", "lineage", "adapter-lineage",
 )  # fmt: skip
@@ -27,6 +27,7 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "waiting": f"/training/{showcase.waiting.pk}",
         "numbers": f"{running}/numbers",
         "rollouts": f"{running}/rollouts",
+        "labelled": f"{running}/rollouts?label=any",
         "first-rollouts": f"{running}/rollouts?step=1",
         "weights": f"{ended}/weights",
         "configuration": f"{running}/configuration",

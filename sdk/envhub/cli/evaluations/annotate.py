@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.terminal.ids import index
-from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.protocol.annotations import LabelCounts, NoteView
 
 Example = Annotated[int, typer.Argument(help="The example, as `hub eval rollouts` lists it.", parser=index)]
 Rollout = Annotated[int, typer.Argument(help="The attempt at it, from 0.", parser=index)]
@@ -36,7 +38,11 @@ def label(
 def labels(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
     """Count the labels of an evaluation's rollouts."""
     session = current(ctx)
-    found = session.hub.evaluations.labels(evaluation_id)
+    show_labels(session, session.hub.evaluations.labels(evaluation_id))
+
+
+def show_labels(session: Session, found: LabelCounts) -> None:
+    """The most frequent first."""
     rows = [(item.name, item.count) for item in found.labels]
     session.show(found, lambda: session.table(("label", "rollouts"), rows, "no labels"))
 
@@ -55,6 +61,11 @@ def note(
         added = hub.add_note(evaluation_id, example, rollout, text)
         session.show(added, lambda: session.out.print(f"added {added.id}"))
         return
-    found = list(hub.notes(evaluation_id, example, rollout))[::-1]
+    show_notes(session, hub.notes(evaluation_id, example, rollout))
+
+
+def show_notes(session: Session, notes: Iterable[NoteView]) -> None:
+    """The oldest first; they come the other way round."""
+    found = list(notes)[::-1]
     rows = [(item.created_at, item.author, item.text) for item in found]
     session.show(found, lambda: session.table(("written", "by", "note"), rows, "no notes"))

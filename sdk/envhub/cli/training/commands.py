@@ -152,6 +152,7 @@ def export(
         typer.Option("--format", "-f", help="Metrics (jsonl, tensorboard) or rollouts (parquet); else by file name."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.", dir_okay=False)] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="Of rollouts: what people call them, as a column.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Write metrics or rollouts into a file."""
@@ -159,7 +160,7 @@ def export(
     chosen = format_of(kind, output, _FORMATS)
     ending = next(ending for ending, format in _FORMATS.items() if format == chosen)
     target = output or Path(f"training-{training_id}{ending}")
-    session.hub.training.export(training_id, target, format=chosen)
+    session.hub.training.export(training_id, target, format=chosen, labels=labels)
     session.show({"file": str(target)}, lambda: session.out.print(f"wrote {target}", markup=False))
 
 

@@ -27,6 +27,9 @@ def rollouts(
     step: Annotated[int | None, typer.Option(help="Of this step (default: the newest).")] = None,
     environment: Annotated[str | None, typer.Option("--env", help="Only of this environment.")] = None,
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Only with this label (any: with one at all), of all steps unless one is named.")
+    ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="With an index: token by token.")] = False,
     limit: Annotated[int, typer.Option(min=1)] = 50,
     json: JsonFlag = False,
@@ -38,13 +41,13 @@ def rollouts(
     if index is not None:
         _print_one(session, training_id, _step(session, training_id, step), index, tokens=tokens)
         return
-    rows = session.hub.training.rollouts(training_id, step=step, environment=environment, outcome=outcome)
+    rows = session.hub.training.rollouts(training_id, step=step, environment=environment, outcome=outcome, label=label)
     found = list(islice(rows, limit))
     table = [(row.step, row.index, row.environment, row.example, row.outcome, row.reward, row.advantage, row.turns,
-              row.completion_tokens, row.dropped or ("" if row.admitted else "not used"), row.failure_message[:60])
-             for row in found]  # fmt: skip
+              row.completion_tokens, row.dropped or ("" if row.admitted else "not used"), ", ".join(row.labels),
+              row.failure_message[:60]) for row in found]  # fmt: skip
     columns = ("step", "index", "environment", "example", "outcome", "reward", "advantage", "turns", "tokens",
-               "dropped", "failure")  # fmt: skip
+               "dropped", "labels", "failure")  # fmt: skip
     session.show(found, lambda: session.table(columns, table, "no rollouts", LISTED))
 
 
@@ -66,7 +69,9 @@ def _print_one(session: Session, training_id: str, step: int, index: int, *, tok
     session.show(value, lambda: session.table(columns, rows, "no tokens were recorded"))
 
 
-LISTED = Fit(drop=("tokens", "turns", "advantage", "example", "environment", "dropped"), wrap=("failure", "dropped"))
+LISTED = Fit(
+    drop=("tokens", "turns", "advantage", "example", "environment", "labels", "dropped"), wrap=("failure", "dropped")
+)
 
 
 def token_rows(record: RolloutRecord) -> Iterator[tuple[object, ...]]:

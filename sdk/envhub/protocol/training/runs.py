@@ -305,3 +305,4 @@ class TrainingRolloutRow(Response):
     completion_tokens: int = 0
     version_min: int | None = None
     version_max: int | None = None
+    labels: tuple[str, ...] = ()

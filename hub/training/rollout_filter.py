@@ -1,0 +1,88 @@
+"""The query parameters by which people filter the rollouts of a training run; empty form fields mean nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from pydantic import BaseModel, ConfigDict, Field
+
+from hub.core.errors import Invalid
+from hub.core.pagination import whole_number
+from hub.evals.annotations import labelled
+from hub.evals.rollout_filter import OUTCOMES
+from hub.training.discussed import discussed_training
+from hub.training.models import Step, TrainingRollout, TrainingRun
+from hub.training.paging import page_after
+from hub.training.queries import filter_rollouts, get_step
+
+USED = (("yes", "in the batch"), ("no", "left out"))
+
+
+class TrainingRolloutFilter(BaseModel):
+    """What the form above the table holds, without the step: a saved view is for every step of every run."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    environment: str = Field(default="", max_length=200)
+    outcome: str = Field(default="", max_length=32)
+    used: str = Field(default="", max_length=3)
+    label: str = Field(default="", max_length=32)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rollouts may be hidden by it."""
+        return any(self.model_dump().values())
+
+    @property
+    def text(self) -> str:
+        """As a query string, for a form."""
+        return urlencode(self.given())
+
+    def given(self) -> dict[str, object]:
+        """What is not empty, by name."""
+        return {name: value for name, value in self.model_dump().items() if value}
+
+    def check(self) -> None:
+        """Raises Invalid for an unknown outcome or use."""
+        if self.outcome and self.outcome not in OUTCOMES:
+            raise Invalid(f"outcome is one of {', '.join(OUTCOMES)}", fields={"outcome": self.outcome[:100]})
+        if self.used and self.used not in dict(USED):
+            raise Invalid("used is yes or no", fields={"used": self.used})
+
+    def select(self, training: TrainingRun, step: Step | None) -> QuerySet[TrainingRollout]:
+        """Those of a step by index, without one those of all steps by age. Raises Invalid."""
+        self.check()
+        rows = filter_rollouts(step, of=training, environment=self.environment, outcome=self.outcome)
+        if self.used:
+            rows = rows.filter(admitted=self.used == "yes")
+        if self.label:
+            rows = rows.filter(pk__in=labelled(discussed_training(training), self.label))
+        return rows.select_related("step").defer("step__metrics").order_by("pk" if step is None else "index")
+
+
+@dataclass(frozen=True)
+class RolloutPage:
+    """What a list of rollouts shows: of one step, or (`everywhere`) what has a label, whatever the step."""
+
+    step: Step | None
+    everywhere: bool
+    rows: list[TrainingRollout]
+    next: str | None
+
+
+def rollout_page(training: TrainingRun, wanted: TrainingRolloutFilter, request: HttpRequest) -> RolloutPage:
+    """Of the step that the address names, else of the newest; with a label and no step, of all. Raises Invalid,
+    NotFound."""
+    number, after = whole_number(request, "step"), whole_number(request, "after")
+    if number is None and wanted.label:
+        found = wanted.select(training, None).filter(pk__gt=after or 0)
+        return RolloutPage(None, True, *page_after(found, request, "after", lambda one: one.pk))
+    step = get_step(training, number)
+    wanted.check()
+    if step is None:
+        return RolloutPage(None, False, [], None)
+    found = wanted.select(training, step).filter(index__gt=-1 if after is None else after)
+    return RolloutPage(step, False, *page_after(found, request, "after", lambda one: one.index, step=step.step))
