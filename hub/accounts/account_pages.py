@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from allauth.account import views as allauth_account
@@ -25,12 +26,14 @@ from django.views.decorators.http import require_GET, require_http_methods
 from hub.accounts.browsers import browser_name
 from hub.accounts.connecting import proof_of_session
 from hub.accounts.models import User
-from hub.accounts.queries import addresses_of, has_second_factor, identities_of, sign_ins_of
+from hub.accounts.queries import addresses_of, identities_of, second_factors, sign_ins_of
+from hub.accounts.relying_party import obstacle_here
 from hub.accounts.services import end_other_sessions
 from hub.core.errors import Conflict
 from hub.core.pages import page, show
 
 MOST_SHOWN = 20
+APP, ANY = {"totp"}, {"totp", "webauthn"}
 MOST_SESSIONS = 50
 
 
@@ -45,7 +48,8 @@ def account(request: HttpRequest) -> HttpResponse:
         "section": "settings",
         "has_password": user.has_usable_password(),
         "addresses": addresses_of(user)[:MOST_SHOWN],
-        "has_second_factor": has_second_factor(user),
+        "factors": second_factors(user),
+        "obstacle": obstacle_here(),
         "identities": identities_of(user)[:MOST_SHOWN],
         "hub": settings.HUB,
         "proof": proof_of_session(request),
@@ -88,11 +92,11 @@ class MailAddresses(allauth_account.EmailView):  # type: ignore[misc]
         return super().dispatch(request, *args, **kwargs)
 
 
-def _needs_second_factor(view: Any) -> Any:
+def _needs(wanted: Collection[str], view: Any) -> Any:
     @login_required
     def run(request: HttpRequest) -> HttpResponseBase:
-        """Where it is off there is nothing to see: leads to where it is turned on."""
-        if not has_second_factor(cast("User", request.user)):
+        """Without such a factor there is nothing to see: leads to where it is turned on."""
+        if not second_factors(cast("User", request.user)).keys() & wanted:
             return redirect("mfa_activate_totp")
         answer: HttpResponseBase = view(request)
         return answer
@@ -102,14 +106,12 @@ def _needs_second_factor(view: Any) -> Any:
 
 mail_addresses = page(MailAddresses.as_view())
 second_factor_on = totp.ActivateTOTPView.as_view(template_name="accounts/second_factor_on.html")
-second_factor_off = _needs_second_factor(
-    totp.DeactivateTOTPView.as_view(template_name="accounts/second_factor_off.html")
+second_factor_off = _needs(APP, totp.DeactivateTOTPView.as_view(template_name="accounts/second_factor_off.html"))
+codes = _needs(
+    ANY, never_cache(recovery_codes.ViewRecoveryCodesView.as_view(template_name="accounts/recovery_codes.html"))
 )
-codes = _needs_second_factor(
-    never_cache(recovery_codes.ViewRecoveryCodesView.as_view(template_name="accounts/recovery_codes.html"))
-)
-codes_new = _needs_second_factor(
-    recovery_codes.GenerateRecoveryCodesView.as_view(template_name="accounts/recovery_codes_new.html")
+codes_new = _needs(
+    ANY, recovery_codes.GenerateRecoveryCodesView.as_view(template_name="accounts/recovery_codes_new.html")
 )
 identities = identity.ConnectionsView.as_view(template_name="accounts/identity_list.html")
 confirm_password = allauth_account.ReauthenticateView.as_view(template_name="accounts/confirm.html")

@@ -20,6 +20,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.forms import BaseForm
 from django.http import HttpRequest
+from django.urls import reverse
 
 from hub.accounts.client_address import client_address
 from hub.accounts.models import User
@@ -42,6 +43,12 @@ def next_path(request: HttpRequest) -> str:
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Sign-up, names, addresses and mail."""
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """In the hub's words."""
+        passkeys = reverse("mfa_reauthenticate_webauthn")
+        found: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        return [one | {"description": "Use a passkey"} if one["url"] == passkeys else one for one in found]
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """With a password."""

@@ -26,8 +26,10 @@ REACHABLE = frozenset(
         "account_logout",
         "account_reauthenticate",
         "mfa_activate_totp",
+        "mfa_add_webauthn",
         "mfa_generate_recovery_codes",
         "mfa_reauthenticate",
+        "mfa_reauthenticate_webauthn",
         "mfa_view_recovery_codes",
     }
 )

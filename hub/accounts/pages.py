@@ -24,6 +24,7 @@ from envhub.protocol.accounts import Scope
 from hub.accounts.client_address import client_address
 from hub.accounts.models import User
 from hub.accounts.queries import get_token, tokens_of, waiting_device
+from hub.accounts.relying_party import obstacle_here
 from hub.accounts.services import (
     create_token,
     decide_device,
@@ -64,6 +65,7 @@ def login(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(_safe_next(request))
     name = request.POST.get("username", "")
     context = {"next": _safe_next(request), "username": name, "hub": settings.HUB}
+    context["passkeys"] = not obstacle_here()
     context["may_sign_up"] = may_sign_up(next_path=_safe_next(request))
     context["may_choose_password"] = may_choose_password(next_path=_safe_next(request))
     if request.method == "GET":

@@ -197,9 +197,17 @@ def waiting_device(user_code: str, *, now: datetime) -> DeviceLogin | None:
     return waiting.filter(user_code=user_code).first()
 
 
+def second_factors(user: User) -> dict[str, int]:
+    """How many authenticator apps ("totp") and passkeys ("webauthn") belong to the account; without those there are
+    none of."""
+    kinds = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+    rows = Authenticator.objects.filter(user=user, type__in=kinds).order_by()
+    return dict(rows.values_list("type").annotate(Count("pk")))
+
+
 def has_second_factor(user: User) -> bool:
-    """Whether an authenticator app belongs to the account."""
-    return bool(Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists())
+    """Whether an authenticator app or a passkey does."""
+    return bool(second_factors(user))
 
 
 def addresses_of(user: User) -> QuerySet[EmailAddress]:

@@ -5,9 +5,13 @@ The one module that touches django-allauth's internals: it has no public name fo
 
 from __future__ import annotations
 
+from allauth.account.internal.flows import login as login_flow
 from allauth.account.internal.flows.login import record_authentication
 from allauth.account.internal.flows.reauthentication import is_reauthentication_required
+from allauth.account.models import Login
 from allauth.account.utils import perform_login
+from allauth.mfa.base.internal.flows import post_authentication
+from allauth.mfa.models import Authenticator
 from django.http import HttpRequest, HttpResponse
 
 from hub.accounts.models import User
@@ -22,6 +26,16 @@ def sign_in_by_password(request: HttpRequest, user: User, *, redirect_url: str) 
     note_password(request, user)
     verification = None if addresses_of(user).exists() else "none"
     answer: HttpResponse = perform_login(request, user, email_verification=verification, redirect_url=redirect_url)
+    return answer
+
+
+def sign_in_by_passkey(request: HttpRequest, passkey: Authenticator, *, redirect_url: str) -> HttpResponse:
+    """The same by a passkey alone, which is two factors in one: no other is asked."""
+    user = passkey.user
+    verification = None if addresses_of(user).exists() else "none"
+    login = Login(user=user, email_verification=verification, redirect_url=redirect_url)
+    post_authentication(request, passkey, passwordless=True, reauthenticated=True)
+    answer: HttpResponse = login_flow.perform_login(request, login)
     return answer
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from hub.accounts import account_pages, api, entrance_pages, pages, team_api, team_pages, user_api, user_pages
+from hub.accounts import account_pages, api, entrance_pages, pages, passkeys, team_api, team_pages, user_api, user_pages
 
 api_urls: list[URLPattern | URLResolver] = [
     path("me", api.me),
@@ -49,10 +49,15 @@ page_urls: list[URLPattern | URLResolver] = [
     path("settings/account/two-factor/off", account_pages.second_factor_off, name="mfa_deactivate_totp"),
     path("settings/account/recovery-codes", account_pages.codes, name="mfa_view_recovery_codes"),
     path("settings/account/recovery-codes/new", account_pages.codes_new, name="mfa_generate_recovery_codes"),
+    path("settings/account/passkeys", passkeys.passkeys, name="mfa_list_webauthn"),
+    path("settings/account/passkeys/add", passkeys.passkey_add, name="mfa_add_webauthn"),
+    path("settings/account/passkeys/<int:pk>", passkeys.passkey_name, name="mfa_edit_webauthn"),
+    path("settings/account/passkeys/<int:pk>/remove", passkeys.passkey_remove, name="mfa_remove_webauthn"),
     path("settings/account/sessions", account_pages.sessions, name="sessions"),
     path("settings/account/identities", account_pages.identities, name="socialaccount_connections"),
     path("settings/confirm", account_pages.confirm_password, name="account_reauthenticate"),
     path("settings/confirm/code", account_pages.confirm_code, name="mfa_reauthenticate"),
+    path("settings/confirm/passkey", passkeys.confirm_passkey, name="mfa_reauthenticate_webauthn"),
     path("signup", entrance_pages.sign_up, name="account_signup"),
     path("password/forgotten", entrance_pages.password_forgotten, name="account_reset_password"),
     path("password/forgotten/sent", entrance_pages.password_sent, name="account_reset_password_done"),
@@ -65,6 +70,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("mail/sent", entrance_pages.mail_sent, name="account_email_verification_sent"),
     path("mail/confirm/<str:key>", entrance_pages.mail_confirm, name="account_confirm_email"),
     path("login/disabled", entrance_pages.disabled, name="account_inactive"),
+    path("login/passkey", passkeys.passkey_login, name="mfa_login_webauthn"),
     path("login/second-factor", entrance_pages.second_factor, name="mfa_authenticate"),
     path("login/identity/<slug:provider_id>", entrance_pages.identity_login, name="openid_connect_login"),
     path(

@@ -108,6 +108,7 @@ _API = {
 }
 _PAGES = {
     "POST login": "signed in",
+    "POST login/passkey": "signed in with a passkey",
     "POST login/second-factor": "signed in with a second factor",
     "POST login/link/<str:secret>": "signed in with a link",
     "POST signup": "made an account",
@@ -116,6 +117,9 @@ _PAGES = {
     "POST settings/account/mail": "changed the own mail addresses",
     "POST settings/account/two-factor": "turned on two-factor authentication",
     "POST settings/account/two-factor/off": "turned off two-factor authentication",
+    "POST settings/account/passkeys/add": "added a passkey",
+    "POST settings/account/passkeys/<int:pk>": "renamed a passkey",
+    "POST settings/account/passkeys/<int:pk>/remove": "removed a passkey",
     "POST settings/account/recovery-codes/new": "made recovery codes",
     "POST settings/account/identities": "disconnected an identity",
     "POST settings/account/sessions": "ended the own other sessions",
@@ -197,6 +201,8 @@ SHOWN_AGAIN = frozenset(
         "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",
         "POST settings/account/mail",
         "POST settings/account/two-factor",
+        "POST settings/account/passkeys/add",
+        "POST settings/account/passkeys/<int:pk>",
         "POST settings/account/two-factor/off",
         "POST settings/account/recovery-codes/new",
         "POST settings/account/identities",
@@ -251,6 +257,7 @@ _API_UNLOGGED |= {
 UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED.items()} | {
     "POST password/forgotten": "sends a mail, to nobody who is signed in; the new password is logged",
     "POST settings/confirm": "shows again who the user is, and changes nothing",
+    "POST settings/confirm/passkey": "shows again who the user is, and changes nothing",
     "POST settings/confirm/code": "shows again who the user is, and changes nothing",
     "POST notifications/read": _OWN_NOTICES,
     "POST notifications/choices": _OWN_NOTICES,

@@ -146,6 +146,13 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starttls, _mail.tls
 DEFAULT_FROM_EMAIL = HUB.mail_from or f"Environments Hub <noreply@{HUB.base_url.host}>"
 MFA_ADAPTER = "hub.secrets.second_factors.SecondFactors"
+MFA_FORMS = {
+    "add_webauthn": "hub.accounts.passkeys.NewPasskey",
+    "authenticate_webauthn": "hub.accounts.passkeys.SecondPasskey",
+    "edit_webauthn": "hub.accounts.passkeys.PasskeyName",
+    "login_webauthn": "hub.accounts.passkeys.PasskeyLogin",
+    "reauthenticate_webauthn": "hub.accounts.passkeys.PasskeyAgain",
+}
 MFA_TOTP_ISSUER = "Environments Hub"
 MFA_TOTP_TOLERANCE = 1  # a clock that is half a minute off
 SOCIALACCOUNT_ADAPTER = "hub.accounts.adapters.IdentityAdapter"

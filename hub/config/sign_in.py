@@ -1,9 +1,10 @@
-"""How people sign in, for django-allauth: what HUB_MAIL_URL and HUB_OIDC_* make of its settings."""
+"""How people sign in, for django-allauth: what HUB_MAIL_URL, HUB_OIDC_* and HUB_BASE_URL make of its settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hub.accounts.relying_party import passkey_obstacle
 from hub.config.environment import HubEnvironment
 
 PROVIDER_ID = "sso"
@@ -12,7 +13,10 @@ PROVIDER_ID = "sso"
 def sign_in_settings(hub: HubEnvironment) -> dict[str, Any]:
     """Django settings by name. With mail, an address is asked for and must be confirmed; without it, none is asked."""
     has_mail = bool(hub.mail_url)
+    passkeys = not passkey_obstacle(hub.base_url, password_login=hub.password_login, provider=hub.oidc_name)
     return {
+        "MFA_SUPPORTED_TYPES": ["totp", "recovery_codes", *(["webauthn"] if passkeys else [])],
+        "MFA_PASSKEY_LOGIN_ENABLED": passkeys,
         "ACCOUNT_DEFAULT_HTTP_PROTOCOL": hub.base_url.scheme,
         "ACCOUNT_EMAIL_NOTIFICATIONS": has_mail,  # of a changed password, address or second factor
         "ACCOUNT_EMAIL_VERIFICATION": "mandatory" if has_mail else "none",

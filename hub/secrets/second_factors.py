@@ -6,6 +6,7 @@ from typing import Any
 
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 
 from hub.accounts.models import User
 from hub.secrets.services import decrypt, encrypt
@@ -23,6 +24,20 @@ class SecondFactors(DefaultMFAAdapter):  # type: ignore[misc]
     def decrypt(self, encrypted_text: str) -> str:
         """Raises Unavailable when no key of this hub opens it."""
         return decrypt(encrypted_text)
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        """What passkeys belong to: the host of HUB_BASE_URL, never the Host header."""
+        return {"id": settings.HUB.base_url.host or "", "name": "Environments Hub"}
+
+    def get_public_key_credential_user_entity(self, user: User) -> dict[str, Any]:
+        """What the browser shows when it asks for a passkey."""
+        entity: dict[str, Any] = super().get_public_key_credential_user_entity(user)
+        return entity | {"name": user.username, "display_name": user.username}
+
+    def generate_authenticator_name(self, user: User, type: str) -> str:
+        """Of one that its user gives no name."""
+        count = Authenticator.objects.filter(user=user, type=type).count()
+        return f"Passkey {count + 1}" if count else "Passkey"
 
     def get_totp_label(self, user: User) -> str:
         """What the authenticator app shows beside the code."""

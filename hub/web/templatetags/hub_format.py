@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from django import template
+from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -274,6 +276,12 @@ def numbered_lines(text: str) -> SafeString:
 def metric(value: float | None) -> str:
     """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e+06"."""
     return "–" if value is None else f"{value:.4g}"
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """For a script, in an attribute."""
+    return json.dumps(value, cls=DjangoJSONEncoder)
 
 
 @register.filter

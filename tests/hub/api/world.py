@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.utils import timezone
 from envhub.protocol.accounts import Scope
 from envhub.protocol.links import ShareLinkRequest
@@ -106,6 +107,7 @@ def make_world() -> World:
     of, first = discussed_training(training), get_training_rollout(training, 1, 0)
     training_note = add_note(user=alice, of=of, place=place_in_training(training, first, 1), text=f"{MARK} note")
     training_view = save_view(user=alice, of=of, name=f"{MARK} view", query={"label": MARK})
+    Authenticator.objects.create(user=alice, type="webauthn", data={"name": f"{MARK} passkey", "credential": {}})
     watched = ScoreWatchRequest(model=f"{MARK}/model", below=0.5)
     watch_scores(user=alice, environment=version.environment, request=watched)
     tell(users=[alice.pk], kind=NoticeKind.HUB, text=f"{MARK} notice")
@@ -169,6 +171,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "deployment_id": world.deployment.pk,
         "sandbox_id": world.sandbox.pk,
         "pid": 1,
+        "pk": Authenticator.objects.get(user=world.alice).pk,
         "step": 1,
         "index": 0,
         "example": 0,

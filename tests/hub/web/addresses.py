@@ -143,5 +143,6 @@ def address(showcase: Showcase, name: str) -> str:
         "password": "/settings/password",
         "account": "/settings/account",
         "sessions": "/settings/account/sessions",
+        "passkeys": "/settings/account/passkeys",
         "device": "/device",
     }[name]
