@@ -7,9 +7,10 @@ cut off goes on where it was; until the last step nothing of it can be seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from django.db import transaction
-from envhub.protocol.bundles import BundleImport, BundleManifest
+from envhub.protocol.bundles import BundledVersion, BundleImport, BundleManifest
 from envhub.protocol.files import url_of
 from envhub.protocol.packages import Origin, PushRequest
 from pydantic import ValidationError
@@ -19,7 +20,8 @@ from hub.bundles.services.arrived import Arrived, Imported, take_up_models, take
 from hub.bundles.services.exporting import blob_names
 from hub.bundles.services.trust import trusted_manifest
 from hub.core.errors import Conflict, Invalid, NotAllowed
-from hub.registry.services import begin_push, environment_of_package
+from hub.registry.models import Environment
+from hub.registry.services import begin_push, environment_of_package, move_environment
 from hub.registry.services.pushes import Carried, Completed, publish, read_push
 from hub.storage.models import PendingUpload
 from hub.storage.queries import backend
@@ -82,6 +84,13 @@ def _confirm(arrived: Arrived) -> dict[str, int]:
     return missing
 
 
+def _name_as_there(environment: Environment, part: BundledVersion) -> None:
+    """A new one is called as at the other hub, also where it was renamed after its packages were made; if something
+    else here is called so, as its package."""
+    with suppress(Conflict):
+        environment.name = move_environment(environment=environment, owner=environment.owner, name=part.name).name
+
+
 def _batch(missing: Mapping[str, int]) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     left = BYTES_AT_ONCE
@@ -120,5 +129,7 @@ def _take_up(arrived: Arrived, key: str) -> Imported:
         except Conflict as error:
             hint = f"the other one is {owner.slug}/{part.name}@{part.version}; import this for another --owner"
             raise Conflict(error.message, code=error.code, hint=hint) from error
+        if new:
+            _name_as_there(done.version.environment, part)
         models, lacking = take_up_models(arrived)
     return Imported(done=done, added=(*shared, *models), lacking=(*manifest.missing, *kept, *lacking))

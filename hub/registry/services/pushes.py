@@ -89,10 +89,10 @@ def begin_push(*, owner: Owner, user: User, request: PushRequest) -> Begun:
     if (environment := environment_of_package(owner, request.name)) is not None:
         require_not_archived(environment)
     Push.objects.filter(owner=owner, created_at__lt=timezone.now() - KEEP_OPEN).delete()
-    same = _published(owner, request.name, request.version)
+    same = published(owner, request.name, request.version)
     unchanged = same is not None and (same.wheel_id, same.sdist_id) == (request.wheel.sha256, request.sdist.sha256)
     if same is not None and unchanged:
-        _show_to(same.environment, request.visibility)
+        show_to(same.environment, request.visibility)
     files = {(file.sha256, file.size) for file in (request.wheel, request.sdist)}
     push = Push.objects.create(
         owner=owner,
@@ -139,7 +139,7 @@ def publish(*, push: Push, pushed: Pushed, carried: Carried | None = None) -> Co
 def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
     """The unique constraint decides between concurrent pushes: whoever loses is compared with the winner."""
     package = pushed.package
-    existing = _published(push.owner, push.name, package.version)
+    existing = published(push.owner, push.name, package.version)
     if existing is not None:
         return _same_or_conflict(existing, push, pushed, carried)
     metadata = store_bytes(package.metadata.raw)
@@ -150,7 +150,7 @@ def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
             refresh_environment(environment)
             build = start_build(version=version, user=push.created_by)
     except IntegrityError:
-        existing = _published(push.owner, push.name, package.version)
+        existing = published(push.owner, push.name, package.version)
         if existing is None:
             raise
         return _same_or_conflict(existing, push, pushed, carried)
@@ -165,14 +165,14 @@ def _ensure_environment(push: Push, request: PushRequest) -> Environment:
         words = search_text(push.owner, push.name, "", [])
         return Environment.objects.create(owner=push.owner, name=push.name, visibility=visibility, search_text=words)
     require_not_archived(environment)
-    _show_to(environment, request.visibility)
+    show_to(environment, request.visibility)
     return environment
 
 
-def _show_to(environment: Environment, wanted: Visibility | None) -> None:
+def show_to(environment: Environment, wanted: Visibility | None) -> None:
     """What a push says of an environment that is there, also one whose content is there already."""
     if wanted is not None and environment.visibility != wanted.value:
-        Environment.objects.filter(pk=environment.pk).update(visibility=wanted.value)
+        Environment.objects.filter(pk=environment.pk).update(visibility=wanted.value, card_stale=True)
         environment.visibility = wanted.value
 
 
@@ -208,7 +208,8 @@ def _create_version(
     )
 
 
-def _published(owner: Owner, name: str, version: str) -> Version | None:
+def published(owner: Owner, name: str, version: str) -> Version | None:
+    """The version of a package that the owner has already."""
     rows = Version.objects.select_related("environment__owner", "wheel", "sdist", "created_by")
     environment = environment_of_package(owner, name)
     return (
@@ -218,7 +219,7 @@ def _published(owner: Owner, name: str, version: str) -> Version | None:
 
 def _same_or_conflict(existing: Version, push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
     if existing.content_digest == pushed.package.content_digest:
-        _show_to(existing.environment, pushed.request.visibility)
+        show_to(existing.environment, pushed.request.visibility)
         build = _build_with(existing, push, carried) if carried is not None and existing.lock is None else None
         return Completed(existing, created=False, build=build)
     raise Conflict(

@@ -5,6 +5,7 @@ Both end in the services of `hub push`, so that budgets, hashes and conflicts ar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
@@ -29,7 +30,16 @@ from hub.core.http import validate
 from hub.registry.archived import require_not_archived
 from hub.registry.models import Push, SourceUpload, Version
 from hub.registry.services.moves import environment_of_package
-from hub.registry.services.pushes import MB, Completed, begin_push, complete_push, publish, read_push
+from hub.registry.services.pushes import (
+    MB,
+    Completed,
+    begin_push,
+    complete_push,
+    publish,
+    published,
+    read_push,
+    show_to,
+)
 from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.storage.queries import presign_get
@@ -159,6 +169,8 @@ def _push_packages(
     owner: Owner, user: User, wheel: Uploaded, sdist: Uploaded | None, visibility: Visibility | None
 ) -> Completed:
     metadata = read_wheel_metadata(wheel.path, wheel.filename)
+    if sdist is None and (same := _version_of(owner, wheel, metadata, visibility)) is not None:
+        return Completed(same, created=False, build=None)
     with tempfile.TemporaryDirectory(prefix="hub-upload-") as folder:
         if sdist is None:
             root = "-".join(wheel.filename.split("-")[:2])
@@ -166,6 +178,23 @@ def _push_packages(
             sdist_of_wheel(wheel.path, metadata.raw, _pyproject(metadata), sdist.path)
         packed = SourcePacked(version=metadata.version, wheel=_stored(wheel, owner), sdist=_stored(sdist, owner))
     return complete_push(push=_begun(owner, user, metadata.name, packed, visibility))
+
+
+def _version_of(
+    owner: Owner, wheel: Uploaded, metadata: PackageMetadata, visibility: Visibility | None
+) -> Version | None:
+    """The version that was made of this very wheel, perhaps with an sdist of its own: it is not uploaded again."""
+    same = published(owner, metadata.name, metadata.version)
+    if same is None or same.wheel_filename != wheel.filename or same.wheel_id != _sha256(wheel.path):
+        return None
+    require_not_archived(same.environment)
+    show_to(same.environment, visibility)
+    return same
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _page_of(version: Version) -> str:

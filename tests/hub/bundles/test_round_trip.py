@@ -11,12 +11,13 @@ from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.data.models import Image, OutsideFile, Snapshot
 from hub.registry.models import Environment, SourceBuild, StoredWheel, Version
+from hub.registry.services import move_environment
 from hub.registry.wire import build_payload
 from hub.runs.models import Run
 from hub.storage.models import EVERYBODY, BlobHolder
 from hub.storage.services import store_bytes
 from tests.factories.accounts import make_token, make_user
-from tests.factories.registry import build_pair, push_pair
+from tests.factories.registry import build_pair, push_pair, push_version
 from tests.hub.bundles.conftest import DATA, IMAGE, WORDS, Forget, Line
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +72,22 @@ def test_where_it_was_made_is_told_and_its_checks_are_not_believed(file: Path, e
     told = root.json("env", "info", "alice/tiny-env@0.1.0")["version"]
     assert (told["origin"]["key"], told["origin"]["reference"]) == (key, "alice/tiny-env@0.1.0")
     assert told["checks"] == []
+
+
+@pytest.mark.parametrize(("taken", "name"), [(False, "words"), (True, "tiny-env")])
+def test_an_environment_that_was_renamed_comes_under_its_name_unless_another_has_it(
+    version: Version, line: Line, elsewhere: Forget, root: Line, alice: User, tmp_path: Path, taken: bool, name: str
+) -> None:
+    move_environment(environment=version.environment, owner=alice.owner, name="words")
+    line("bundle", "export", "alice/words@0.1.0", "-o", tmp_path / "words.bundle")
+    elsewhere()
+    if taken:
+        push_version(alice, "words")
+    said = bring(root, tmp_path / "words.bundle")
+    assert f"alice/{name}@0.1.0" in said
+    found = Version.objects.exclude(origin=None).get()
+    assert (found.environment.name, found.project) == (name, "tiny-env")
+    assert "unchanged" in bring(root, tmp_path / "words.bundle")
 
 
 def test_importing_again_changes_nothing(file: Path, elsewhere: Forget, root: Line) -> None:

@@ -128,6 +128,19 @@ def test_a_wheel_alone_becomes_a_private_version_and_once_more_changes_nothing(b
     assert Run.objects.count() == 1
 
 
+def test_a_wheel_that_was_pushed_with_its_own_sdist_is_the_same_version_without_it(
+    browser: Client, grace: User
+) -> None:
+    pair = build_pair()
+    push_pair(grace, pair)
+    status, location = send(browser, (pair.wheel_filename, pair.wheel))
+    assert (status, location) == (302, "/environments/grace/tiny-env/versions/0.1.0")
+    assert "nothing has changed" in browser.get(location).content.decode()
+    other = build_pair(files={"new.txt": "new"})
+    assert send(browser, (other.wheel_filename, other.wheel))[0] == 409
+    assert Version.objects.count() == 1
+
+
 def test_other_content_of_a_version_is_refused(browser: Client, grace: User) -> None:
     push_pair(grace, build_pair())
     pair = build_pair(source="def load_environment():\n    return None\n")
