@@ -96,6 +96,8 @@ def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seed
     expect(look.page.locator("[data-said]")).to_have_text(second.get_attribute("title") or "")
     look.page.reload()
     expect(look.page.locator("#by-mask")).to_be_checked()
+    look.page.keyboard.press("m")
+    expect(look.page.locator("#note")).to_be_focused()
     assert look.complaints == []
 
 
