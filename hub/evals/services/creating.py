@@ -79,10 +79,14 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
     return evaluation
 
 
-def count_evaluation(row: Evaluation, change: int) -> None:
-    """Keep the numbers that lists of environments show: it came (1), or goes (-1)."""
+def count_evaluation(row: Evaluation, change: int, *, visibility: str = "") -> None:
+    """Keep the numbers that lists of environments show: it came (1), or goes (-1). After it has been ranked: whoever
+    writes both takes their locks in this order."""
     count_evaluations(
-        environment_id=row.environment_id, owner_id=row.owner_id, visibility=row.visibility, change=change
+        environment_id=row.environment_id,
+        owner_id=row.owner_id,
+        visibility=visibility or row.visibility,
+        change=change,
     )
 
 

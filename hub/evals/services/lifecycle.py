@@ -55,11 +55,12 @@ def share_evaluation(*, user: User, evaluation: Evaluation, visibility: Visibili
         row = locked(evaluation)
         if row.visibility == visibility.value:
             return
-        count_evaluation(row, -1)
+        before = row.visibility
         row.visibility = visibility.value
         row.save(update_fields=["visibility"])
         rank(row)
-        count_evaluation(row, 1)
+        for one, change in sorted({before: -1, row.visibility: 1}.items()):  # in one order, or two wait for each other
+            count_evaluation(row, change, visibility=one)
         if visibility is Visibility.PRIVATE:
             hide_cards(row.environment_id)
         else:

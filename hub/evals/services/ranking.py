@@ -1,7 +1,7 @@
 """Keeps the contenders of leaderboards: which evaluations count for each, and the newest of them.
 
-Called in the transaction that changes an evaluation's state, board or visibility, with the evaluation's row locked; the
-rows of contenders are locked after it, in the order of their keys.
+Called in the transaction that changes an evaluation's state, board or visibility, with the evaluation's row locked.
+Locks are taken in one order: the evaluation, contenders by key, counts of evaluations by visibility, the environment.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _move(evaluation: Evaluation, to: Contender | None) -> None:
     if before == after:
         return
     keys = [key for key in (before, after) if key is not None]
-    held = list(Contender.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+    held = list(Contender.objects.select_for_update(no_key=True).filter(pk__in=keys).order_by("pk"))
     Evaluation.objects.filter(pk=evaluation.pk).update(contender=to)
     evaluation.contender = to
     for row in held:

@@ -6,15 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connections
+from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import RolloutRecord
 
 from hub.core.errors import Conflict
-from hub.evals.models import Evaluation, RolloutIndex
-from hub.evals.services import resume_evaluation
+from hub.evals.models import Contender, Evaluation, RolloutIndex
+from hub.evals.services import delete_evaluation, resume_evaluation, share_evaluation
 from hub.evals.wire import evaluation_summary
+from hub.registry.models import EvaluationCount
 from hub.runs.models import Run
 from tests.backends import BACKEND
-from tests.factories.evals import create_hosted, make_failure, make_record, make_records, store
+from tests.factories.accounts import make_user
+from tests.factories.evals import create_hosted, make_failure, make_record, make_records, store, succeed
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -67,3 +70,29 @@ def test_resuming_twice_at_once_makes_one_run() -> None:
     with ThreadPoolExecutor(3) as pool:
         assert sorted(pool.map(resume, range(3))) == ["resumed", "still_running", "still_running"]
     assert Run.objects.filter(kind="eval").count() == 2
+
+
+def test_evaluations_of_one_model_that_move_at_once_are_each_counted_where_they_are() -> None:
+    ada = make_user("ada")
+    made = [create_hosted(ada) for _ in range(8)]
+    for one in made:
+        store(one, make_records((1.0, 0.0)))
+
+    def move(place: int) -> None:
+        """Each ends; odd ones are shown to everybody, of which every second is hidden again; the last are deleted."""
+        one = made[place]
+        try:
+            succeed(one)
+            for visibility in (Visibility.PUBLIC, Visibility.PRIVATE)[: place % 2 + place % 4 // 3]:
+                share_evaluation(user=ada, evaluation=one, visibility=visibility)
+            if place >= 6:
+                delete_evaluation(user=ada, evaluation=one)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(move, range(8)))
+    for visibility, places in {"private": [0, 2, 3, 4], "public": [1, 5]}.items():
+        found = Contender.objects.get(visibility=visibility)
+        assert (found.evaluations, found.newest) == (len(places), made[places[-1]].pk)
+        assert EvaluationCount.objects.get(visibility=visibility).evaluations == len(places)
