@@ -6,6 +6,7 @@ Posting is idempotent on (evaluation, example, rollout): a call that is repeated
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Self
 from envhub.client.tracing import span
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import fitting_segment, positions
-from envhub.protocol.evals import SegmentReply, SegmentRequest
+from envhub.protocol.evals import INLINE_BYTES, SegmentReply, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
 SEGMENT_ROLLOUTS = 64
@@ -98,9 +99,17 @@ class Collector:
         """One segment: it leaves the waiting list only when the hub has it."""
         with span("store rollouts", {"envhub.rollouts": min(len(self._waiting), SEGMENT_ROLLOUTS)}):
             batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
-            sha256 = await self._upload(content)
-            rows = index_rows(batch, positions(content))
-            await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
+            small = len(content) <= INLINE_BYTES
+            sha256 = hashlib.sha256(content).hexdigest() if small else await self._upload(content)
+            await self._post(
+                SegmentRequest(
+                    sha256=sha256,
+                    size=len(content),
+                    content=content if small else None,
+                    rows=index_rows(batch, positions(content)),
+                    total_rollouts=self.total,
+                )
+            )
         del self._waiting[: len(batch)]
         self._sent.set()
         if len(self._waiting) < WAITING_LIMIT:

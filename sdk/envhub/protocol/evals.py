@@ -10,6 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from envhub.protocol.base import (
     BlobRef,
     BoxObject,
+    Content,
     Count,
     JsonObject,
     Number,
@@ -113,11 +114,18 @@ class IndexRow(Request):
     row: int = Field(default=0, ge=0, lt=2**15)  # within the row group
 
 
+INLINE_BYTES = 1024 * 1024  # of a segment that comes within its request: one call instead of three, and no second copy
+
+
 class SegmentRequest(Request):
-    """An uploaded Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout)."""
+    """A Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout).
+
+    content: the segment itself (base64 on the wire) where it has at most INLINE_BYTES; without it, it was uploaded.
+    """
 
     sha256: Sha256
     size: Size
+    content: Content | None = Field(default=None, repr=False)
     rows: tuple[IndexRow, ...] = Field(max_length=1024)
     total_rollouts: Count | None = None  # planned number, once the worker knows the data set's size
 
