@@ -170,8 +170,9 @@ def store_stream(sha256: str, stream: BinaryIO) -> Blob:
 
 
 def _keep(sha256: str, size: int, holder: UUID | None) -> Blob:
+    blob = Blob(pk=sha256, size=size)
     with transaction.atomic():
-        blob = Blob.objects.get_or_create(pk=sha256, defaults={"size": size})[0]
+        Blob.objects.bulk_create([blob], ignore_conflicts=True)
         if holder is not None and BlobHolder.objects.get_or_create(blob=blob, holder=holder)[1]:
             charge(holder=holder, size=blob.size)
     return blob

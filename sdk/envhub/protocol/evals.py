@@ -114,7 +114,7 @@ class IndexRow(Request):
     row: int = Field(default=0, ge=0, lt=2**15)  # within the row group
 
 
-INLINE_BYTES = 1024 * 1024  # of a segment that comes within its request: one call instead of three, and no second copy
+INLINE_BYTES = 4 * 1024 * 1024  # of a segment that comes within its request: one call instead of three
 
 
 class SegmentRequest(Request):

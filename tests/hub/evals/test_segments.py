@@ -151,7 +151,7 @@ def test_content_that_is_not_what_it_says_is_refused(evaluation: Evaluation, cha
 
 def test_content_that_is_too_large_for_a_request_is_refused(evaluation: Evaluation) -> None:
     request = within(make_records([1])).model_copy(update={"content": bytes(INLINE_BYTES + 1)})
-    with pytest.raises(Invalid, match="may have 1048576 bytes") as caught:
+    with pytest.raises(Invalid, match=f"may have {INLINE_BYTES} bytes") as caught:
         add_segment(evaluation=evaluation, request=request, trusted=True)
     assert "upload it first" in caught.value.hint
 

@@ -16,9 +16,9 @@ from workers.rollouts.collector import Collector
 async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones_uploaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    limit, posted = 40_000, list[SegmentRequest]()
-    monkeypatch.setattr(segments, "MAX_SEGMENT_BYTES", limit)
-    monkeypatch.setattr(collector_module, "INLINE_BYTES", limit // 2)
+    enough, posted = 20_000, list[SegmentRequest]()
+    monkeypatch.setattr(segments, "ENOUGH_BYTES", enough)
+    monkeypatch.setattr(collector_module, "INLINE_BYTES", enough)
     uploaded = set()
 
     async def upload(content: bytes) -> str:
@@ -39,9 +39,9 @@ async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones
         )
         await collector.flush()
         await collector.add([RolloutRecord(example=10, rollout=0, example_hash="", outcome=Outcome.OK)])
-    assert max(request.size for request in posted) <= limit
+    assert [len(request.rows) for request in posted] == [8, 2, 1]
     assert [row.example for request in posted for row in request.rows] == list(range(11))
     assert {request.sha256 for request in posted if request.content is None} == uploaded
     within = [request.content for request in posted if request.content is not None]
-    assert len(uploaded) > 1
-    assert max(map(len, within)) <= limit // 2
+    assert len(uploaded) == 1
+    assert max(map(len, within)) <= enough

@@ -25,8 +25,6 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals import INLINE_BYTES, EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
-SEGMENT = 64
-
 
 def push(
     ctx: typer.Context,
@@ -88,7 +86,7 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig, owne
         return view
     rest: Sequence[RolloutRecord] = saved.records
     while rest:
-        records, content = fitting_segment(rest[:SEGMENT])
+        records, content = fitting_segment(rest)
         rest = rest[len(records) :]
         blob = LocalBlob.of(content)
         small = blob.size <= INLINE_BYTES
