@@ -10,12 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 import httpx
+from envhub.packaging.segments import SEGMENT_ROLLOUTS
 from envhub.protocol.evals import SegmentReply, SegmentRequest
 from envhub.protocol.runs import BeatRequest, Claim, FinishRequest, Heartbeat, JoinRequest, RunState
 
 from tests.bench.load.rollouts import rollouts
 from tests.bench.load.timings import Timings
-from workers.rollouts.collector import SEGMENT_ROLLOUTS, Collector
+from workers.rollouts.collector import Collector
 from workers.runs.artifacts import Artifacts
 from workers.runs.hub import HubClient, RunClient
 

@@ -81,7 +81,7 @@ class Callers:
         self._raised.clear()
         with transaction.atomic():
             cookies = client.cookies.copy()
-            response = client.generic(
+            response: Any = client.generic(
                 method.upper(), attack.path, attack.content, content_type=attack.content_type, headers=headers
             )
             if response.streaming and not response.is_async:
