@@ -48,7 +48,7 @@ def _print_worker(session: Session, worker: WorkerDetail) -> None:
         "joined": worker.joined_at, "seen": worker.seen_at, "token": worker.token,
         "takes runs of": worker.owners or "everybody", "queues": slots_of(worker), "sandbox": worker.sandbox,
         "CPUs": facts.cpus, "memory MB": facts.memory_mb,
-        "GPUs": [f"{gpu.index}: {gpu.name}, {gpu.free_mb} of {gpu.memory_mb} MB free" for gpu in facts.gpus],
+        "GPUs": tuple(f"{gpu.index}: {gpu.name}, {gpu.free_mb} of {gpu.memory_mb} MB free" for gpu in facts.gpus),
         "cluster": cluster_of(worker), "engines": facts.engines, "platform": facts.platform,
         "version": facts.version or "older than this hub tells", "able to": facts.abilities,
     })  # fmt: skip
