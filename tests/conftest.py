@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.signals import post_migrate
-from envhub.client.tracing import start_tracing, stop_tracing
+from envhub.client.telemetry.tracing import start_tracing, stop_tracing
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.errors import NotFound
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import SEGMENT_ROLLOUTS, fitting_segment, positions
 from envhub.protocol.evals import INLINE_BYTES, SegmentReply, SegmentRequest

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from envhub.client.tracing import NO_SPAN
+from envhub.client.telemetry.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
 from envhub.protocol.replays import Replayed
 from envhub.protocol.rollouts import Turn, Usage

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
-from envhub.client.tracing import Span
+from envhub.client.telemetry.tracing import Span
 from envhub.protocol.base import JsonObject
 from envhub.protocol.replays import StoredCall
 from envhub.protocol.rollouts import Usage
