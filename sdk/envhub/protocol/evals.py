@@ -89,6 +89,7 @@ class EvalPayload(Response):
     secrets: dict[str, str] = Field(default_factory=dict)  # injected into the box
     first: bool = True  # the evaluation's own run; others have joined it (envhub.protocol.shards)
     data_url: str | None = None  # the hub's Hugging Face cache, for the box's HF_ENDPOINT
+    tries_harness: bool = False  # no check of the version had this harness: what it lacks shows before any rollout
 
 
 class IndexRow(Request):
