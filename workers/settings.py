@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal
 
-from envhub.client.json_logs import LogFormat
+from envhub.client.telemetry.json_logs import LogFormat
 from pydantic import (
     AfterValidator,
     Field,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-from envhub.client import outbound
-from envhub.client.addresses import OutboundRefused
-from envhub.client.endpoints import endpoint_headers, endpoint_url, scrub
+from envhub.client.outside import outbound
+from envhub.client.outside.addresses import OutboundRefused
+from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, scrub
 from envhub.protocol.models import EndpointKind, OutboundPolicy, TargetVariant, VariantTest
 
 TIMEOUT_S = 20.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import ProtectedError
-from envhub.client.addresses import OutboundRefused, split
+from envhub.client.outside.addresses import OutboundRefused, split
 from envhub.protocol.models import EndpointVariant, ModelRequest, ModelSource, ModelTest, TargetVariant
 from envhub.protocol.packages import Visibility
 

@@ -18,7 +18,7 @@ share_counters(settings.HUB.data)
 django.setup(set_prefix=False)
 
 from envhub.client.open_files import allow_open_files  # noqa: E402
-from envhub.client.tracing import start_tracing  # noqa: E402
+from envhub.client.telemetry.tracing import start_tracing  # noqa: E402
 
 from hub.core.metrics import SPANS_LOST  # noqa: E402
 from hub.core.requests.body_limit import Application, BodyLimit  # noqa: E402

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from envhub.client.json_logs import LogFormat
+from envhub.client.telemetry.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
 from envhub.protocol.bundles import KEY_PATTERN
 from envhub.protocol.images import AllowedRegistry

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any, get_args
 
-from envhub.client.json_logs import TEXT
+from envhub.client.telemetry.json_logs import TEXT
 from envhub.protocol.files import FileKind
 
 from hub.config.database import parse as parse_database
@@ -216,7 +216,7 @@ SPECTACULAR_SETTINGS = {
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"text": {"format": TEXT}, "json": {"()": "envhub.client.json_logs.JsonLines"}},
+    "formatters": {"text": {"format": TEXT}, "json": {"()": "envhub.client.telemetry.json_logs.JsonLines"}},
     "filters": {"throttle": {"()": "hub.core.log_throttle.LogThrottle", "seconds": 10}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": HUB.log_format}},
     "root": {"handlers": ["stderr"], "level": "INFO"},

@@ -14,8 +14,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 from django.conf import settings
-from envhub.client import outbound
-from envhub.client.addresses import OutboundRefused, check
+from envhub.client.outside import outbound
+from envhub.client.outside.addresses import OutboundRefused, check
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from envhub.client.addresses import OutboundRefused
+from envhub.client.outside.addresses import OutboundRefused
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 1.0

@@ -1,10 +1,12 @@
 """Makes evaluation runs known to hub.runs; imported once, when the apps are ready."""
 
+from django.db.models import Q
 from envhub.protocol.runs import RunKind
 
 from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation
 from hub.evals.wire import eval_payload
 from hub.runs.kinds import Remains, RunKindSpec, register
+from hub.runs.retention import runs_of
 
 register(
     RunKindSpec(
@@ -12,6 +14,10 @@ register(
         queue="eval",
         payload=eval_payload,
         on_transition=follow_run,
-        remains=Remains(ended_evaluations, forget_evaluation),
+        remains=(
+            Remains(ended_evaluations, forget_evaluation),
+            # before an evaluation was resumed, or of a deleted one; parts go with the run that they helped
+            runs_of(RunKind.EVAL, needed=Q(evaluation__isnull=False) | Q(parent__isnull=False)),
+        ),
     )
 )

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 import aiohttp
-from envhub.client.addresses import OutboundRefused
-from envhub.client.endpoints import endpoint_headers, endpoint_url
+from envhub.client.outside.addresses import OutboundRefused
+from envhub.client.outside.endpoints import endpoint_headers, endpoint_url
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import TargetVariant
 

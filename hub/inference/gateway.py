@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import aiohttp
-from envhub.client.endpoints import scrub
+from envhub.client.outside.endpoints import scrub
 
 from hub.core.errors import HubError, Invalid, Unavailable
 from hub.core.http import as_hub_error

@@ -16,6 +16,6 @@ register(
         payload=serve_payload,
         on_transition=follow_run,
         farewell=timedelta(minutes=5),  # answers that are under way end
-        remains=runs_of(RunKind.SERVE, needed=Q(deployment__isnull=False)),
+        remains=(runs_of(RunKind.SERVE, needed=Q(deployment__isnull=False)),),
     )
 )

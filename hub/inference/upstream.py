@@ -17,7 +17,7 @@ from functools import cache
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
-from envhub.client.addresses import check
+from envhub.client.outside.addresses import check
 from envhub.protocol.models import OutboundPolicy
 from yarl import URL
 

@@ -44,7 +44,7 @@ register(
         queue="build",
         payload=payload,
         on_transition=follow,
-        remains=runs_of(RunKind.BUILD, needed=shown),
+        remains=(runs_of(RunKind.BUILD, needed=shown),),
     )
 )
 listen(recheck_waiting)

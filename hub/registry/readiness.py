@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envhub.protocol.needs import CheckSettings, Need, NeedKind, distinct, flag_for, hint_for, toml_for
+from envhub.protocol.needs import CheckSettings, Need, NeedKind, distinct, flag_for, toml_for, way_of_a_run
 from envhub.protocol.packages import Check, VersionState
 
 from hub.core.errors import Conflict
@@ -20,9 +20,12 @@ FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
     NeedKind.JUDGE: "judges",
 }
 ENVIRONMENT = "environment"
-# What arguments commonly choose: another data set, another server. With arguments of its own a run may not need these,
-# and says so itself if it does.
-BY_ARGUMENT = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE, NeedKind.HOST, NeedKind.JUDGE}
+# What arguments commonly choose: another data set, another server, another agent. With arguments of its own a run may
+# not need these, and says so itself if it does.
+BY_ARGUMENT = {
+    *(NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE, NeedKind.HOST, NeedKind.JUDGE),
+    *(NeedKind.CLONE_HOST, NeedKind.PROGRAM),
+}
 
 
 def require_runnable(version: Version, given: CheckSettings, fields: Mapping[NeedKind, str] = FIELDS) -> None:
@@ -100,10 +103,7 @@ def _needs_unmet(version: Version, lacking: tuple[Need, ...], places: Mapping[Ne
 
 
 def _way(need: Need, name: str, places: Mapping[NeedKind, str]) -> str:
-    """How this very run gets it, or how the hub does."""
-    flag = flag_for(need)
-    if not flag:
-        return hint_for(need, name)
-    given = flag if places is FIELDS else f"{places[need.kind]} = {toml_for(need)}"
-    stored = f", once `hub secret set {need.name}` has stored it" if need.kind is NeedKind.SECRET else ""
-    return f"give it to the run, `{given}`{stored}"
+    given = flag_for(need)
+    if given and places is not FIELDS:
+        given = f"{places[need.kind]} = {toml_for(need)}"
+    return way_of_a_run(need, name, given)

@@ -8,7 +8,7 @@ from secrets import compare_digest
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
-from envhub.client.json_logs import note
+from envhub.client.telemetry.json_logs import note
 from envhub.protocol.runs import RunState
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request

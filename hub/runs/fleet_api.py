@@ -1,4 +1,4 @@
-"""Workers for administrators: list, a token for a new one, revoke."""
+"""Workers for administrators: list, one with its runs, a token for a new one, revoke."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.runs import WorkerTokenCreated, WorkerTokenRequest, WorkerView
+from envhub.protocol.runs import WorkerDetail, WorkerTokenCreated, WorkerTokenRequest, WorkerView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
@@ -19,7 +19,7 @@ from hub.core.pagination import newest_first
 from hub.core.requests.parameters import PAGE, query
 from hub.runs.queries import all_workers, find_worker
 from hub.runs.services import create_worker_token, revoke_worker_token
-from hub.runs.wire import worker_view
+from hub.runs.wire import worker_detail_view, worker_view
 
 
 @extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[WorkerView])
@@ -40,10 +40,15 @@ def workers(request: Request) -> HttpResponse:
     return response
 
 
-@extend_schema(request=None, responses={204: None})
-@api_view(["DELETE"])
+@extend_schema(methods=["GET"], responses=WorkerDetail)
+@extend_schema(methods=["DELETE"], request=None, responses={204: None})
+@api_view(["GET", "DELETE"])
 def worker_detail(request: Request, worker_id: GivenId) -> HttpResponse:
-    """Revoke the worker's token: all workers that joined by it are cut off at once."""
+    """A worker with the runs that it holds. DELETE revokes its token: all workers that joined by it are cut off at
+    once."""
+    if request.method == "GET":
+        require_administrator(request, Scope.READ)
+        return answer(worker_detail_view(find_worker(worker_id), now=clock.now()))
     require_administrator(request, Scope.WRITE)
     revoke_worker_token(token=find_worker(worker_id).token, now=clock.now())
     return HttpResponse(status=204)

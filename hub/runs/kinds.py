@@ -39,7 +39,7 @@ class RunKindSpec:
     payload: `Claim.payload`, made for each claim; a HubError from it fails the run with that code and message.
     on_transition: called inside the transaction of every move, with the run as it is after the move.
     farewell: how much longer than others a cancelled run may take to end, while its worker saves something.
-    remains: what retention deletes; None: the ended runs of the kind, with what cascades from them.
+    remains: what retention deletes, in this order; nothing: the ended runs of the kind, with what cascades from them.
     """
 
     kind: RunKind
@@ -47,7 +47,7 @@ class RunKindSpec:
     payload: Callable[[Run], BaseModel]
     on_transition: Callable[[Run, RunState, RunState], None] = _ignore
     farewell: timedelta = timedelta()
-    remains: Remains | None = None
+    remains: tuple[Remains, ...] = ()
 
 
 _SPECS: dict[RunKind, RunKindSpec] = {}

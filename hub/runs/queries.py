@@ -103,7 +103,7 @@ def held_runs(workers: Iterable[Worker]) -> dict[uuid.UUID, list[Run]]:
     """What each of the workers holds, oldest first."""
     found: dict[uuid.UUID, list[Run]] = {worker.pk: [] for worker in workers}
     rows = Run.objects.filter(worker__in=list(found), state__in=[state.value for state in HELD])
-    rows = rows.select_related("owner", "sandboxes_inside").defer("sandboxes_inside__items")
+    rows = rows.select_related("owner", "created_by", "sandboxes_inside").defer("sandboxes_inside__items")
     for run in rows.order_by("pk")[:MOST_HELD]:
         if run.worker_id is not None:
             found[run.worker_id].append(run)
@@ -111,8 +111,8 @@ def held_runs(workers: Iterable[Worker]) -> dict[uuid.UUID, list[Run]]:
 
 
 def find_worker(worker_id: GivenId) -> Worker:
-    """A worker for administrators. Raises NotFound, AmbiguousId."""
-    worker = find_by_id(Worker.objects.select_related("token"), worker_id, str)
+    """A worker for administrators, as in `all_workers`. Raises NotFound, AmbiguousId."""
+    worker = find_by_id(all_workers(), worker_id, str)
     if worker is None:
         raise NotFound("there is no such worker")
     return worker

@@ -44,9 +44,11 @@ def apply_retention(*, now: datetime, dry_run: bool = False) -> Iterator[Forgott
             days = days_of(owner.slug, spec.kind)
             if days is None:
                 continue
-            found = _apply(spec.remains or runs_of(spec.kind), owner, now - timedelta(days=days), dry_run)
-            if any(found):
-                yield Forgotten(owner.slug, spec.kind, days, *found)
+            before = now - timedelta(days=days)
+            found = [_apply(one, owner, before, dry_run) for one in spec.remains or (runs_of(spec.kind),)]
+            gone, kept = (sum(counts) for counts in zip(*found, strict=True))
+            if gone or kept:
+                yield Forgotten(owner.slug, spec.kind, days, gone, kept)
 
 
 def _apply(remains: Remains, owner: Owner, before: datetime, dry_run: bool) -> tuple[int, int]:

@@ -7,11 +7,21 @@ from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
-from envhub.protocol.runs import Failure, LogPage, Progress, RunKind, RunState, RunView, WorkerFacts, WorkerView
+from envhub.protocol.runs import (
+    Failure,
+    LogPage,
+    Progress,
+    RunKind,
+    RunState,
+    RunView,
+    WorkerDetail,
+    WorkerFacts,
+    WorkerView,
+)
 
 from hub.runs.models import Run, Worker
 from hub.runs.placing.waiting import waiting_reasons
-from hub.runs.queries import LogText, silent_after
+from hub.runs.queries import LogText, held_runs, silent_after
 
 
 def run_view(run: Run, waiting_for: str | None) -> RunView:
@@ -70,6 +80,12 @@ def worker_view(worker: Worker, *, now: datetime) -> WorkerView:
         joined_at=worker.joined_at,
         seen_at=worker.seen_at,
     )
+
+
+def worker_detail_view(worker: Worker, *, now: datetime) -> WorkerDetail:
+    """The same, with what it holds."""
+    runs = held_runs([worker])[worker.pk]
+    return WorkerDetail(**dict(worker_view(worker, now=now)), runs=tuple(run_view(run, None) for run in runs))
 
 
 def log_page(run: Run, attempt: int, offset: int, log: LogText) -> LogPage:

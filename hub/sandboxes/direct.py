@@ -1,7 +1,8 @@
 """Calls of sandboxes straight from ASGI, in front of Django, whose middleware would hold a thread for each open stream.
 
 Two sorts: calls of the API with a bearer token (see routes.py), and requests to a port (see port_rules.py).
-Both are passed on to the worker piece by piece; a caller that disconnects ends the worker's part of it, too.
+Both are passed on to the worker piece by piece; a caller that disconnects ends the worker's part of it, too. Ports take
+web sockets as well (port_sockets.py).
 """
 
 from __future__ import annotations
@@ -21,16 +22,25 @@ from hub.core.errors import HubError, MethodNotAllowed, NotAllowed, NotFound
 from hub.core.http import as_hub_error, error_answer
 from hub.core.requests.body_limit import Application, Receive, Scope, Send
 from hub.core.requests.observed import note_route
-from hub.sandboxes.addresses import PREFIX, is_for_ports, place_behind
-from hub.sandboxes.port_rules import PORT_METHODS, is_from_our_pages, request_headers, response_headers
+from hub.sandboxes.addresses import PREFIX, PortPlace, is_for_ports, place_behind
+from hub.sandboxes.port_rules import (
+    PORT_METHODS,
+    is_from_our_pages,
+    request_headers,
+    response_headers,
+    socket_headers,
+    socket_is_from_our_pages,
+)
+from hub.sandboxes.port_sockets import as_refusal, join, refuse_socket
 from hub.sandboxes.queries import Place, place_for
 from hub.sandboxes.request_body import RequestBody, SenderGone
 from hub.sandboxes.routes import JSON, Call, answer_headers, call_of
-from hub.sandboxes.worker_pool import open_call, unreachable
+from hub.sandboxes.worker_pool import open_call, open_socket, unreachable
 
 logger = logging.getLogger(__name__)
 Headers = Iterable[tuple[str, str]]
 Work = Callable[[], Awaitable[None]]
+AGREE_S = 30.0  # that a program may take to agree to a web socket
 
 
 class DirectSandboxes:
@@ -41,6 +51,9 @@ class DirectSandboxes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request. A caller without a bearer token goes to Django's views, which know sessions."""
+        if scope["type"] == "websocket":
+            await _Socket(scope, receive, send).answer()
+            return
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             note_route(scope, f"{PREFIX[1:]}<str:token>/<path>")
             await _Exchange(scope, receive, send).to_port()
@@ -97,21 +110,19 @@ class _Exchange:
 
         async def work() -> None:
             if is_from_our_pages(self._headers):
-                raise NotAllowed("a page of the hub does not load this", code="foreign_content")
+                raise _foreign()
             if self._scope["method"] not in PORT_METHODS:
                 raise MethodNotAllowed("ports of sandboxes take no such method")
-            if not is_for_ports(self._headers.get("host", "")):
-                raise NotFound("ports of sandboxes are not reached at this address")
+            _check_host(self._headers)
             found = await in_database(place_behind, token)
             if not slash:
                 await self._begin(307, [("location", prefix + "/")])
                 await self._send({"type": "http.response.body", "body": b""})
                 return
             async with asyncio.timeout(found.left_s):
-                path = _raw_path(self._scope).partition(PREFIX)[2].partition("/")[2]
                 headers = request_headers(self._headers, port=found.port, prefix=prefix)
                 pieces = body.pieces() if _has_body(self._headers) else await body.whole() or None
-                target = f"/ports/{found.port}/{path}{_query(self._scope)}"
+                target = _port_target(self._scope, found.port)
                 answer = await open_call(found.place, self._scope["method"], target, headers, pieces)
                 await self._pass_on(answer, dict(response_headers(answer.headers.items(), prefix=prefix)))
 
@@ -169,6 +180,58 @@ class _Exchange:
         finally:
             with suppress(aiohttp.ClientError):
                 answer.close()  # returns to the pool by itself when it was read to its end
+
+
+class _Socket:
+    """A web socket, which only ports have."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._headers = _headers(scope)
+
+    async def answer(self) -> None:
+        """Join it to the program's, or refuse it."""
+        await self._receive()  # that somebody wants to connect
+        try:
+            found, far = await self._open()
+        except Exception as error:  # the boundary: Django's own handler is not around this
+            if (known := as_hub_error(error)) is None:
+                logger.exception("a web socket of %s failed", self._scope["path"][:100])
+            await refuse_socket(self._scope, self._send, known or HubError("something went wrong in the hub"))
+            return
+        await join(far, self._receive, self._send, found.left_s)
+
+    async def _open(self) -> tuple[PortPlace, aiohttp.ClientWebSocketResponse]:
+        token, slash, _ = self._scope["path"].removeprefix(PREFIX).partition("/")
+        if not (self._scope["path"].startswith(PREFIX) and slash):
+            raise NotFound("there is no web socket here")
+        if socket_is_from_our_pages(self._headers):
+            raise _foreign()
+        _check_host(self._headers)
+        found = await in_database(place_behind, token)
+        headers = socket_headers(self._headers, port=found.port, prefix=PREFIX + token)
+        target = _port_target(self._scope, found.port)
+        try:
+            async with asyncio.timeout(min(AGREE_S, found.left_s)):
+                return found, await open_socket(found.place, target, headers, self._scope.get("subprotocols", ()))
+        except (aiohttp.ClientError, OSError) as error:
+            raise as_refusal(error, found.port) from error
+
+
+def _foreign() -> NotAllowed:
+    return NotAllowed("a page of the hub does not load this", code="foreign_content")
+
+
+def _check_host(headers: dict[str, str]) -> None:
+    if not is_for_ports(headers.get("host", "")):
+        raise NotFound("ports of sandboxes are not reached at this address")
+
+
+def _port_target(scope: Scope, port: int) -> str:
+    path = _raw_path(scope).partition(PREFIX)[2].partition("/")[2]
+    return f"/ports/{port}/{path}{_query(scope)}"
 
 
 def _place(secret: str, call: Call) -> Place:

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from envhub.protocol.sandboxes import SandboxState
 
-from hub.accounts.models import Owner
+from hub.accounts.models import ApiToken, Owner
 from hub.core.ids import new_id
 from hub.runs.models import Run
 
@@ -31,6 +31,8 @@ class Sandbox(models.Model):
     timeout_s = models.FloatField()
     idle_s = models.FloatField(null=True, blank=True)
     allow_hosts = models.JSONField(default=list)
+    model_names = models.JSONField(default=list, db_default=[])  # that it may call
+    model_token = models.ForeignKey(ApiToken, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     variables = models.JSONField(default=list)  # names only
     encrypted_env = models.TextField(blank=True)  # until it has ended
     base_url = models.CharField(max_length=500, blank=True)

@@ -6,12 +6,13 @@
 - `sandbox` without allow-same-origin gives every document an origin of its own: it sees no cookie and no storage of the
   hub, registers no service worker, and its requests count as a stranger's.
 - The hub's own pages load scripts from the hub ('self'). So that none of them can be made to load one from here, what a
-  browser says comes from our origin is refused unless it is a page that somebody opens.
+  browser says comes from our origin is refused unless it is a page that somebody opens; web sockets also by Origin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
 # CONNECT makes a tunnel of a connection to the worker that others get after it
@@ -34,6 +35,19 @@ def is_from_our_pages(headers: Mapping[str, str]) -> bool:
     """Whether a browser says that a page of the hub loads this as a part of itself."""
     ours = headers.get("sec-fetch-site") in {"same-origin", "same-site"}
     return ours and headers.get("sec-fetch-dest") != "document"
+
+
+def socket_is_from_our_pages(headers: Mapping[str, str]) -> bool:
+    """The same of a web socket: of these, a browser always tells the origin."""
+    origin = urlsplit(headers.get("origin", "")).netloc
+    return is_from_our_pages(headers) or (bool(origin) and origin == headers.get("host", ""))
+
+
+def socket_headers(headers: Mapping[str, str], *, port: int, prefix: str) -> dict[str, str]:
+    """What the program in the sandbox is sent of a web socket's request. Not its origin, by which programs know who
+    brings cookies: none are passed on, and documents from here have the origin "null", which programs refuse."""
+    kept = request_headers(headers, port=port, prefix=prefix)
+    return {name: value for name, value in kept.items() if name != "origin"}
 
 
 def request_headers(headers: Mapping[str, str], *, port: int, prefix: str) -> dict[str, str]:

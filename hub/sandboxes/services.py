@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from envhub.protocol.abilities import SANDBOX_MODELS
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 from envhub.protocol.sandboxes import SandboxPayload, SandboxReport, SandboxRequest, SandboxState
 
@@ -17,6 +18,7 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run, end_attempt, request_cancel
+from hub.sandboxes.model_access import check_models, end_model_token, new_model_token
 from hub.sandboxes.models import Sandbox, SandboxLabel
 from hub.sandboxes.queries import live_sandboxes
 from hub.secrets.services import decrypt, encrypt
@@ -35,10 +37,16 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
     require_role(user, owner)
     _check_limits(request)
     check_hosts(request.allow_hosts)
+    check_models(user, request.models)
     with transaction.atomic():
         _check_number(owner)
         run = create_run(
-            kind=RunKind.SANDBOX, owner=owner, created_by=user, subject=request.name or request.image, subject_url=""
+            kind=RunKind.SANDBOX,
+            owner=owner,
+            created_by=user,
+            subject=request.name or request.image,
+            subject_url="",
+            ability=SANDBOX_MODELS if request.models else "",
         )
         sandbox = Sandbox.objects.create(
             owner=owner,
@@ -51,6 +59,7 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
             timeout_s=request.timeout_s or settings.HUB.sandbox_timeout_s,
             idle_s=request.idle_s,
             allow_hosts=list(request.allow_hosts),
+            model_names=list(dict.fromkeys(request.models)),
             variables=sorted(request.env),
             encrypted_env=encrypt(json.dumps(request.env)) if request.env else "",
             created_by=user,
@@ -105,7 +114,7 @@ def delete_sandbox(*, user: User, sandbox: Sandbox) -> None:
 
 def sandbox_payload(run: Run) -> SandboxPayload:
     """What the worker of a sandbox run is given."""
-    row = Sandbox.objects.get(run=run)
+    row = Sandbox.objects.select_related("created_by", "model_token").get(run=run)
     return SandboxPayload(
         sandbox_id=str(row.pk),
         name=row.name,
@@ -119,6 +128,8 @@ def sandbox_payload(run: Run) -> SandboxPayload:
         allow_hosts=tuple(row.allow_hosts),
         labels=tuple(row.label_rows.order_by("pk").values_list("text", flat=True)),
         file_bytes=settings.HUB.sandbox_file_mb * 1024**2,
+        models=tuple(row.model_names),
+        model_token=new_model_token(row),
     )
 
 
@@ -143,6 +154,7 @@ def note_report(*, run: Run, report: SandboxReport, now: datetime) -> Sandbox:
 
 
 def _end(row: Sandbox, now: datetime) -> None:
+    end_model_token(row)
     row.base_url = row.encrypted_secret = row.encrypted_env = ""
     row.ended_at = now
 

@@ -43,6 +43,7 @@ def _view(row: Sandbox, reasons: dict[UUID, str]) -> SandboxView:
         idle_s=row.idle_s,
         variables=tuple(row.variables),
         allow_hosts=tuple(row.allow_hosts),
+        models=tuple(row.model_names),
         labels=tuple(label.text for label in row.label_rows.all()),
         use=_use(row) if running else "",
         run_id=str(run.pk),

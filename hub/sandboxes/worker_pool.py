@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import cache
 
 import aiohttp
@@ -16,6 +16,8 @@ from hub.sandboxes.queries import Place
 CONNECT_SECONDS = 5.0
 MOST_CONNECTIONS = 4096
 ANSWER_LIMIT = 64 * 1024**2  # bytes of an answer that is read whole
+MESSAGE_LIMIT = 8 * 1024**2  # of a web socket, as the worker's
+CLOSE_S = 2.0  # that a worker may take to agree to a web socket's end
 _pools: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[aiohttp.ClientSession, None]]] = {}
 
 
@@ -57,6 +59,23 @@ async def open_call(
             data=body,
             allow_redirects=False,
             skip_auto_headers=("User-Agent", "Content-Type", "Accept", "Accept-Encoding"),
+        )
+    except ValueError as error:
+        raise Invalid("the request has a header that is malformed", fields={"headers": str(error)[:200]}) from error
+
+
+async def open_socket(
+    place: Place, target: str, headers: Mapping[str, str], protocols: Sequence[str]
+) -> aiohttp.ClientWebSocketResponse:
+    """A web socket of the worker, which the caller closes. Raises aiohttp.ClientError, Invalid."""
+    pool = await pool_here()
+    try:
+        return await pool.ws_connect(
+            URL(place.base_url + target, encoded=True),
+            headers={**headers, "Authorization": f"Bearer {place.secret}"},
+            protocols=protocols,
+            max_msg_size=MESSAGE_LIMIT,
+            timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
         )
     except ValueError as error:
         raise Invalid("the request has a header that is malformed", fields={"headers": str(error)[:200]}) from error

@@ -88,9 +88,11 @@ def charge(*, holder: UUID, size: int) -> None:
     """Count bytes that `holder` has brought; inside the transaction that makes its BlobHolder. Raises QuotaExceeded."""
     if holder == EVERYBODY:
         return
-    StorageUse.objects.get_or_create(pk=holder)
     row, limit = StorageUse.objects.filter(pk=holder), quota()
     fits = row if limit is None else row.filter(size__lte=limit - size)
+    if fits.update(size=F("size") + size) == 1:
+        return
+    StorageUse.objects.get_or_create(pk=holder)  # its first bytes
     if fits.update(size=F("size") + size) != 1:
         raise QuotaExceeded(used=used_by([holder])[holder], size=size, limit=limit or 0)
 

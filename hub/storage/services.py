@@ -94,14 +94,15 @@ def _take(sha256: str, size: int | None, *, inbox: UUID, holder: UUID) -> Blob |
     """What lies in an inbox becomes the holder's; None when nothing is there. All that can be refused is refused
     before the store has it, except a race for the last room: those bytes are garbage without a row."""
     store, pending = backend(), PendingUpload.objects.filter(inbox=inbox, sha256=sha256)
-    stored = store.upload_size(sha256, inbox)
-    if stored is None:
-        return None
-    try:
+
+    def accept(stored: int) -> None:
         _check_size(stored, size)
         check_room(holder=holder, size=stored)
-        known = Blob.objects.filter(pk=sha256).exists()
-        if store.take_upload(sha256, inbox) is None:
+
+    known = Blob.objects.filter(pk=sha256).exists()
+    try:
+        stored = store.take_upload(sha256, inbox, accept)
+        if stored is None:
             return None
         with transaction.atomic():
             blob = _keep(sha256, stored, holder)
@@ -132,7 +133,8 @@ def share_blobs(sha256s: Iterable[str]) -> None:
 
 
 def store_bytes(data: bytes, *, holder: UUID | None = None) -> Blob:
-    """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob."""
+    """Keep `data`, which the hub itself made (or `holder` sent along); the same bytes again are the same blob. Raises
+    QuotaExceeded."""
     return _store(hashlib.sha256(data).hexdigest(), len(data), lambda: io.BytesIO(data), holder)
 
 
@@ -141,13 +143,12 @@ def store_file(path: Path, *, holder: UUID | None = None) -> Blob:
     QuotaExceeded."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    size = path.stat().st_size
-    if holder is not None and not held_sizes([sha256], holder):
-        check_room(holder=holder, size=size)
-    return _store(sha256, size, lambda: path.open("rb"), holder)
+    return _store(sha256, path.stat().st_size, lambda: path.open("rb"), holder)
 
 
 def _store(sha256: str, size: int, opened: Callable[[], BinaryIO], holder: UUID | None) -> Blob:
+    if holder is not None and not held_sizes([sha256], holder):
+        check_room(holder=holder, size=size)
     known = Blob.objects.filter(pk=sha256).exists()
     if not known:
         _write(sha256, opened)
@@ -169,8 +170,9 @@ def store_stream(sha256: str, stream: BinaryIO) -> Blob:
 
 
 def _keep(sha256: str, size: int, holder: UUID | None) -> Blob:
+    blob = Blob(pk=sha256, size=size)
     with transaction.atomic():
-        blob = Blob.objects.get_or_create(pk=sha256, defaults={"size": size})[0]
+        Blob.objects.bulk_create([blob], ignore_conflicts=True)
         if holder is not None and BlobHolder.objects.get_or_create(blob=blob, holder=holder)[1]:
             charge(holder=holder, size=blob.size)
     return blob

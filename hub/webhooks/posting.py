@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 import httpx
-from envhub.client.addresses import OutboundRefused
-from envhub.client.outbound import async_client
+from envhub.client.outside.addresses import OutboundRefused
+from envhub.client.outside.outbound import async_client
 from envhub.protocol.models import OutboundPolicy
 
 from hub.webhooks.models import ANSWER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import transaction
-from envhub.client.addresses import OutboundRefused, check
+from envhub.client.outside.addresses import OutboundRefused, check
 from envhub.protocol.packages import VersionState
 from envhub.protocol.runs import Failure, RunKind, RunState
 from envhub.protocol.webhooks import DeliveryState, WebhookBody, WebhookEvent, WebhookRequest, WebhookRun

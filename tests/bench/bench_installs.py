@@ -20,6 +20,7 @@ from workers.broker.interface import Session, Wish
 from workers.images.base import ensure_base
 from workers.images.interface import BASE, Image
 from workers.images.store import Holding, Store
+from workers.rollouts.package_stores import open_stores
 from workers.rollouts.sandboxes import open_sandboxes
 from workers.runs.execution import Job
 from workers.sandbox import backend
@@ -59,7 +60,10 @@ async def main(options: argparse.Namespace) -> None:
     job = cast(Job, SimpleNamespace(settings=settings, claim=claim, run=cast(Any, None)))
     holding = await ensure_base(Store(settings.folder("images"), max_bytes=10**11))
     sandbox = backend("bwrap", settings.folder("boxes"))
-    async with open_sandboxes(job, sandbox, Held(holding)) as sandboxes, sandboxes.for_user() as session:
+    async with (
+        open_stores(settings) as stores,
+        open_sandboxes(job, sandbox, Held(holding), stores).for_user() as session,
+    ):
         for number in (1, options.at_once):
             began, cpu = time.perf_counter(), time.process_time()
             await asyncio.gather(*(install(session, options.command) for _ in range(number)))

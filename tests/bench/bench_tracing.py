@@ -21,7 +21,7 @@ from multiprocessing import Process
 from pathlib import Path
 from unittest import mock
 
-from envhub.client.tracing import start_tracing, stop_tracing
+from envhub.client.telemetry.tracing import start_tracing, stop_tracing
 
 from tests.bench.bench_evals import LEGACY, hosted, stub
 

@@ -11,12 +11,14 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
 
 from tests.bench.gpu_shapes import Mix, make_model, samples, sizes
 from workers.training.learner.batches import to_device
@@ -100,7 +102,7 @@ def softmax_errors(device: torch.device) -> Errors:
     labels = torch.randint(VOCABULARY, (ROWS,), device=device)
     scale, slope = (0.5 + torch.rand(ROWS, device=device) for _ in range(2))
     ways = {"torch": softmax_rows.TorchRows}
-    if device.type == "cuda" and softmax_rows.softmax_kernels is not None:
+    if device.type == "cuda" and find_spec("triton") is not None:
         ways[SOFTMAX] = softmax_rows.KernelRows
 
     def rows(way: Any, dtype: torch.dtype) -> list[Tensor]:
@@ -119,7 +121,8 @@ def segments(q: Tensor, k: Tensor, v: Tensor, packed: Packed) -> Tensor:
 def attended(function: Kernel, inputs: Sequence[Tensor], push: Tensor, packed: Packed) -> list[Tensor]:
     """Output and gradients."""
     leaves = [each.detach().requires_grad_() for each in inputs]
-    output = function(*leaves, packed)
+    q, k, v = leaves
+    output = function(q, k, v, packed)
     return [output.detach(), *torch.autograd.grad(output, leaves, push)]
 
 
@@ -160,7 +163,7 @@ def apart(make: Callable[[], Sequence[Tensor]], exact: Sequence[Tensor]) -> list
 @contextmanager
 def older_torch() -> Iterator[None]:
     """torch 2.11 shares heads without being told to, and cannot be told."""
-    plain = flash.varlen_attn
+    plain = varlen_attn
 
     def untold(*given: Any, enable_gqa: bool, **named: Any) -> Any:
         return plain(*given, **named)

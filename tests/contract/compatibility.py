@@ -46,7 +46,8 @@ def _types() -> Iterator[type[BaseModel] | type[StrEnum]]:
         for found in vars(import_module(module.name)).values():
             if isinstance(found, type) and found.__module__ == module.name:
                 is_ours = issubclass(found, Request | Response) and found not in (Request, Response)
-                if (is_ours and not found.__pydantic_generic_metadata__["parameters"]) or issubclass(found, StrEnum):
+                generic = is_ours and found.__pydantic_generic_metadata__["parameters"]  # type: ignore[attr-defined]
+                if (is_ours and not generic) or issubclass(found, StrEnum):
                     yield found
 
 

@@ -12,7 +12,7 @@ from envhub.runner import records
 from envhub.runner.adapters import Row
 from envhub.runner.attempts import Attempt, Result
 from envhub.runner.failures import Failure
-from envhub.runner.loading import LoadError
+from envhub.runner.load_error import LoadError
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "runner"
 

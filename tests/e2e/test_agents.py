@@ -7,14 +7,17 @@ They install hundreds of packages, the first time for a minute.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.e2e.endpoints import in_thread
 from tests.e2e.package_runs import PACKAGES
 from tests.e2e.stack import Stack
 from tests.fakes.policy_endpoint import Answer, PolicyEndpoint, sampled
+from tests.workers.npm_registry import stand_ins
+from workers.index.npm import operator_registry
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox, pytest.mark.matrix]
 WRITE = "echo 42 > /tmp/answer"
@@ -42,7 +45,16 @@ NO_INDEXES = {
     "PIP_CONFIG_FILE": "/dev/null",  # where archives beside an index may be named
     "npm_config_registry": "http://127.0.0.1:9/",
 }
-AGENTS = {"mini_swe_agent": SUBMIT, "codex": "", "claude_code": ""}
+AGENTS = {"mini_swe_agent": SUBMIT, "codex": "", "claude_code": "", "pi": ""}
+# npm packages of which verifiers pins a release that not every registry has: there another one stands in for it
+STAND_INS = {"pi-acp": ("0.0.33", "0.0.34"), "pi-mcp-adapter": ("2.34.0", "2.36.0")}
+
+
+@pytest.fixture(scope="module")
+def stack(stack: Stack) -> Iterator[Stack]:
+    """With the packages that the agents pin."""
+    with in_thread(stand_ins(operator_registry(), STAND_INS)) as url, stack.restarted(npm_config_registry=url):
+        yield stack
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -80,6 +92,24 @@ def test_what_an_agent_lacks_is_a_need_of_its_version(stack: Stack, agent: str) 
     assert [need.words for need in version.needs] == [LACKING[agent]], version.checks
     refused = owner.cli("eval", "run", "e2e-cli-agents", "-m", owner.register(PolicyEndpoint()), "-n", "1", code=1).err
     assert LACKING[agent] in refused
+
+
+CHOSEN = {  # of a harness that no check has had
+    json.dumps({"id": "rlm"}): LACKING["RLM"],
+    json.dumps({"id": "pi", "version": "0.0.1"}): "npm package @earendil-works/pi-coding-agent@0.0.1",
+}
+
+
+@pytest.mark.parametrize("harness", CHOSEN)
+def test_what_a_harness_lacks_that_only_the_evaluation_chooses_is_named_before_a_rollout(
+    stack: Stack, harness: str
+) -> None:
+    stack.wait_ready(stack.push(PACKAGES / "e2e-agent"))
+    endpoint = PolicyEndpoint()
+    asked = ("e2e-agent", "--harness", harness, "-m", stack.register(endpoint), "-n", "1")
+    failed = stack.cli("eval", "run", *asked, code=1)
+    assert f"e2e-agent@0.1.0 with this harness needs {CHOSEN[harness]}" in failed.err, failed
+    assert endpoint.requests == []
 
 
 def check_rollout(stack: Stack, script: Callable[[dict[str, Any]], Answer], *asked: str) -> None:

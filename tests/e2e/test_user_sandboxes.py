@@ -14,10 +14,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from envhub.protocol.sandboxes import SandboxRequest, SandboxState
+from envhub.protocol.sandboxes import ProcessRequest, SandboxRequest, SandboxState
+from websockets.sync.client import connect
 
 from infra.demo.processes import Role
-from tests.e2e.stack import HUB, Stack, wait_until
+from tests.e2e.stack import HUB, Stack, answer_text, wait_until
+from tests.fakes import echo_socket
+from tests.fakes.policy_endpoint import PolicyEndpoint
 
 pytestmark = [pytest.mark.sandbox]
 
@@ -49,6 +52,31 @@ def test_a_sandbox_runs_commands_holds_files_and_opens_ports(stack: Stack, sandb
     assert page.headers["content-security-policy"].startswith("sandbox ")
     assert "allow-same-origin" not in page.headers["content-security-policy"]
     assert httpx.get(address[:-3] + "xx/").status_code == 404
+
+
+def test_a_port_speaks_web_socket(stack: Stack, sandbox: str) -> None:
+    stack.cli("sandbox", "upload", sandbox, echo_socket.__file__, "/tmp/echo.py")
+    with stack.client() as hub:
+        hub.sandboxes.start(sandbox, ProcessRequest(command="exec python3 /tmp/echo.py 8081"))
+        address = stack.cli("sandbox", "ports", sandbox, "8081").out.strip()
+    wait_until(lambda: httpx.get(address).status_code == 404, 10, lambda: "no server", 0.05)
+    with connect(f"ws{address.removeprefix('http')}socket", additional_headers={"Cookie": "sessionid=x"}) as socket:
+        socket.send("hello")
+        assert socket.recv(10) == "hello /socket []"
+
+
+CALL = """
+import json, os, urllib.request as web
+url, body = os.environ["OPENAI_BASE_URL"], {"model": os.environ["OPENAI_MODEL"], "messages": []}
+asked = web.Request(f"{url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+print(json.load(web.urlopen(asked))["choices"][0]["message"]["content"], "hub_" in str(os.environ))
+"""
+
+
+def test_a_sandbox_calls_the_models_that_it_was_made_with(stack: Stack) -> None:
+    model = stack.register(PolicyEndpoint(answer=answer_text("hello")))
+    done = stack.cli("sandbox", "run", "--model", model, "--", "python3", "-c", CALL)
+    assert done.out == "hello False\n"
 
 
 def test_one_command_in_a_sandbox_of_its_own(stack: Stack) -> None:

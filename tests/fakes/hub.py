@@ -354,6 +354,8 @@ class FakeHub:
 
     async def _segment(self, request: web.Request) -> web.Response:
         segment = SegmentRequest.model_validate(await request.json())
+        if segment.content is not None:
+            self.blobs[segment.sha256] = segment.content
         assert segment.sha256 in self.blobs, "a segment's bytes come before its rows"
         self.segments += 1
         self.totals.append(segment.total_rollouts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def licence(name: str) -> str:
     """As an SPDX expression, as far as it is told; of several classifiers all count. Else the title of its file."""
     if name in IN_ITS_FILE:
         return IN_ITS_FILE[name]
-    meta = metadata.metadata(name)
+    meta: Any = metadata.metadata(name)
     if expression := meta.get("License-Expression"):
         return str(expression)
     kinds = [line.split("::")[-1].strip() for line in meta.get_all("Classifier", []) if line.startswith("License ::")]

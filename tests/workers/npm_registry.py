@@ -1,4 +1,4 @@
-"""An npm registry with one version of one package, over real HTTP."""
+"""npm registries over real HTTP: one with one version of one package, and a real one with more than it has."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import base64
 import hashlib
 import io
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
+import aiohttp
 from aiohttp import web
 
 from tests.serving import listening
@@ -43,6 +45,29 @@ async def registry(name: str, version: str, content: bytes, integrity: str = "")
 
     app = web.Application()
     app.router.add_get(f"/{path}", file)
+    app.router.add_get("/{name:.+}", page)
+    async with listening(app) as url:
+        yield f"{url}/"
+
+
+@asynccontextmanager
+async def stand_ins(upstream: str, wanted: Mapping[str, tuple[str, str]]) -> AsyncIterator[str]:
+    """The registry `upstream`; of a package in `wanted` that lacks the first version, the second one answers for it."""
+
+    async def page(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        headers = {"Accept": request.headers.get("Accept", "*/*")}
+        url = f"{upstream}{quote(name, safe='@')}"
+        async with aiohttp.ClientSession(trust_env=True) as http, http.get(url, headers=headers) as answer:
+            if not answer.ok:
+                return web.Response(status=answer.status)
+            found = await answer.json(content_type=None)
+        version, other = wanted.get(name, ("", ""))
+        if version and other in found["versions"]:
+            found["versions"].setdefault(version, {**found["versions"][other], "version": version})
+        return web.json_response(found)
+
+    app = web.Application()
     app.router.add_get("/{name:.+}", page)
     async with listening(app) as url:
         yield f"{url}/"

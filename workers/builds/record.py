@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.protocol.needs import Need
 from envhub.protocol.packages import Check
 

@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 
-from envhub.client.json_logs import start_logging
+from envhub.client.telemetry.json_logs import start_logging
 
 from workers.cluster.join import CannotJoin, Joining
 from workers.runs.hub import HubClient

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
 from envhub.packaging.private_file import write_private
 from pydantic import BaseModel, SecretStr, ValidationError, field_serializer
 

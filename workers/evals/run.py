@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.errors import NotFound
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
@@ -16,6 +16,7 @@ from envhub.protocol.runner import Load
 from envhub.protocol.runs import FailureKind
 
 from workers.evals.attempts import Attempts
+from workers.evals.harness_trial import HarnessTrial
 from workers.evals.plan import count_examples
 from workers.evals.sharing import Sharing
 from workers.rollouts.collector import Collector
@@ -125,6 +126,10 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
     examples = count_examples(config, described)
     if (rows := described.rows_of(config.split)) != config.split:
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
+    if payload.tries_harness and examples:
+        lease.progress(0, 0, "rollouts", "trying its harness")
+        broker = evaluation.sandboxes.broker
+        await HarnessTrial(pool, evaluation.interceptor, broker, payload.environment, lease.log).run(config)
     traced = Traced(job.settings.trace_rollouts)
     groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)
     attempts = Attempts(config, groups, evaluation.model, evaluation.example_hash)

@@ -127,10 +127,21 @@ def _dpkg(root: Path, packages: Sequence[tuple[str, Sequence[str]]]) -> None:
         paragraphs.append(f"{head}\nStatus: install ok installed\n{rest}\n")
         shared = f":{fields['Architecture']}" if fields.get("Multi-Arch") == "same" else ""
         listed = ["/." if name in (".", "./") else "/" + name.removeprefix("./").rstrip("/") for name in names]
+        if all((root / name.lstrip("/")).is_dir() for name in listed):
+            listed.append(f"/{_instead_of_documents(root, fields['Package'])}")
         _write(root / f"var/lib/dpkg/info/{fields['Package']}{shared}.list", "\n".join(listed) + "\n")
     _write(root / "var/lib/dpkg/status", "\n".join(paragraphs))
     _write(root / "var/lib/dpkg/info/format", "1\n")
     (root / "var/lib/dpkg/available").touch()
+
+
+def _instead_of_documents(root: Path, package: str) -> str:
+    """A file for a package of which nothing else is left: dpkg takes one without any for replaced by the next that it
+    installs."""
+    name = f"usr/share/doc/{package}/README"
+    _folder(root, str(Path(name).parent))
+    _write(root / name, "This image has no documentation.\n")
+    return name
 
 
 def _compile(root: Path) -> None:

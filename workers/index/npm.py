@@ -98,6 +98,9 @@ class KeptNpm:
 
         try:
             return await self._rendered.answer(request, name, "application/json", make)
+        except web.HTTPNotFound as error:
+            told = f"the npm registry of this worker's operator ({self.host}) has no package {name}"
+            raise web.HTTPNotFound(text=json.dumps({"error": told}), content_type="application/json") from error
         except NotAnswering as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from error
 

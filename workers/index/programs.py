@@ -38,6 +38,9 @@ url="https://github.com/astral-sh/uv/releases/download/{version}/uv-$(uname -m)-
 mkdir -p "$dir"
 if command -v curl >/dev/null; then curl -fsSL "$url"; else wget -qO- "$url"; fi |
     tar -xz --strip-components=1 -C "$dir"
+cat > "$dir/env" <<END  # that scripts source, as uv's own installer tells them to
+case ":\\$PATH:" in *:"$dir":*) ;; *) export PATH="$dir:\\$PATH" ;; esac
+END
 echo "uv {version} is in $dir" >&2
 """
 OPENCODE_INSTALLER = """\

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
 from envhub.protocol.gpus import Gpu
 
 from workers.inference.address import KEY_VARIABLE, EngineAddress, new_key

@@ -1,4 +1,4 @@
-"""Finished rollouts on their way to the hub: a Parquet segment at 64 rollouts or 2 seconds, then its index rows.
+"""Finished rollouts on their way to the hub: a Parquet segment at 256 rollouts or 2 seconds, with its index rows.
 
 Posting is idempotent on (evaluation, example, rollout): a call that is repeated after a lost answer doubles nothing.
 """
@@ -6,20 +6,20 @@ Posting is idempotent on (evaluation, example, rollout): a call that is repeated
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.packaging.index_rows import index_rows
-from envhub.packaging.segments import fitting_segment, positions
-from envhub.protocol.evals import SegmentReply, SegmentRequest
+from envhub.packaging.segments import SEGMENT_ROLLOUTS, fitting_segment, positions
+from envhub.protocol.evals import INLINE_BYTES, SegmentReply, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
 
-SEGMENT_ROLLOUTS = 64
 SEGMENT_SECONDS = 2.0
-WAITING_LIMIT = 8 * SEGMENT_ROLLOUTS  # then `add` waits: a hub that is away must not fill our memory
+WAITING_LIMIT = 2 * SEGMENT_ROLLOUTS  # then `add` waits: a hub that is away must not fill our memory
 Upload = Callable[[bytes], Awaitable[str]]
 Post = Callable[[SegmentRequest], Awaitable[SegmentReply]]
 
@@ -89,19 +89,28 @@ class Collector:
                 async with asyncio.timeout(self._seconds):
                     await self._full.wait()
             self._full.clear()
-            while self._waiting:
-                await self._send()
-                if len(self._waiting) < SEGMENT_ROLLOUTS:
-                    break
+            more = bool(self._waiting)
+            while more:
+                more = await self._send() or len(self._waiting) >= SEGMENT_ROLLOUTS
 
-    async def _send(self) -> None:
-        """One segment: it leaves the waiting list only when the hub has it."""
-        with span("store rollouts", {"envhub.rollouts": min(len(self._waiting), SEGMENT_ROLLOUTS)}):
-            batch, content = await asyncio.to_thread(fitting_segment, self._waiting[:SEGMENT_ROLLOUTS])
-            sha256 = await self._upload(content)
-            rows = index_rows(batch, positions(content))
-            await self._post(SegmentRequest(sha256=sha256, size=len(content), rows=rows, total_rollouts=self.total))
+    async def _send(self) -> bool:
+        """One segment; whether it was full before it had all. It leaves the waiting list only when the hub has it."""
+        ready = self._waiting[:SEGMENT_ROLLOUTS]
+        with span("store rollouts", {"envhub.rollouts": len(ready)}):
+            batch, content = await asyncio.to_thread(fitting_segment, ready)
+            small = len(content) <= INLINE_BYTES
+            sha256 = hashlib.sha256(content).hexdigest() if small else await self._upload(content)
+            await self._post(
+                SegmentRequest(
+                    sha256=sha256,
+                    size=len(content),
+                    content=content if small else None,
+                    rows=index_rows(batch, positions(content)),
+                    total_rollouts=self.total,
+                )
+            )
         del self._waiting[: len(batch)]
         self._sent.set()
         if len(self._waiting) < WAITING_LIMIT:
             self._room.set()
+        return len(batch) < len(ready)

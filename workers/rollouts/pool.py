@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.protocol.runner import Described, Group, Hello, Load, RolloutDone
 from envhub.protocol.runs import Failure, FailureKind
 

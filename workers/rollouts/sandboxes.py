@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -120,18 +120,29 @@ class RunSandboxes:
             yield made[0]
 
     @asynccontextmanager
-    async def for_user(self) -> AsyncIterator[Session]:
-        """For somebody outside of any box: the package index, the hosts that are allowed, and no model."""
+    async def for_user(
+        self,
+        outside: OutsideServer | None = None,
+        routes: Mapping[str, Route] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Session]:
+        """For somebody outside of any box: package indexes, what `outside` has, and hosts that are allowed. `routes`
+        are more of its gateway, and `variables` say where they are."""
+        own = {**self.stores.routes(), **(routes or {})}
+        env = {**INSTALLERS, **(variables or {})}
 
         @asynccontextmanager
         async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
             with socket_folder(self.stores.sockets) as folder:
-                async with relay(folder / "gateway.sock", self.stores.routes()):
+                async with relay(folder / "gateway.sock", own):
                     allow = set(map(destination, granted(self.allow, wish.allow_hosts)))
                     network: Network = "allow-list" if allow else "gateway"
-                    yield Around(sockets=folder, network=network, allow=allow, env=INSTALLERS)
+                    yield Around(sockets=folder, network=network, allow=allow, outside=answers, env=env)
 
-        async with self.broker.session(around) as session:
+        async with (
+            self.stores.beside(outside, real=bool(self.allow)) as answers,
+            self.broker.session(around) as session,
+        ):
             yield session
 
 

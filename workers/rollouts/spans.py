@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
-from envhub.client.tracing import NO_SPAN, Span, Value, begin_span, is_tracing, now_ns
+from envhub.client.telemetry.tracing import NO_SPAN, Span, Value, begin_span, is_tracing, now_ns
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Group
 

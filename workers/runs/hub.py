@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 import httpx
 from envhub import errors
-from envhub.client.tracing import current_traceparent
+from envhub.client.telemetry.tracing import current_traceparent
 from envhub.protocol.base import ErrorBody, ErrorDetail
 from envhub.protocol.clusters import ClusterHeads
 from envhub.protocol.releases import HEADER as PROTOCOL_HEADER

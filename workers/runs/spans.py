@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from envhub.client.json_logs import noting
-from envhub.client.tracing import Span, begin_span, now_ns, span
+from envhub.client.telemetry.json_logs import noting
+from envhub.client.telemetry.tracing import Span, begin_span, now_ns, span
 from envhub.protocol.runs import Claim, FinishRequest, RunState
 from envhub.protocol.traces import TraceContext
 

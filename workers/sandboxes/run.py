@@ -20,6 +20,7 @@ from workers.runs.execution import Job
 from workers.sandbox import SandboxError
 
 from .api import SandboxApi
+from .models import open_models
 from .ports import Ports
 from .processes import Processes
 from .session import open_session
@@ -32,7 +33,10 @@ LOGGED = 200  # characters of a command
 async def run_sandbox(job: Job) -> None:
     """Hold a sandbox until it ends or the run is cancelled. Raises RunFailed."""
     payload = SandboxPayload.model_validate(job.claim.payload)
-    async with open_session(job, payload.allow_hosts) as session:
+    async with (
+        open_models(job, payload.models, payload.model_token) as models,
+        open_session(job, payload.allow_hosts, models) as session,
+    ):
         try:
             held = await session.create(wish_of(payload))
         except TooMany as error:

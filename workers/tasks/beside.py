@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 from envhub import errors
-from envhub.client.json_logs import note
+from envhub.client.telemetry.json_logs import note
 
 from workers.inference.serving import run_serve
 from workers.runs.execution import Body, execute

@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 from envhub import errors
-from envhub.client.json_logs import note
-from envhub.client.tracing import now_ns, start_tracing, stop_tracing
+from envhub.client.telemetry.json_logs import note
+from envhub.client.telemetry.tracing import now_ns, start_tracing, stop_tracing
 from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 

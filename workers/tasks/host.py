@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import TextIO
 
 from envhub import errors
-from envhub.client.json_logs import start_logging
-from envhub.client.tracing import start_tracing
+from envhub.client.telemetry.json_logs import start_logging
+from envhub.client.telemetry.tracing import start_tracing
 from envhub.protocol.runs import BeatRequest, JoinReply, RunTask
 from pydantic import BaseModel, Field
 

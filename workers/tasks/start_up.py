@@ -22,9 +22,9 @@ from typing import IO, Any
 from celery.exceptions import CPendingDeprecationWarning
 from celery.platforms import SecurityWarning
 from celery.worker import state as celery_state
-from envhub.client.json_logs import start_logging
 from envhub.client.open_files import allow_open_files
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
+from envhub.client.telemetry.json_logs import start_logging
 from envhub.protocol.runs import own_queue
 
 from workers.runs.children import Children

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import aiohttp
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.protocol.gpu_need import engine_of, gpu_sizes
 from envhub.protocol.models import EndpointTarget
 from envhub.protocol.runs import FailureKind

@@ -19,7 +19,7 @@ USE_IS_NOTED_EVERY = timedelta(minutes=1)
 
 
 def create_token(
-    *, user: User, name: str, scopes: Iterable[Scope] = DEFAULT_SCOPES, expires_in_days: int | None = 365
+    *, user: User, name: str, scopes: Iterable[Scope] = DEFAULT_SCOPES, expires_in_days: float | None = 365
 ) -> tuple[str, ApiToken]:
     """A new token: its secret (never stored) and its row. Raises NotAllowed for a disabled user, or the scope admin of
     somebody who is no administrator.

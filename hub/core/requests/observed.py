@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from envhub.client.json_logs import note
+from envhub.client.telemetry.json_logs import note
 
 from hub.core.metrics import IN_PROGRESS, METHODS, REQUEST_SECONDS, REQUESTS
 from hub.core.requests.body_limit import Application, Receive, Scope, Send

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 FREE = ("/healthz", "/metrics", "/static/")
 WORKER = b"bearer hubw_"  # one token may be that of a thousand workers
 TELL_EVERY_S = 60.0
+TRY_LATER = 1013  # of a web socket's codes
 
 
 class RateLimits:
@@ -44,10 +45,13 @@ class RateLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and not scope["path"].startswith(FREE):
+        if scope["type"] in {"http", "websocket"} and not scope["path"].startswith(FREE):
             for what, key in _keys(scope).items():
                 if self._limits[what] and (wait := await self._wait(what, key)):
-                    await _refuse(send, what, self._limits[what], wait)
+                    if scope["type"] == "websocket":
+                        await send({"type": "websocket.close", "code": TRY_LATER})
+                    else:
+                        await _refuse(send, what, self._limits[what], wait)
                     return
         await self._application(scope, receive, send)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from envhub.client.json_logs import note
-from envhub.client.tracing import NO_SPAN, Span, begin_span, now_ns
+from envhub.client.telemetry.json_logs import note
+from envhub.client.telemetry.tracing import NO_SPAN, Span, begin_span, now_ns
 from envhub.protocol.traces import TraceContext
 
 

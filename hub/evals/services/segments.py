@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from uuid import UUID
 
 from django.db import transaction
 from envhub.packaging.index_rows import LARGEST, MAX_METRICS, MAX_NAME
 from envhub.packaging.segments import MAX_SEGMENT_BYTES, BadSegment
-from envhub.protocol.evals import IndexRow, SegmentRequest
+from envhub.protocol.evals import INLINE_BYTES, IndexRow, SegmentRequest
 from envhub.protocol.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind, RunKind
 
@@ -33,7 +35,7 @@ from hub.evals.statistics import Aggregate, ExampleTally
 from hub.runs.usage import note_tokens
 from hub.storage.models import Blob
 from hub.storage.queries import local_or_temp_path
-from hub.storage.services import confirm_blob
+from hub.storage.services import confirm_blob, store_bytes
 
 
 def add_segment(
@@ -55,7 +57,7 @@ def add_segment(
     _check_rows(request.rows)
     if request.size > MAX_SEGMENT_BYTES:
         raise Invalid(f"a segment may have {MAX_SEGMENT_BYTES} bytes", fields={"size": str(request.size)})
-    blob = confirm_blob(request.sha256, request.size, holder=evaluation.owner_id)
+    blob = _blob(request, evaluation.owner_id)
     if not trusted:
         _check_file(request)
     with transaction.atomic():
@@ -71,6 +73,23 @@ def add_segment(
         row.save(update_fields=["planned", "aggregate", "board"])
         rank(row)
     return stored
+
+
+def _blob(request: SegmentRequest, owner_id: UUID) -> Blob:
+    """The segment's bytes: in the request itself, or uploaded before."""
+    if request.content is None:
+        return confirm_blob(request.sha256, request.size, holder=owner_id)
+    if len(request.content) > INLINE_BYTES:
+        raise Invalid(
+            f"a segment within its request may have {INLINE_BYTES} bytes",
+            hint="upload it first (POST /api/v1/blobs), and leave `content` out",
+            fields={"content": str(len(request.content))},
+        )
+    if (len(request.content), hashlib.sha256(request.content).hexdigest()) != (request.size, request.sha256):
+        raise Invalid(
+            "the content has another size or SHA-256", code="hash_mismatch", fields={"content": request.sha256}
+        )
+    return store_bytes(request.content, holder=owner_id)
 
 
 def _store(evaluation: Evaluation, blob: Blob, rows: Sequence[IndexRow]) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -18,7 +18,7 @@ from envhub.packaging.private_file import sync_directory
 from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, NotFound, Unavailable
-from hub.storage.backends.interface import Stored
+from hub.storage.backends.interface import Stored, accept_any
 from hub.storage.signatures import Grant, sign
 
 CHUNK = 1024 * 1024
@@ -61,12 +61,12 @@ class FilesBackend:
         except FileNotFoundError:
             return None
 
-    def take_upload(self, sha256: str, holder: UUID) -> int | None:
+    def take_upload(self, sha256: str, holder: UUID, accept: Callable[[int], None] = accept_any) -> int | None:
         """The hash was checked while writing, and the rename was atomic: what is there is whole."""
         source, target = self.upload_path(sha256, holder), self.path(sha256)
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            size = source.stat().st_size
+            accept(size := source.stat().st_size)
+            target.parent.mkdir(parents=True, exist_ok=True)
             os.link(source, target)
             sync_directory(target.parent)
         except FileNotFoundError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,10 @@ class Stored(NamedTuple):
     modified_at: datetime
 
 
+def accept_any(size: int) -> None:
+    """Refuses no upload for its size."""
+
+
 class Backend(Protocol):
     """All methods raise Unavailable when the store cannot be reached; sizes in bytes, times in seconds."""
 
@@ -33,9 +37,10 @@ class Backend(Protocol):
     def upload_size(self, sha256: str, holder: UUID) -> int | None:
         """How many bytes lie in `holder`'s inbox under this name, whatever they are; None when nothing is there."""
 
-    def take_upload(self, sha256: str, holder: UUID) -> int | None:
+    def take_upload(self, sha256: str, holder: UUID, accept: Callable[[int], None] = accept_any) -> int | None:
         """Store what lies in `holder`'s inbox, after making sure of its hash; its size, None when nothing is there.
 
+        accept: called with the size before anything is stored; raises to refuse it.
         The inbox keeps it until `drop_upload`, so that it can be said twice. Raises Invalid for another hash.
         """
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -20,13 +20,13 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from envhub.protocol.base import Upload
 
 from hub.core.errors import Invalid, NotFound, Unavailable
-from hub.storage.backends.interface import Stored
+from hub.storage.backends.interface import Stored, accept_any
 from hub.storage.disposition import attachment
 
 S3Client: TypeAlias = Any  # boto3's clients are made at run time
 CHUNK = 1024 * 1024
 GB = 1024**3
-ONE_CALL = TransferConfig(multipart_threshold=5 * GB, multipart_chunksize=GB)  # S3 takes and copies 5 GB at once
+ONE_CALL = TransferConfig(multipart_threshold=5 * GB, multipart_chunksize=GB)  # S3 takes 5 GB at once
 _ABSENT = {"404", "NoSuchKey", "NotFound"}
 
 
@@ -93,27 +93,29 @@ class S3Backend:
             head = self._head(self.upload_key(sha256, holder))
         return None if head is None else int(head["ContentLength"])
 
-    def take_upload(self, sha256: str, holder: UUID) -> int | None:
+    def take_upload(self, sha256: str, holder: UUID, accept: Callable[[int], None] = accept_any) -> int | None:
         """Copied by the store itself. Its own checksum is believed when it kept one, else all bytes are read once."""
         with answering():
             try:
-                return self._take(self.upload_key(sha256, holder), sha256)
+                return self._take(self.upload_key(sha256, holder), sha256, accept)
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") not in _ABSENT:
                     raise
                 return None  # another call has taken it, and emptied the inbox, a moment ago
 
-    def _take(self, key: str, sha256: str) -> int | None:
+    def _take(self, key: str, sha256: str, accept: Callable[[int], None]) -> int | None:
         head = self._head(key)
         if head is None:
             return None
+        size = int(head["ContentLength"])
+        accept(size)
         kept = head.get("ChecksumSHA256")
         actual = base64.b64decode(kept).hex() if kept else self._read_hash(key)
         if actual != sha256:
             raise Invalid("the bytes have another SHA-256", code="hash_mismatch", fields={"sha256": actual})
         source = {"Bucket": self.bucket, "Key": key}
-        self.client.copy(source, self.bucket, self.key(sha256), Config=ONE_CALL)
-        return int(head["ContentLength"])
+        self.client.copy_object(CopySource=source, Bucket=self.bucket, Key=self.key(sha256))
+        return size
 
     def drop_upload(self, sha256: str, holder: UUID) -> None:
         """See interface."""

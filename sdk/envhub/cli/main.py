@@ -214,6 +214,7 @@ COMMANDS: Table = {
     "worker": {
         "": "Workers, for administrators.",
         "list": "administration.workers:list_workers",
+        "show": "administration.workers:show",
         "token": "administration.workers:token",
         "revoke": "administration.workers:revoke",
     },

@@ -129,7 +129,7 @@ class Connection:
         """
         kind = "application/json" if content is None else "application/octet-stream"
         if body is not None:
-            content = body.model_dump_json(exclude_unset=only_set).encode()
+            content = (body.model_dump_json(exclude_unset=True) if only_set else _said(body)).encode()
         request = self._http.build_request(
             method,
             self._address(path),
@@ -281,6 +281,12 @@ class Connection:
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def _said(body: BaseModel) -> str:
+    """Without fields that are None by default and say nothing: a hub of an earlier release may not know them."""
+    unsaid = {name for name, field in type(body).model_fields.items() if field.default is None}
+    return body.model_dump_json(exclude={name for name in unsaid if getattr(body, name) is None})
 
 
 def _given(params: Params | None) -> Params | None:

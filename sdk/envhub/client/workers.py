@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.runs import WorkerTokenCreated, WorkerTokenRequest, WorkerView
+from envhub.protocol.runs import WorkerDetail, WorkerTokenCreated, WorkerTokenRequest, WorkerView
 
 
 class Workers:
@@ -19,6 +19,10 @@ class Workers:
     def list(self) -> Iterator[WorkerView]:
         """Newest first, those that are away too."""
         return iterate(self._hub, "/workers", Page[WorkerView])
+
+    def get(self, worker_id: str) -> WorkerDetail:
+        """One of them, with the runs that it holds."""
+        return self._hub.get(f"/workers/{worker_id}", WorkerDetail)
 
     def create_token(self, request: WorkerTokenRequest) -> WorkerTokenCreated:
         """A token for a new worker; its secret is only in this answer."""

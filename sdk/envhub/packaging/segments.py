@@ -24,6 +24,8 @@ from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, San
 ROW_GROUP = 8  # rollouts a row group at most: reading one decodes all of them
 MAX_ROWS = 1024
 MAX_SEGMENT_BYTES = 256 * 1024 * 1024  # of a file that the hub takes
+SEGMENT_ROLLOUTS = 256  # of a file that is written for the hub, at most
+ENOUGH_BYTES = 2 * 1024 * 1024  # such a file gets no further row group
 MAX_GROUP_BYTES = 512 * 1024 * 1024  # decoded, of one row group: more is a bomb
 MAX_ROLLOUT_BYTES = 192 * 1024 * 1024  # the same, where one rollout is wanted: the largest has twice 64 MiB
 FULL_GROUP_BYTES = MAX_ROLLOUT_BYTES // 2  # in memory: a row group of several rollouts has no more
@@ -93,6 +95,21 @@ def write_segment(records: Sequence[RolloutRecord]) -> bytes:
     return write_row_groups(row_groups(records))
 
 
+def fitting_segment(records: Sequence[RolloutRecord]) -> tuple[Sequence[RolloutRecord], bytes]:
+    """The first of the records, until they are SEGMENT_ROLLOUTS or their file has ENOUGH_BYTES, and that file.
+
+    It is never larger than the hub takes: one row group more has FULL_GROUP_BYTES at most, or is a single rollout.
+    """
+    sink, taken = io.BytesIO(), 0
+    with _writer(sink) as writer:
+        for table in row_groups(records[:SEGMENT_ROLLOUTS]):
+            writer.write_table(table)
+            taken += table.num_rows
+            if sink.tell() >= ENOUGH_BYTES:
+                break
+    return records[:taken], sink.getvalue()
+
+
 def row_groups(records: Sequence[RolloutRecord]) -> Iterator[pa.Table]:
     """The tables of SCHEMA that a segment of the records has as row groups."""
     for start in range(0, len(records), ROW_GROUP):
@@ -102,20 +119,15 @@ def row_groups(records: Sequence[RolloutRecord]) -> Iterator[pa.Table]:
 def write_row_groups(tables: Iterable[pa.Table]) -> bytes:
     """One Parquet file with a row group for each table."""
     sink = io.BytesIO()
-    # Statistics repeat whole texts, and a compressor for each small column takes half of the time.
-    with pq.ParquetWriter(sink, SCHEMA, compression=dict.fromkeys(_LARGE, "zstd"), write_statistics=False) as writer:
+    with _writer(sink) as writer:
         for table in tables:
             writer.write_table(table)
     return sink.getvalue()
 
 
-def fitting_segment(records: Sequence[RolloutRecord]) -> tuple[Sequence[RolloutRecord], bytes]:
-    """The first of the records, as many as the hub takes in one file, and that file."""
-    content = write_segment(records)
-    while len(content) > MAX_SEGMENT_BYTES and len(records) > 1:
-        records = records[: len(records) // 2]
-        content = write_segment(records)
-    return records, content
+def _writer(sink: BinaryIO) -> pq.ParquetWriter:
+    """Statistics repeat whole texts, and a compressor for each small column takes half of the time."""
+    return pq.ParquetWriter(sink, SCHEMA, compression=dict.fromkeys(_LARGE, "zstd"), write_statistics=False)
 
 
 def _halved(table: pa.Table) -> Iterator[pa.Table]:

@@ -8,4 +8,5 @@ from __future__ import annotations
 
 PACK_SOURCE = "pack_source"  # make packages of an uploaded folder: envhub.protocol.builds.SourcePayload
 REPLAY = "replay"  # begin rollouts as a stored one did: envhub.protocol.replays
-ABILITIES = (PACK_SOURCE, REPLAY)  # of this release's workers
+SANDBOX_MODELS = "sandbox_models"  # give a user's sandbox models to call: SandboxPayload.models
+ABILITIES = (PACK_SOURCE, REPLAY, SANDBOX_MODELS)  # of this release's workers

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from envhub.protocol.json_values import checked_output, checked_settings
 
@@ -21,6 +31,22 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SLUG_PATTERN = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
 Slug = Annotated[str, StringConstraints(pattern=SLUG_PATTERN)]
 
+
+def _decoded(value: object) -> object:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+# bytes within a body, as base64
+Content = Annotated[
+    bytes,
+    BeforeValidator(_decoded, json_schema_input_type=str),
+    PlainSerializer(_encoded, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "byte"}),
+]
 
 MOST_CHARACTERS = 10_000  # of a text that names no other bound
 

@@ -10,6 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from envhub.protocol.base import (
     BlobRef,
     BoxObject,
+    Content,
     Count,
     JsonObject,
     Number,
@@ -88,6 +89,7 @@ class EvalPayload(Response):
     secrets: dict[str, str] = Field(default_factory=dict)  # injected into the box
     first: bool = True  # the evaluation's own run; others have joined it (envhub.protocol.shards)
     data_url: str | None = None  # the hub's Hugging Face cache, for the box's HF_ENDPOINT
+    tries_harness: bool = False  # no check of the version had this harness: what it lacks shows before any rollout
 
 
 class IndexRow(Request):
@@ -113,11 +115,18 @@ class IndexRow(Request):
     row: int = Field(default=0, ge=0, lt=2**15)  # within the row group
 
 
+INLINE_BYTES = 4 * 1024 * 1024  # of a segment that comes within its request: one call instead of three
+
+
 class SegmentRequest(Request):
-    """An uploaded Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout)."""
+    """A Parquet segment with the index rows of its rollouts. Idempotent on (evaluation, example, rollout).
+
+    content: the segment itself (base64 on the wire) where it has at most INLINE_BYTES; without it, it was uploaded.
+    """
 
     sha256: Sha256
     size: Size
+    content: Content | None = Field(default=None, repr=False)
     rows: tuple[IndexRow, ...] = Field(max_length=1024)
     total_rollouts: Count | None = None  # planned number, once the worker knows the data set's size
 

@@ -152,7 +152,7 @@ class LocalTarget(Response):
 
 
 class OutboundPolicy(Response):
-    """Where user-given URLs may lead beyond public addresses; enforced by envhub.client.outbound.
+    """Where user-given URLs may lead beyond public addresses; enforced by envhub.client.outside.outbound.
 
     allow: "host", "host:port" or CIDR, each opening private addresses too. own_urls: URLs of this installation
     (the hub itself, its database and broker): their ports are never reachable on this machine's or their own addresses,

@@ -34,7 +34,7 @@ class NeedKind(StrEnum):
     GPU = "gpu"  # "*"
     GIT_HOST = "git_host"  # "github.com": of a direct reference
     CLONE_HOST = "clone_host"  # "github.com": of a repository that code clones
-    PROGRAM = "program"  # "java": a program that the box has not
+    PROGRAM = "program"  # "java": a program that the box has not; "npm:pi-acp@0.0.33": a package that npm installs
     OPEN_FILES = "open_files"  # "65536": more than the worker's host lets a process have
 
 
@@ -64,6 +64,8 @@ class Need(Response):
     @property
     def words(self) -> str:
         """For people: "data set openai/gsm8k", "judge"."""
+        if self.kind is NeedKind.PROGRAM and self.name.startswith(NPM):
+            return f"npm package {self.name.removeprefix(NPM)}"
         kind = "GPU" if self.kind is NeedKind.GPU else self.kind.value.replace("_", " ")
         return kind if self.name == ANY else f"{kind} {self.name}"
 
@@ -115,6 +117,7 @@ class CheckSettings(Request):
 
 
 ANY = "*"  # a name that says no more than the kind
+NPM = "npm:"  # begins the name of a program that is a package of npm's registry
 _REPOSITORY = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 _HOST_NAME = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _NAMES = {  # what a name must look like to stand in a command: nothing that is read as an option
@@ -155,6 +158,10 @@ _HINTS = {
     "unit), then: `hub env rebuild {environment}`",
     NeedKind.PROGRAM: "install {name} on the worker's host, then: `hub env rebuild {environment}`",
 }
+_NO_NPM_PACKAGE = (
+    "the npm registry of the worker's operator has none; choose a version that it has, or the operator adds this one, "
+    "then: `hub env rebuild {environment}`"
+)
 _FLAGS = {  # of `hub eval run`
     NeedKind.SECRET: "--secret {name}",
     NeedKind.ARGUMENT: "--env-args {argument}",
@@ -174,7 +181,17 @@ def hint_for(need: Need, environment: str) -> str:
     if command:
         return f"`{command}`" + (" (administrators)" if need.is_administrators else "") + _OPERATORS.get(need.kind, "")
     template = _HINTS.get(need.kind, "no command names that: look at how the package loads")
+    if need.kind is NeedKind.PROGRAM and need.name.startswith(NPM):
+        template = _NO_NPM_PACKAGE
     return template.format(name=need.name.replace("`", "'"), environment=quote(environment))
+
+
+def way_of_a_run(need: Need, environment: str, given: str) -> str:
+    """How this very run gets it, where `given` is what one writes for it, or else how the hub does."""
+    if not given:
+        return hint_for(need, environment)
+    stored = f", once `hub secret set {need.name}` has stored it" if need.kind is NeedKind.SECRET else ""
+    return f"give it to the run, `{given}`{stored}"
 
 
 def flag_for(need: Need) -> str:

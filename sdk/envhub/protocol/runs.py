@@ -143,6 +143,12 @@ class WorkerView(Response):
     seen_at: datetime
 
 
+class WorkerDetail(WorkerView):
+    """One worker, with the runs that it holds, oldest first (1,000 at most)."""
+
+    runs: tuple[RunView, ...] = ()
+
+
 class WorkerTokenRequest(Request):
     """Make a worker token. No queues, no owners: all of them."""
 

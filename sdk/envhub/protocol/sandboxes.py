@@ -18,6 +18,7 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")]
 Value = Annotated[str, StringConstraints(max_length=32_768, pattern=r"^[^\x00]*$")]
 Argument = Annotated[str, StringConstraints(max_length=128 * 1024, pattern=r"^[^\x00]*$")]
+ModelName = Annotated[str, StringConstraints(min_length=3, max_length=200, pattern=r"^[\w.-]+/[\w./-]+$")]
 InsidePath = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -51,6 +52,7 @@ class SandboxRequest(Request):
     idle_s: Seconds | None = None  # ended when nothing was executed for so long; None: never
     env: dict[Variable, Value] = Field(default_factory=dict, max_length=200)
     allow_hosts: tuple[str, ...] = Field(default=(), max_length=50)  # host:port; none: no network
+    models: tuple[ModelName, ...] = Field(default=(), max_length=20)  # that it may call at $OPENAI_BASE_URL
     labels: tuple[Label, ...] = Field(default=(), max_length=20)
 
 
@@ -72,6 +74,7 @@ class SandboxView(Response):
     idle_s: float | None = None
     variables: tuple[str, ...] = ()  # the names of its environment; values are never shown
     allow_hosts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     use: str = ""  # memory and CPUs now, in words
     run_id: str
@@ -242,6 +245,8 @@ class SandboxPayload(Response):
     allow_hosts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     file_bytes: Size = 100 * 1024**2  # of one upload
+    models: tuple[str, ...] = ()
+    model_token: str = ""  # an API token that may call models: never enters the sandbox
 
 
 class SandboxReport(Request):

@@ -10,12 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 import httpx
+from envhub.packaging.segments import SEGMENT_ROLLOUTS
 from envhub.protocol.evals import SegmentReply, SegmentRequest
 from envhub.protocol.runs import BeatRequest, Claim, FinishRequest, Heartbeat, JoinRequest, RunState
 
 from tests.bench.load.rollouts import rollouts
 from tests.bench.load.timings import Timings
-from workers.rollouts.collector import SEGMENT_ROLLOUTS, Collector
+from workers.rollouts.collector import Collector
 from workers.runs.artifacts import Artifacts
 from workers.runs.hub import HubClient, RunClient
 
@@ -75,16 +76,13 @@ class Load:
         artifacts = Artifacts(run, self.folder / f"blobs-{number}")
         path = f"/evaluations/{evaluation_id}/segments"
 
-        async def upload(content: bytes) -> str:
-            self.bytes += len(content)
-            return await artifacts.upload_bytes(content)
-
         async def post(request: SegmentRequest) -> SegmentReply:
+            self.bytes += request.size
             return await run.post(path, request, SegmentReply)
 
         source, ends = rollouts(number), time.monotonic() + self.seconds
         each = self.rate / self.workers
-        async with Collector(upload, post) as collector:
+        async with Collector(artifacts.upload_bytes, post) as collector:
             began = time.monotonic()
             while (now := time.monotonic()) < ends:
                 due = int((now - began) * each) - self.sent[evaluation_id] if self.rate else SEGMENT_ROLLOUTS

@@ -11,11 +11,11 @@ import pytest
 from envhub.cli.administration.workers import cluster_of
 from envhub.protocol.accounts import Scope
 from envhub.protocol.clusters import ClusterFacts
-from envhub.protocol.runs import WorkerFacts, WorkerView
+from envhub.protocol.runs import RunState, WorkerFacts, WorkerView
 
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_token, make_user
-from tests.factories.runs import make_worker, make_worker_token
+from tests.factories.runs import make_run, make_worker, make_worker_token
 
 pytestmark = pytest.mark.django_db
 
@@ -34,6 +34,17 @@ def test_workers_are_listed_and_revoked(make_cli: MakeCli) -> None:
     assert [item["revoked"] for item in hub.json("worker", "list")] == [True]
 
 
+def test_a_worker_is_shown_with_the_runs_that_it_holds(make_cli: MakeCli) -> None:
+    hub = administrator(make_cli)
+    worker = make_worker(make_worker_token()[1])
+    assert "it holds no runs" in hub("worker", "show", str(worker.pk)[:12]).output
+    run = make_run(created_by=hub.user, state=RunState.RUNNING, worker=worker)
+    said = hub("worker", "show", str(worker.pk)).stdout
+    assert worker.name in said
+    assert str(run.pk)[:8] in said
+    assert [held["id"] for held in hub.json("worker", "show", str(worker.pk))["runs"]] == [str(run.pk)]
+
+
 def test_a_worker_token_is_made(make_cli: MakeCli) -> None:
     hub = administrator(make_cli)
     assert hub("worker", "token", "builder", "--queue", "build").stdout.startswith("hubw_")
@@ -47,7 +58,7 @@ def test_a_user_is_invited_and_listed(make_cli: MakeCli) -> None:
 
 def test_nobody_else_may(make_cli: MakeCli) -> None:
     hub = make_cli(make_user("bob"))
-    for command in (("worker", "list"), ("user", "list"), ("user", "invite", "ada")):
+    for command in (("worker", "list"), ("worker", "show", "0" * 8), ("user", "list"), ("user", "invite", "ada")):
         hub(*command, code=1)
 
 

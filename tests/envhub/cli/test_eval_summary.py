@@ -10,5 +10,5 @@ from envhub.protocol.evals import EvaluationSummary, PassAtK
 @pytest.mark.parametrize(("most", "shown"), [(3, [1, 2, 3]), (4, [1, 2, 4]), (40, [1, 2, 4, 8, 16, 32, 40])])
 def test_of_many_rollouts_not_every_k_is_shown(most: int, shown: list[int]) -> None:
     estimates = tuple(PassAtK(k=k, value=0.5, std_error=None) for k in range(1, most + 1))
-    summary = EvaluationSummary.model_construct(pass_at_k=estimates)
+    summary = EvaluationSummary.model_construct(pass_at_k=estimates)  # type: ignore[call-arg]
     assert pass_at_k(summary) == "  ".join(f"{k}: 0.5" for k in shown)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from envhub.errors import (
     ServerError,
 )
 from envhub.protocol.accounts import TokenRequest
+from envhub.protocol.models import EndpointVariant, ModelRequest
 
 ME = {"user": "alice", "owners": ["alice"], "scopes": ["read"]}
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -229,3 +231,15 @@ def test_a_name_is_quoted_in_a_path() -> None:
     server = Server(httpx.Response(204))
     server.client().models.delete("alice/gpt?x=1#2 %2F")
     assert server.requests[0].url.raw_path == b"/api/v1/models/alice/gpt%3Fx%3D1%232%20%252F"
+
+
+def test_optional_fields_that_say_nothing_are_not_sent() -> None:
+    server = Server(httpx.Response(200, json={}))
+    variant = EndpointVariant(base_url="http://m.test/v1", model="m")
+    with pytest.raises(EnvhubError):
+        server.client().models.put("alice", ModelRequest(name="m", variants=(variant,)))
+    with pytest.raises(EnvhubError):
+        server.client().accounts.create_token(TokenRequest(name="x", expires_in_days=None))
+    model, token = (json.loads(request.content) for request in server.requests)
+    assert (model["name"], model.keys() & {"input_price", "output_price", "visibility"}) == ("m", set())
+    assert token["expires_in_days"] is None  # for ever, where a year is the default

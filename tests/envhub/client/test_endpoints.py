@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.client.endpoints import endpoint_headers, endpoint_url, model_name, read_endpoints
+from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, model_name, read_endpoints
 from envhub.errors import UsageError
 from envhub.protocol.models import EndpointKind, TargetVariant
 

@@ -8,7 +8,7 @@ import sys
 from contextvars import Context, copy_context
 from typing import Any
 
-from envhub.client.json_logs import JsonLines, note, noting
+from envhub.client.telemetry.json_logs import JsonLines, note, noting
 
 
 def line(message: str, *args: object, **fields: Any) -> dict[str, str]:

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from envhub.client.addresses import OutboundRefused, check
-from envhub.client.outbound import async_client, client
-from envhub.client.own_processes import MARK
+from envhub.client.outside.addresses import OutboundRefused, check
+from envhub.client.outside.outbound import async_client, client
+from envhub.client.outside.own_processes import MARK
 from envhub.protocol.models import OutboundPolicy
 
 

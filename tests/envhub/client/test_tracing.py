@@ -4,7 +4,7 @@ import logging
 import time
 
 import pytest
-from envhub.client.tracing import (
+from envhub.client.telemetry.tracing import (
     NO_SPAN,
     begin_span,
     current_traceparent,

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.runner.failures import ENVIRONMENT, VERIFIER, BadReward, DeadlineExceeded, classify, of_provider_text
-from envhub.runner.watchdog import Stalled
+from envhub.runner.failures import (
+    ENVIRONMENT,
+    VERIFIER,
+    BadReward,
+    DeadlineExceeded,
+    Stalled,
+    classify,
+    of_provider_text,
+)
 
 
 def library_error(name: str, module: str = "verifiers.errors", **fields: Any) -> Exception:

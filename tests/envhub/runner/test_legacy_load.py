@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from envhub.runner import loading
 from envhub.runner.legacy.adapter import load
+from envhub.runner.load_error import LoadError
 
 
 def module_of(load_environment: Any) -> ModuleType:
@@ -66,7 +67,7 @@ def test_a_class_for_releases_before_0_1_8_is_at_home_there(monkeypatch: pytest.
 def test_it_is_refused_with_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=object))
     monkeypatch.setitem(sys.modules, "words", module_of(_Old))
-    with pytest.raises(loading.LoadError) as refused:
+    with pytest.raises(LoadError) as refused:
         loading.load({"module": "words", "env_id": "words"})
     assert (refused.value.code, "@vf.stop" in refused.value.hint) == ("outdated_environment", True)
 
@@ -88,6 +89,6 @@ def test_a_group_that_mixes_classes_and_tasksets_is_refused_by_name(monkeypatch:
     group = environment(envs=[old, new], env_map={"sums": old, "tales": new})
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=object))
     monkeypatch.setitem(sys.modules, "words", module_of(lambda: group))
-    with pytest.raises(loading.LoadError, match=r"sums \(SimpleNamespace\) and tales") as refused:
+    with pytest.raises(LoadError, match=r"sums \(SimpleNamespace\) and tales") as refused:
         loading.load({"module": "words", "env_id": "words"})
     assert refused.value.code == "mixed_generations"

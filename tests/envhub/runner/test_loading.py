@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from envhub.runner import loading
+from envhub.runner.load_error import LoadError
 
 
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str) -> str:
@@ -24,7 +25,7 @@ def code_of(error: BaseException, **command: Any) -> str:
 
 def test_an_import_error_carries_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = package(tmp_path, monkeypatch, "import not_there_at_all\n", "imports_nothing")
-    with pytest.raises(loading.LoadError) as caught:
+    with pytest.raises(LoadError) as caught:
         loading.import_module(name)
     assert caught.value.code == "import_error"
     assert "not_there_at_all" in caught.value.trace
@@ -35,14 +36,14 @@ def test_an_import_error_that_a_library_explains_names_its_cause_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "try: import not_there_at_all\nexcept ImportError as error: raise ImportError('an extra') from error\n"
-    with pytest.raises(loading.LoadError, match="an extra") as caught:
+    with pytest.raises(LoadError, match="an extra") as caught:
         loading.import_module(package(tmp_path, monkeypatch, source, "explains"))
     assert "No module named 'not_there_at_all'" in caught.value.message
 
 
 def test_a_package_that_exits_is_an_import_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = package(tmp_path, monkeypatch, "raise SystemExit(1)\n", "exits_at_once")
-    with pytest.raises(loading.LoadError, match="SystemExit"):
+    with pytest.raises(LoadError, match="SystemExit"):
         loading.import_module(name)
 
 
@@ -50,7 +51,7 @@ def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monke
     (tmp_path / "without_init").mkdir()
     (tmp_path / "without_init" / "env.py").write_text("def load_environment(): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(loading.LoadError, match="folder without_init has no __init__") as caught:
+    with pytest.raises(LoadError, match="folder without_init has no __init__") as caught:
         loading.load({"module": "without_init"})
     assert "Write without_init/__init__.py" in caught.value.hint
 
@@ -148,7 +149,7 @@ def test_a_module_that_asks_for_a_variable_at_import_asks_for_a_secret(
 ) -> None:
     (tmp_path / "asks_at_import.py").write_text("import os\nKEY = os.environ['NOBODY_SET_THIS']\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(loading.LoadError) as refused:
+    with pytest.raises(LoadError) as refused:
         loading.import_module("asks_at_import")
     assert [need.name for need in refused.value.needs] == ["NOBODY_SET_THIS"]
 
@@ -188,7 +189,7 @@ def test_clients_that_packages_build_reach_the_judges_unless_told_otherwise(monk
 def test_each_argument_that_is_required_is_a_need_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package(tmp_path, monkeypatch, "class Environment: ...\n", "verifiers")
     name = package(tmp_path, monkeypatch, "def load_environment(one, two): ...\n", "asks_for_two")
-    with pytest.raises(loading.LoadError) as caught:
+    with pytest.raises(LoadError) as caught:
         loading.load({"module": name})
     assert [(need.name, need.detail) for need in caught.value.needs] == [
         ("one", "load_environment requires it"),

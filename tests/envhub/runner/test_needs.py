@@ -178,6 +178,13 @@ def test_a_program_that_the_box_has_not_is_named_and_a_container_engine_is_a_san
     assert found(missing) == [("sandbox", "*")]
 
 
+def test_a_package_that_npms_registry_has_not_is_named() -> None:
+    version = "npm error notarget No matching version found for pi-acp@0.0.33.\nnpm error notarget In most cases"
+    package = "npm error 404 Not Found - GET http://127.0.0.1:8000/npm\n404  '@a/b@*' is not in this registry."
+    assert found(RuntimeError(version)) == [("program", "npm:pi-acp@0.0.33")]
+    assert found(RuntimeError(package)) == [("program", "npm:@a/b@*")]
+
+
 @pytest.mark.parametrize("text", ["Found no NVIDIA driver on your system.", "Torch not compiled with CUDA enabled"])
 def test_cuda_is_a_gpu(text: str) -> None:
     assert found(RuntimeError(text)) == [("gpu", "*")]

@@ -87,6 +87,13 @@ def rollout(group, index):
         os._exit(9)
     if ARGS.get("hang_on") == example:
         time.sleep(3600)
+    if lacks := ARGS.get("lacks"):
+        failure = {"kind": "environment", "type": "RuntimeError", "message": f"no {lacks}", "traceback": "here"}
+        record = {"example": example, "rollout": index, "example_hash": hashlib.sha256(b"%d" % example).hexdigest()}
+        record |= {"outcome": "failed", "failure": failure}
+        needs = [{"kind": "program", "name": lacks}] if ARGS.get("needs") else []
+        send({"type": "rollout", "id": group["id"], "record": record, "needs": needs})
+        return
     print("rollout", example, flush=True)
     time.sleep(ARGS.get("slow_s", 0))
     messages = [{"role": "user", "content": f"example {example}"}]

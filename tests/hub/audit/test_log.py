@@ -16,7 +16,6 @@ from envhub.protocol.accounts import Scope
 
 from hub.accounts.models import Membership, Owner, Role, User
 from hub.accounts.services import create_team, delete_team
-from hub.audit import services
 from hub.audit.models import AuditEntry
 from hub.audit.services import Pruning
 from hub.core.ids import first_id_at, new_id
@@ -162,7 +161,7 @@ def test_a_write_succeeds_when_its_line_cannot_be_written(
     def fail(*_: object, **__: object) -> None:
         raise DatabaseError("no room")
 
-    monkeypatch.setattr(services.AuditEntry.objects, "bulk_create", fail)
+    monkeypatch.setattr(AuditEntry.objects, "bulk_create", fail)
     with caplog.at_level(logging.ERROR):
         set_secret(ada, "ada")
     assert "ada set a secret ada/KEY" in caplog.text

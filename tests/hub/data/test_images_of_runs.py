@@ -108,7 +108,7 @@ async def test_what_the_first_worker_pulls_is_what_all_pull(
     second = await hosts.use(await hosts.images("two"), "docker.io/library/python:3.11")
     assert (first.digest, (second.root / "usr/bin/tool").read_text()) == (second.digest, "first")
     assert first.served_as == ""
-    assert [row.digest for row in await sync_to_async(list)(ImageRow.objects.all())] == [first.digest]
+    assert [row.digest async for row in ImageRow.objects.all()] == [first.digest]
     permit(monkeypatch)  # no registry any more: the host has it, its name still means it
     assert (await hosts.use(await hosts.images("one"), "python:3.11")).digest == first.digest
 

@@ -103,7 +103,7 @@ def test_json_lines_hold_whole_records(alice: User, evaluation: Evaluation) -> N
 async def test_the_server_that_runs_in_production_streams_it_too(alice: User, evaluation: Evaluation) -> None:
     url = f"/api/v1/evaluations/{evaluation.pk}/export?format=jsonl"
     response = await AsyncClient().get(url, headers=bearer(await sync_to_async(make_token)(alice)))
-    pieces = [piece async for piece in response.streaming_content]
+    pieces = [piece async for piece in response.streaming_content]  # type: ignore[attr-defined]
     assert len(pieces) == 15
     assert b"".join(pieces).count(b"\n") == 15
     await sync_to_async(connections.close_all)()  # of the thread that served the request

@@ -15,6 +15,7 @@ from hub.accounts.models import User
 from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation, resume_evaluation
+from hub.evals.wire import eval_payload
 from hub.registry.models import Version
 from hub.secrets.services import set_secret
 from tests.factories.accounts import make_user
@@ -41,6 +42,29 @@ def need(kind: NeedKind, name: str) -> Need:
 
 def evaluate(user: User, **changes: Any) -> Evaluation:
     return create_evaluation(user=user, owner=user.owner, config=make_config("alice/tiny-env", "alice/stub", **changes))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "checked", "tries"),
+    [({"id": "pi"}, None, True), ({"id": "pi"}, {"id": "pi"}, False), (None, {"id": "pi"}, False), (None, None, False)],
+)
+def test_a_harness_that_no_check_had_is_tried_by_the_worker(
+    alice: User, chosen: dict[str, str] | None, checked: dict[str, str] | None, tries: bool
+) -> None:
+    version = create_needing_version(user=alice)
+    if checked:
+        Version.objects.filter(pk=version.pk).update(check_settings={"harness": checked})
+    run = evaluate(alice, harness=chosen, env_args={"words": 1}).run
+    assert run is not None
+    assert eval_payload(run).tries_harness is tries
+
+
+def test_a_program_is_lacking_only_to_the_harness_of_the_checks(alice: User) -> None:
+    create_needing_version(need(NeedKind.PROGRAM, "npm:pi-acp@0.0.33"), user=alice)
+    with pytest.raises(Conflict, match=r"needs npm package pi-acp@0\.0\.33") as caught:
+        evaluate(alice)
+    assert "npm registry" in caught.value.hint
+    evaluate(alice, harness={"id": "bash"})
 
 
 def test_every_need_is_named_with_what_meets_it(alice: User) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+
 import pytest
-from envhub.protocol.evals import EvaluationSummary, SegmentRequest
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.packaging.index_rows import index_rows
+from envhub.packaging.segments import positions, write_segment
+from envhub.protocol.evals import INLINE_BYTES, EvaluationSummary, SegmentRequest
+from envhub.protocol.rollouts import Outcome, RolloutRecord, Usage
 from envhub.protocol.runs import FailureKind, RunState
 
 from hub.core.errors import Conflict, Invalid
@@ -12,6 +17,8 @@ from hub.evals.models import Evaluation, ExampleScore, RolloutIndex, Segment
 from hub.evals.queries import get_rollout, read_record
 from hub.evals.services import add_segment
 from hub.evals.wire import evaluation_summary
+from hub.storage.queries import held_sizes
+from hub.storage.quota import QuotaExceeded
 from tests.factories.evals import create_hosted, make_failure, make_record, make_records, make_segment, store
 from tests.factories.storage import make_blob
 
@@ -120,6 +127,40 @@ def test_a_segment_that_was_not_uploaded_is_refused(evaluation: Evaluation) -> N
     rows = make_segment([make_record()]).rows
     with pytest.raises(Invalid):
         add_segment(evaluation=evaluation, request=SegmentRequest(sha256="0" * 64, size=5, rows=rows), trusted=True)
+
+
+def within(records: Sequence[RolloutRecord]) -> SegmentRequest:
+    content = write_segment(records)
+    sha256, rows = hashlib.sha256(content).hexdigest(), index_rows(records, positions(content))
+    return SegmentRequest(sha256=sha256, size=len(content), content=content, rows=tuple(rows))
+
+
+def test_a_small_segment_comes_within_its_request(evaluation: Evaluation) -> None:
+    request = SegmentRequest.model_validate_json(within(make_records([1, 0])).model_dump_json())
+    assert [add_segment(evaluation=evaluation, request=request, trusted=False) for _ in range(2)] == [2, 0]
+    assert read_record(get_rollout(evaluation, 0, 0)).reward == 1.0
+    assert held_sizes([request.sha256], evaluation.owner_id) == {request.sha256: request.size}
+
+
+@pytest.mark.parametrize("change", [{"sha256": "0" * 64}, {"size": 5}, {"content": b"other"}])
+def test_content_that_is_not_what_it_says_is_refused(evaluation: Evaluation, change: dict[str, object]) -> None:
+    request = within(make_records([1])).model_copy(update=change)
+    with pytest.raises(Invalid, match="another size or SHA-256"):
+        add_segment(evaluation=evaluation, request=request, trusted=True)
+
+
+def test_content_that_is_too_large_for_a_request_is_refused(evaluation: Evaluation) -> None:
+    request = within(make_records([1])).model_copy(update={"content": bytes(INLINE_BYTES + 1)})
+    with pytest.raises(Invalid, match=f"may have {INLINE_BYTES} bytes") as caught:
+        add_segment(evaluation=evaluation, request=request, trusted=True)
+    assert "upload it first" in caught.value.hint
+
+
+def test_content_for_which_there_is_no_room_is_refused(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.storage.quota.quota", lambda: 100)
+    with pytest.raises(QuotaExceeded):
+        add_segment(evaluation=evaluation, request=within(make_records([1, 0])), trusted=True)
+    assert Segment.objects.count() == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
 
 from hub.accounts.models import User
 from hub.catalog.services import register_endpoint

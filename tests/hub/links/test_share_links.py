@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
 from django.conf import settings
@@ -36,6 +37,8 @@ from tests.factories.training_runs import start as start_training
 pytestmark = pytest.mark.django_db
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HOSTILE = "<script>alert('rollout')</script>"
+EACH, MOST = 2, 60
+Kind: TypeAlias = tuple[str, tuple[str, ...]]  # path, names of its parameters
 HREF = re.compile(r'(?:href|src|action|hx-get)="([^"]*)"')
 
 
@@ -75,14 +78,21 @@ def link_to(user: User, *evaluations: Evaluation, **fields: Any) -> str:
     return urlsplit(create_link(user=user, request=ShareLinkRequest(evaluations=ids, **fields))[1]).path
 
 
+def kind_of(address: str) -> Kind:
+    """Addresses of one kind differ in the values of their parameters only."""
+    parts = urlsplit(address)
+    return parts.path, tuple(sorted(parse_qs(parts.query)))
+
+
 def pages_from(path: str) -> Iterator[tuple[str, str]]:
-    """(address, HTML) of everything that a stranger gets to from there; what leads elsewhere fails."""
-    waiting, seen = [path], set()
+    """(address, HTML) of MOST that a stranger gets to from there, EACH of a kind; what leads elsewhere fails."""
+    waiting, seen, kinds = [path], set[str](), Counter[Kind]()
     while waiting:
         here = waiting.pop()
-        if here in seen or len(seen) > 200:
+        if here in seen or len(seen) == MOST or kinds[kind_of(here)] == EACH:
             continue
         seen.add(here)
+        kinds[kind_of(here)] += 1
         response = Client().get(here)
         assert response.status_code == 200, here
         html = response.content.decode(errors="replace")

@@ -16,7 +16,7 @@ from envhub.protocol.runs import RunKind, RunState
 from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.evals.models import Evaluation
-from hub.evals.services import share_evaluation
+from hub.evals.services import delete_evaluation, resume_evaluation, share_evaluation
 from hub.evals.services.lifecycle import forget_evaluation
 from hub.registry.models import Environment, Version
 from hub.runs.models import Run, RunLogPiece
@@ -82,6 +82,20 @@ def ended_training(user: User, **fields: Any) -> TrainingRun:
     report(training, adapter_report(1))
     end(training.run)
     return training
+
+
+def test_runs_from_before_an_evaluation_was_resumed_go_as_well_as_those_of_deleted_ones(
+    alice: User, rules: Any
+) -> None:
+    rules(eval=30)
+    evaluation, deleted = ended_evaluation(alice), ended_evaluation(alice)
+    first, orphan = evaluation.run_id, deleted.run_id
+    delete_evaluation(user=alice, evaluation=deleted)
+    evaluation = resume_evaluation(user=alice, evaluation=Evaluation.objects.get(pk=evaluation.pk))
+    share_evaluation(user=alice, evaluation=evaluation, visibility=Visibility.PUBLIC)
+    assert apply(days_later=29) == []
+    assert apply(days_later=31) == [Forgotten("alice", RunKind.EVAL, 30, gone=2, kept=0)]
+    assert set(Run.objects.values_list("pk", flat=True)) & {first, orphan, evaluation.run_id} == {evaluation.run_id}
 
 
 def test_nothing_goes_without_a_rule(alice: User) -> None:

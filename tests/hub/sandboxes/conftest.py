@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import web
+from aiohttp import WSMsgType, web
 from asgiref.sync import sync_to_async
 from django.db import connections
 from envhub.protocol.accounts import Scope
@@ -36,6 +36,8 @@ class EchoWorker:
 
     def __init__(self) -> None:
         self.streams = 0
+        self.sockets = 0
+        self.closed_with: int | None = None
         self.received = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -43,12 +45,33 @@ class EchoWorker:
             return web.Response(status=401)
         if request.path.endswith("/output"):
             return await self._endless(request)
+        if request.headers.get("Upgrade") == "websocket" and "/socket" in request.path:
+            return await self._socket(request)
         if "moved" in request.path:
             return web.Response(status=302, headers={"Location": "/login?x=1"})
         async for piece in request.content.iter_any():
             self.received += len(piece)
         seen = {"path": request.raw_path, "headers": dict(request.headers), "received": self.received}
         return web.Response(text=json.dumps(seen), headers=HOSTILE)
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        """Says what it saw, then what it hears; at "bye" it leaves."""
+        socket = web.WebSocketResponse(protocols=("chat",))
+        await socket.prepare(request)
+        self.sockets += 1
+        try:
+            await socket.send_json({"path": request.raw_path, "headers": dict(request.headers)})
+            async for message in socket:
+                if message.data == "bye":
+                    await socket.close(code=4001, message=b"as you wish")
+                elif message.type is WSMsgType.TEXT:
+                    await socket.send_str(message.data)
+                else:
+                    await socket.send_bytes(message.data)
+            self.closed_with = socket.close_code
+            return socket
+        finally:
+            self.sockets -= 1
 
     async def _endless(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -99,5 +122,5 @@ async def token_of(sandbox: Sandbox, *scopes: Scope) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 async def _no_connection_is_left(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
     yield
-    if "direct" in str(request.path) or "ports" in str(request.path):
+    if any(word in str(request.path) for word in ("direct", "port")):
         await sync_to_async(connections.close_all)()

@@ -130,7 +130,11 @@ def make_showcase(username: str = "ada", *, examples: int = 40) -> Showcase:
     set_secret(owner=user.owner, name="HF_TOKEN", value="hf_x", user=user)
     failed = RolloutIndex.objects.filter(evaluation=ended, outcome=Outcome.FAILED.value).order_by("pk")[0]
     sandbox = create_running(
-        user, name="a machine for trying things out", labels=("scratch", "shared"), env={"KEY": "x"}
+        user,
+        name="a machine for trying things out",
+        labels=("scratch", "shared"),
+        env={"KEY": "x"},
+        models=(f"{user.username}/stub",),
     )
     over = create_ended(user)
     append_log(run=over.run, offset=0, text="12:00:01 exit 0 in 0.02 s: ls -l /" + " --very-long-option" * 20)

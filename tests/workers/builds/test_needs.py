@@ -6,12 +6,12 @@ import pytest
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FailureKind
 
-from workers.builds.needs import LIMIT, cleaned, files, hosts, judges, told
 from workers.builds.trying.trial import _Ended, _refused
-from workers.builds.trying.unmet import Unmet
 from workers.rollouts.errors import RunnerFatal
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.needs import LIMIT, cleaned, files, hosts, judges, told
+from workers.rollouts.unmet import Unmet
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ from workers.rollouts.interceptor.server import Interceptor
         ("sandbox", "*"),
         ("sandbox", "docker.io/library/python:3.11"),
         ("program", "java"),
+        ("program", "npm:@scope/pi-acp@0.0.33"),
     ],
 )
 def test_a_plain_name_is_kept(kind: str, name: str) -> None:

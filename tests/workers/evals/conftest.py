@@ -34,7 +34,7 @@ class Evaluations:
     stub: PolicyEndpoint
     data: Path
 
-    def payload(self, *, secrets: Any = None, **config: Any) -> EvalPayload:
+    def payload(self, *, secrets: Any = None, tries_harness: bool = False, **config: Any) -> EvalPayload:
         """What the hub would claim out."""
         python = interpreters.present()[0].short
         lock = EnvironmentLock(python=python, platform=interpreters.host_platform(), verifiers="", wheels=())
@@ -59,6 +59,7 @@ class Evaluations:
                 model="alice/stub", variants=(variant,), outbound=OutboundPolicy(allow_loopback=True)
             ),
             secrets=secrets or {},
+            tries_harness=tries_harness,
         )
 
     def queue(self, payload: EvalPayload) -> FakeRun:

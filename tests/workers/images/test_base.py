@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workers.images.base import UNWANTED, digest_of, ensure_base
+from workers.images.base_finish import _dpkg
 from workers.images.debian_packages import Package
 from workers.images.interface import ImageLacking
 from workers.images.store import Store
@@ -38,6 +39,18 @@ async def test_a_shell_made_of_packages_runs_in_a_box(tmp_path: Path) -> None:
     assert "Package: bash\nStatus: install ok installed" in (made.root / "var/lib/dpkg/status").read_text()
     assert (made.root / "etc/passwd").read_text().startswith("root:")
     assert not [path for path in made.root.rglob("*") if path.lstat().st_mode & 0o6000]
+
+
+def test_a_package_of_documents_alone_still_owns_a_file(tmp_path: Path) -> None:
+    for folder in ("var/lib/dpkg/info", "usr/share/doc", "usr/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "usr/bin/tool").touch()
+    control = "Package: {0}\nArchitecture: all\nVersion: 1\n"
+    lists = {"empty": ["./", "./usr/", "./usr/share/doc/"], "tool": ["./usr/bin/", "./usr/bin/tool"]}
+    _dpkg(tmp_path, [(control.format(name), names) for name, names in lists.items()])
+    for name, owned in (("empty", "/usr/share/doc/empty/README"), ("tool", "/usr/bin/tool")):
+        listed = (tmp_path / f"var/lib/dpkg/info/{name}.list").read_text().split()
+        assert [path for path in listed if (tmp_path / path.lstrip("/")).is_file()] == [owned]
 
 
 async def test_a_host_without_apt_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

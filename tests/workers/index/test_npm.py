@@ -69,7 +69,9 @@ async def test_an_archive_that_is_not_what_was_promised_is_refused(tmp_path: Pat
 
 async def test_a_package_is_missing_only_where_the_registry_says_so(tmp_path: Path) -> None:
     async with registry(archive()) as upstream, kept(tmp_path, upstream) as url, httpx.AsyncClient() as http:
-        assert (await http.get(f"{url}/missing")).status_code == 404
+        missing = await http.get(f"{url}/missing")
+        told = "the npm registry of this worker's operator (127.0.0.1) has no package missing"
+        assert (missing.status_code, missing.json()["error"]) == (404, told)
     async with kept(tmp_path, "http://127.0.0.1:9/") as url, httpx.AsyncClient() as http:
         assert [(await http.get(f"{url}/{name}")).status_code for name in ("missing", "never-asked")] == [404, 503]
 

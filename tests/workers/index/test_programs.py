@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -67,6 +68,17 @@ async def test_uv_is_installed_by_a_script(programs: Programs, tmp_path: Path) -
     assert "download/0.9.1/uv-" in await programs.uv_installer()
     with tarfile.open(await programs.uv("0.9.1", "x86_64")) as archive:
         assert archive.getnames() == ["uv-x86_64-unknown-linux-gnu/uv"]
+
+
+async def test_the_installer_leaves_a_file_that_puts_uv_on_the_path(programs: Programs, tmp_path: Path) -> None:
+    curl = tmp_path / "curl"
+    curl.write_text(f"#!/bin/sh\nexec cat {await programs.uv('0.9.1', 'x86_64')}\n")
+    curl.chmod(0o755)
+    script = f"{await programs.uv_installer()}\n. {tmp_path}/uv/env\n. {tmp_path}/uv/env\necho $PATH"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "UV_INSTALL_DIR": f"{tmp_path}/uv"}
+    run = partial(subprocess.run, env=environment, check=True, capture_output=True, text=True)
+    done = await asyncio.to_thread(run, ["sh", "-c", script])
+    assert done.stdout.strip() == f"{tmp_path}/uv:{tmp_path}:/usr/bin:/bin"
 
 
 @pytest.mark.parametrize(("version", "machine"), [("22.2.0", "x64"), ("22.1.0", "arm64"), ("22.1.0", "../x")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.client.tracing import begin_span
+from envhub.client.telemetry.tracing import begin_span
 
 from tests.fakes.otlp_receiver import OtlpReceiver
 from tests.fakes.policy_endpoint import Answer, Fault, PolicyEndpoint

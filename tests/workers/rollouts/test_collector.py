@@ -9,15 +9,21 @@ from envhub.packaging import segments
 from envhub.protocol.evals import SegmentReply, SegmentRequest
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 
+from workers.rollouts import collector as collector_module
 from workers.rollouts.collector import Collector
 
 
-async def test_rollouts_that_are_too_large_for_one_segment_go_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit, posted = 40_000, list[SegmentRequest]()
-    monkeypatch.setattr(segments, "MAX_SEGMENT_BYTES", limit)
+async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones_uploaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    enough, posted = 20_000, list[SegmentRequest]()
+    monkeypatch.setattr(segments, "ENOUGH_BYTES", enough)
+    monkeypatch.setattr(collector_module, "INLINE_BYTES", enough)
+    uploaded = set()
 
     async def upload(content: bytes) -> str:
-        return hashlib.sha256(content).hexdigest()
+        uploaded.add(sha256 := hashlib.sha256(content).hexdigest())
+        return sha256
 
     async def post(request: SegmentRequest) -> SegmentReply:
         posted.append(request)
@@ -31,5 +37,11 @@ async def test_rollouts_that_are_too_large_for_one_segment_go_in_several(monkeyp
                 for example, text in enumerate(noise)
             ]
         )
-    assert max(request.size for request in posted) <= limit
-    assert [row.example for request in posted for row in request.rows] == list(range(10))
+        await collector.flush()
+        await collector.add([RolloutRecord(example=10, rollout=0, example_hash="", outcome=Outcome.OK)])
+    assert [len(request.rows) for request in posted] == [8, 2, 1]
+    assert [row.example for request in posted for row in request.rows] == list(range(11))
+    assert {request.sha256 for request in posted if request.content is None} == uploaded
+    within = [request.content for request in posted if request.content is not None]
+    assert len(uploaded) == 1
+    assert max(map(len, within)) <= enough

@@ -159,7 +159,7 @@ async def test_the_end_of_a_boxs_lifetime_is_no_kill(tmp_path: Path) -> None:
         backend("bwrap", tmp_path / "boxes").create(spec) as box,
         open_runner(box, sockets=sockets, python=PREFIX / "bin" / "python3", log=print) as runner,
     ):
-        asyncio.get_running_loop().call_later(0.1, box.expire)
+        asyncio.get_running_loop().call_later(0.1, box.expire)  # type: ignore[attr-defined]
         with pytest.raises(RunnerGone, match="lifetime is over") as caught:
             await runner.load(Load(env_id="fake", module="fake", env_args={"load_s": 30}))
     assert not caught.value.outside

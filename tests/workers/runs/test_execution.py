@@ -215,6 +215,9 @@ async def test_a_run_beyond_the_time_limit_has_time_to_save_something_too(
 async def test_a_hub_that_is_away_for_a_while_loses_nothing(
     hub: FakeHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def beats() -> list[str]:
+        return [line for line in caplog.messages if line.startswith("heartbeat")]
+
     async def body(job: Job) -> None:
         job.lease.log("before")
         hub.away = True
@@ -222,6 +225,9 @@ async def test_a_hub_that_is_away_for_a_while_loses_nothing(
         await asyncio.sleep(0.5)
         asyncio.get_running_loop().call_later(0.5, lambda: setattr(hub, "away", False))
         await job.artifacts.upload_bytes(b"result")
+        async with asyncio.timeout(10):
+            while len(beats()) < 2:
+                await asyncio.sleep(0.01)
 
     run = hub.add(FakeRun("r"))
     await finish_of(hub, run, body, tmp_path)
@@ -229,8 +235,7 @@ async def test_a_hub_that_is_away_for_a_while_loses_nothing(
     assert run.finish.state == "succeeded"
     assert run.log == "before\nduring\n"
     assert b"result" in hub.blobs.values()
-    beats = [line for line in caplog.messages if line.startswith("heartbeat")]
-    assert len(beats) == 2, "one line when the hub is away, one when it is back"
+    assert len(beats()) == 2, "one line when the hub is away, one when it is back"
 
 
 async def test_a_body_that_asks_for_it_has_time_to_save_something_after_a_cancel(

@@ -7,8 +7,8 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from envhub.client.json_logs import JsonLines
-from envhub.client.tracing import now_ns
+from envhub.client.telemetry.json_logs import JsonLines
+from envhub.client.telemetry.tracing import now_ns
 from envhub.protocol.runs import Claim, Failure, FailureKind, FinishRequest, RunKind, RunState
 
 from tests.fakes.otlp_receiver import OtlpReceiver

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from envhub.protocol.sandboxes import SandboxPayload, SandboxReport
 
 from tests.fakes.host_image import sandboxes_on_the_host
+from tests.serving import listening
 from workers.sandboxes import session
 from workers.sandboxes.run import run_sandbox
 from workers.settings import WorkerEnvironment
@@ -40,7 +41,7 @@ class Running:
 Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
-def fake_job(root: Path, reports: asyncio.Queue[SandboxReport], said: list[str], **wanted: Any) -> Any:
+def fake_job(root: Path, hub: str, reports: asyncio.Queue[SandboxReport], said: list[str], **wanted: Any) -> Any:
     """What run_sandbox needs of a job."""
 
     async def post(path: str, body: SandboxReport, reply: object) -> None:
@@ -50,8 +51,10 @@ def fake_job(root: Path, reports: asyncio.Queue[SandboxReport], said: list[str],
     settings = WorkerEnvironment(data=root, token="hubw_x")
     return SimpleNamespace(
         claim=SimpleNamespace(payload=payload.model_dump(mode="json"), owner="alice", run_id="r"),
-        lease=SimpleNamespace(log=said.append),
-        run=SimpleNamespace(run_id="r", post=post),
+        lease=SimpleNamespace(log=said.append, mask=lambda *secrets: None),
+        run=SimpleNamespace(
+            run_id="r", post=post, absolute=lambda path: f"{hub}{path}", authorization=lambda: {"Authorization": "run"}
+        ),
         settings=settings,
     )
 
@@ -64,14 +67,35 @@ def root() -> Iterator[Path]:
 
 
 @pytest.fixture
-def start(root: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+async def hub() -> AsyncIterator[str]:
+    """Keeps one file of the outside for whoever brings the run's token, and answers calls of models."""
+
+    async def file(request: web.Request) -> web.Response:
+        known = request.query["url"] == "https://files.example.org/words.txt"
+        if not known or request.headers["Authorization"] != "run":
+            raise web.HTTPNotFound(headers={"X-Error-Message": "the hub keeps no such file"})
+        return web.Response(text="kept words")
+
+    async def call(request: web.Request) -> web.Response:
+        asked = await request.json()
+        return web.json_response({"model": asked["model"], "token": request.headers["Authorization"]})
+
+    app = web.Application()
+    app.router.add_get("/outside", file)
+    app.router.add_post("/inference/v1/chat/completions", call)
+    async with listening(app) as url:
+        yield url
+
+
+@pytest.fixture
+def start(root: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setattr(session, "run_sandboxes", sandboxes_on_the_host)
 
     @asynccontextmanager
     async def opened(**wanted: Any) -> AsyncIterator[Running]:
         reports: asyncio.Queue[SandboxReport] = asyncio.Queue()
         said: list[str] = []
-        task = asyncio.create_task(run_sandbox(fake_job(root, reports, said, **wanted)))
+        task = asyncio.create_task(run_sandbox(fake_job(root, hub, reports, said, **wanted)))
         getting = asyncio.ensure_future(reports.get())
         await asyncio.wait([task, getting], return_when=asyncio.FIRST_COMPLETED)
         if task.done():

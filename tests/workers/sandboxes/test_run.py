@@ -6,12 +6,14 @@ import asyncio
 import base64
 import json
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
 from envhub.protocol.sandboxes import SandboxState
 
+from tests.fakes import echo_socket
 from tests.workers.sandboxes.conftest import Running, Start
 from workers.runs.errors import RunFailed
 
@@ -137,6 +139,43 @@ async def test_a_port_answers_over_http(running: Running) -> None:
         await asyncio.sleep(0.1)
     assert await answer.text() == "hello\n"
     assert (await running.http.get("/ports/8124/")).status == 502
+
+
+async def test_a_port_takes_web_sockets_that_end_with_the_sandbox(running: Running) -> None:
+    await running.http.put("/files?path=/tmp/echo.py", data=Path(echo_socket.__file__).read_bytes())
+    await running.http.post("/processes", json={"command": "exec python3 /tmp/echo.py 8125"})
+    for _ in range(50):
+        if (await running.http.get("/ports/8125/")).status == 404:
+            break
+        await asyncio.sleep(0.1)
+    with pytest.raises(WSServerHandshakeError) as caught:
+        await running.http.ws_connect("/ports/8125/elsewhere")
+    assert caught.value.status == 404
+    async with running.http.ws_connect("/ports/8125/socket?a=b") as socket:
+        await socket.send_str("hello")
+        assert await socket.receive_str(timeout=10) == "hello /socket?a=b []"
+        running.task.cancel()
+        assert (await socket.receive(timeout=10)).type in {WSMsgType.CLOSE, WSMsgType.CLOSED}
+
+
+GET = "python3 -c 'import urllib.request as web; print(web.urlopen(\"{url}\").read().decode())'"
+
+
+async def test_public_addresses_have_what_the_hub_keeps_and_the_log_says_what_is_lacking(running: Running) -> None:
+    found = await running.exec(GET.format(url="https://files.example.org/words.txt"))
+    assert found["stdout"] == "kept words\n", found["stderr"]
+    assert (await running.exec(GET.format(url="https://files.example.org/other.txt")))["exit_code"] == 1
+    assert "no answer to GET https://files.example.org/other.txt: the hub keeps no such file" in running.said
+
+
+async def test_models_are_called_with_a_token_that_never_enters_it(start: Start) -> None:
+    async with start(models=("alice/stub",), model_token="hub_secret") as running:
+        call = "curl -s $OPENAI_BASE_URL/chat/completions -d"
+        found = await running.exec(f"""{call} '{{"model": "alice/stub"}}'; env""")
+        assert json.loads(found["stdout"].partition("}")[0] + "}")["token"] == "Bearer hub_secret"
+        assert "hub_secret" not in found["stdout"].partition("}")[2]
+        for body, words in (('{"model": "bob/other"}', "may not call"), ("{", "no JSON"), ("[]", "may not call")):
+            assert words in (await running.exec(f"{call} '{body}'"))["stdout"]
 
 
 async def test_the_commands_and_the_use_are_told(running: Running) -> None:

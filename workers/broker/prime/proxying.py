@@ -6,7 +6,6 @@ aiohttp reads what the sandbox answers, so that its bounds hold for that too and
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -16,13 +15,13 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from workers.broker.prime.refusals import Refusal
+from workers.broker.web_sockets import pass_web_socket, wants_web_socket
 
 Connect = Callable[[], Awaitable[socket.socket]]
 HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
      "transfer-encoding", "upgrade", "host", "content-length")
 )  # fmt: skip
-MESSAGE_LIMIT = 16 * 1024 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
 PIECE = 64 * 1024
 
@@ -48,8 +47,8 @@ async def forward(request: web.Request, connect: Connect, *, port: int, prefix: 
         connector=_Connected(connect), timeout=TIMEOUT, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
     ) as http:
         try:
-            if request.headers.get("Upgrade", "").lower() == "websocket":
-                return await _web_socket(request, http, url)
+            if wants_web_socket(request):
+                return await pass_web_socket(request, http, url, _passed_on(request.headers))
             return await _plain(request, http, url, prefix)
         except (aiohttp.ClientError, ValueError) as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
@@ -80,37 +79,6 @@ async def _plain(request: web.Request, http: aiohttp.ClientSession, url: URL, pr
                 request.transport.close()
             raise
         return response
-
-
-async def _web_socket(request: web.Request, http: aiohttp.ClientSession, url: URL) -> web.StreamResponse:
-    protocols = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name.strip()]
-    headers = {
-        name: value for name, value in _passed_on(request.headers).items() if not name.lower().startswith("sec-")
-    }
-    async with http.ws_connect(url, headers=headers, protocols=protocols, max_msg_size=MESSAGE_LIMIT) as far:
-        near = web.WebSocketResponse(protocols=[far.protocol] if far.protocol else (), max_msg_size=MESSAGE_LIMIT)
-        await near.prepare(request)
-        pumps = [asyncio.create_task(_pump(near, far)), asyncio.create_task(_pump(far, near))]
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for pump in pumps:
-                pump.cancel()
-            with contextlib.suppress(ConnectionError):
-                await near.close()
-        return near
-
-
-Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
-
-
-async def _pump(source: Socket, target: Socket) -> None:
-    with contextlib.suppress(ConnectionError):
-        async for message in source:
-            if message.type is aiohttp.WSMsgType.TEXT:
-                await target.send_str(message.data)
-            elif message.type is aiohttp.WSMsgType.BINARY:
-                await target.send_bytes(message.data)
 
 
 def _passed_on(headers: Mapping[str, str]) -> CIMultiDict[str]:

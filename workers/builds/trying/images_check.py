@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from envhub.protocol.needs import Need, NeedKind
 from packaging.utils import canonicalize_name
 
-from workers.builds.needs import cleaned, hidden, hosts, told
 from workers.builds.record import Record
-from workers.builds.trying.unmet import Unmet
 from workers.images.interface import ImageLacking
+from workers.rollouts.needs import cleaned, hidden, hosts, told
 from workers.rollouts.sandboxes import RunSandboxes
+from workers.rollouts.unmet import Unmet
 
 CHECK = "images"
 SECONDS = 1800.0  # afterwards, images are built when they are first asked for

@@ -12,12 +12,12 @@ from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.needs import tells_of_a_program, told
 from workers.builds.record import Record
 from workers.builds.trying.mismatch import mismatch
-from workers.builds.trying.unmet import Unmet
+from workers.rollouts.needs import tells_of_a_program, told
 from workers.rollouts.sandbox_use import blamed
 from workers.rollouts.session import Runner
+from workers.rollouts.unmet import Unmet
 
 GROUP = "build"
 CHECK = "scripted-rollout"

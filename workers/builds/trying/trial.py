@@ -14,21 +14,21 @@ from envhub.protocol.needs import Need
 from envhub.protocol.runner import Described, Hello, Load, SplitInfo
 from envhub.protocol.runs import FailureKind
 
-from workers.builds.needs import told
 from workers.builds.record import Record
 from workers.builds.trying.aged import may_be_aged
 from workers.builds.trying.images_check import check_images
 from workers.builds.trying.scripted import CHECK, Scripted, run_scripted
-from workers.builds.trying.unmet import Unmet
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.errors import RunnerFatal, RunnerGone
 from workers.rollouts.failures import killed
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.scripted import Scripted as ScriptedModel
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.needs import told
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
 from workers.rollouts.session import Runner
 from workers.rollouts.target import open_target
+from workers.rollouts.unmet import Unmet
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from envhub.client.tracing import NO_SPAN, Span, Value, span
+from envhub.client.telemetry.tracing import NO_SPAN, Span, Value, span
 from envhub.protocol.base import JsonObject
 from envhub.protocol.rollouts import Turn
 

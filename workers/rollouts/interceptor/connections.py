@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from envhub.client.addresses import check, split
+from envhub.client.outside.addresses import check, split
 from envhub.errors import EnvhubError
 from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
 

@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from envhub.client.endpoints import endpoint_headers, endpoint_url, scrub
-from envhub.client.tracing import current_traceparent
+from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, scrub
+from envhub.client.telemetry.tracing import current_traceparent
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import EndpointTarget, TargetVariant
 from envhub.protocol.traces import HEADER

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from envhub.client.tracing import NO_SPAN
+from envhub.client.telemetry.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
 from envhub.protocol.replays import Replayed
 from envhub.protocol.rollouts import Turn, Usage
 
-from workers.rollouts.interceptor.answers import Answer, without_added
+from workers.rollouts.interceptor.answers import Answer, Upstream, without_added
 from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached
 from workers.rollouts.interceptor.replaying import Replaying
 
@@ -136,10 +136,12 @@ class Recorder:
         key: str = "",
         route: str = "policy",
         replaying: Replaying | None = None,
+        upstream: Upstream | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.replaying = replaying or Replaying(())
+        self.upstream = upstream  # asked in the place of the policy
         self.key = key or secrets.token_urlsafe(16)
         self.turns: list[Turn] = []
         self._meter = Meter("this rollout" if route == "policy" else "this run's judging", caps)

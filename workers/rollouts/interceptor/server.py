@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
-from envhub.client.tracing import Span
+from envhub.client.telemetry.tracing import Span
 from envhub.protocol.base import JsonObject
 from envhub.protocol.replays import StoredCall
 from envhub.protocol.rollouts import Usage
@@ -78,13 +78,14 @@ class Interceptor:
         """The hub's data, where the run has it."""
         return self._data
 
-    def open(self, name: str, *, rollouts: int = 1, key: str = "") -> Recorder:
+    def open(self, name: str, *, rollouts: int = 1, key: str = "", upstream: Upstream | None = None) -> Recorder:
         """Begin to serve /r/<the recorder's key>/: a random one, unless it is given.
 
-        `rollouts` share it when the library drives a group through one client.
+        `rollouts` share it when the library drives a group through one client. `upstream` answers instead of the
+        policy.
         """
-        replaying = Replaying(self._replay, rollouts)
-        recorder = Recorder(name, self._caps.times(rollouts), key=key, replaying=replaying)
+        replaying = Replaying(self._replay if upstream is None else (), rollouts)
+        recorder = Recorder(name, self._caps.times(rollouts), key=key, replaying=replaying, upstream=upstream)
         self._recorders[recorder.key] = recorder
         return recorder
 
@@ -132,7 +133,7 @@ class Interceptor:
             if recorder is None:
                 raise Refusal(404, "not_found_error", "no rollout is running under this address")
             body, size = await read_body(request)
-            return await self._answer(request, protocol, body, size, self._policy, recorder)
+            return await self._answer(request, protocol, body, size, recorder.upstream or self._policy, recorder)
         except Refusal as refusal:
             return respond(refusal, protocol)
 
@@ -182,7 +183,7 @@ class Interceptor:
         self, request: web.Request, protocol: str, body: JsonObject, size: int, upstream: Upstream, recorder: Recorder
     ) -> web.StreamResponse:
         """Ask, record, answer. Raises Refusal."""
-        is_judge, asked = upstream is not self._policy, body
+        is_judge, asked = recorder.route == "judge", body
         if not is_judge:
             self._run.enter()
         number = recorder.calls
@@ -219,7 +220,7 @@ class Interceptor:
                 protocol, name, body, str(error), status=503, retries=error.retries, began=began, size=size
             )
             tell_call(traced, turn)
-            kind = INFRASTRUCTURE if upstream is self._policy else JUDGE
+            kind = JUDGE if recorder.route == "judge" else INFRASTRUCTURE
             raise Refusal(503, kind, str(error)) from error
         if protocol == "tokenize":
             return answer, answer.body

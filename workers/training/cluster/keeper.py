@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ray
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
 from envhub.protocol.gpus import Gpu
 
 from workers import settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, pstdev
 
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind

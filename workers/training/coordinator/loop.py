@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envhub.client.tracing import inside, span
+from envhub.client.telemetry.tracing import inside, span
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.config import TrainingConfig
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import aiohttp
-from envhub.client.tracing import span
+from envhub.client.telemetry.tracing import span
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from envhub.client.tracing import NO_SPAN, Span, begin_span, inside, is_tracing
+from envhub.client.telemetry.tracing import NO_SPAN, Span, begin_span, inside, is_tracing
 
 
 @dataclass

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-from envhub.client.addresses import OutboundRefused, Resolver, resolve
-from envhub.client.outbound import async_client
+from envhub.client.outside.addresses import OutboundRefused, Resolver, resolve
+from envhub.client.outside.outbound import async_client
 from envhub.protocol.models import OutboundPolicy
 
 from workers.training.exporters.interface import ExportFailed, ExportRefused

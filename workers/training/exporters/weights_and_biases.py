@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envhub.client.addresses import OutboundRefused, check, is_named, split
+from envhub.client.outside.addresses import OutboundRefused, check, is_named, split
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState

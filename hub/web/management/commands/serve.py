@@ -18,7 +18,7 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
-from envhub.client.own_processes import MARK
+from envhub.client.outside.own_processes import MARK
 from envhub.packaging.private_file import write_private
 from pydantic import HttpUrl
 

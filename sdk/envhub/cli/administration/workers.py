@@ -1,4 +1,4 @@
-"""`hub worker list|token|revoke`, for administrators."""
+"""`hub worker list|show|token|revoke`, for administrators."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from envhub.cli.terminal.ids import id_of
-from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.protocol.gpus import in_words
-from envhub.protocol.runs import WorkerTokenRequest, WorkerView
+from envhub.protocol.runs import WorkerDetail, WorkerTokenRequest, WorkerView
 
 LISTED = Fit(drop=("sandbox", "host", "now", "cluster", "GPUs", "slots", "seen"))
+HELD = Fit(drop=("started", "owner"))
 
 
 def list_workers(ctx: typer.Context, json: JsonFlag = False) -> None:
@@ -26,6 +27,33 @@ def list_workers(ctx: typer.Context, json: JsonFlag = False) -> None:
     ]  # fmt: skip
     heads = ("id", "name", "host", "state", "now", "slots", "sandbox", "GPUs", "cluster", "seen")
     session.show(found, lambda: session.table(heads, rows, "no workers", LISTED))
+
+
+WorkerId = Annotated[
+    str, typer.Argument(help="The worker's id or address.", callback=id_of("a worker", "hub worker list"))
+]
+
+
+def show(ctx: typer.Context, worker_id: WorkerId, json: JsonFlag = False) -> None:
+    """Show one worker: its machine, what it takes, and the runs that it holds."""
+    session = current(ctx)
+    found = session.hub.workers.get(worker_id)
+    session.show(found, lambda: _print_worker(session, found))
+
+
+def _print_worker(session: Session, worker: WorkerDetail) -> None:
+    facts = worker.facts
+    session.fields({
+        "worker": worker.id, "name": worker.name, "host": worker.hostname, "state": state_of(worker),
+        "joined": worker.joined_at, "seen": worker.seen_at, "token": worker.token,
+        "takes runs of": worker.owners or "everybody", "queues": slots_of(worker), "sandbox": worker.sandbox,
+        "CPUs": facts.cpus, "memory MB": facts.memory_mb,
+        "GPUs": tuple(f"{gpu.index}: {gpu.name}, {gpu.free_mb} of {gpu.memory_mb} MB free" for gpu in facts.gpus),
+        "cluster": cluster_of(worker), "engines": facts.engines, "platform": facts.platform,
+        "version": facts.version or "older than this hub tells", "able to": facts.abilities,
+    })  # fmt: skip
+    rows = [(run.id, run.kind, run.state, run.owner, run.subject, run.started_at) for run in worker.runs]
+    session.table(("run", "kind", "state", "owner", "subject", "started"), rows, "it holds no runs", HELD)
 
 
 def state_of(worker: WorkerView) -> str:
@@ -74,13 +102,7 @@ def token(
     session.show(made, lambda: session.out.print(made.token, markup=False, soft_wrap=True))
 
 
-def revoke(
-    ctx: typer.Context,
-    worker_id: Annotated[
-        str, typer.Argument(help="The worker's id or address.", callback=id_of("a worker", "hub worker list"))
-    ],
-    json: JsonFlag = False,
-) -> None:
+def revoke(ctx: typer.Context, worker_id: WorkerId, json: JsonFlag = False) -> None:
     """Cut a worker off: its token ends (for all workers that joined by it), its runs return to the queue."""
     session = current(ctx)
     session.hub.workers.revoke(worker_id)

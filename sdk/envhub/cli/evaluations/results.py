@@ -22,10 +22,8 @@ from envhub.packaging.saved.finding import SavedResults, read_saved_results
 from envhub.packaging.saved.metadata import env_id, write_results
 from envhub.packaging.segments import fitting_segment, positions, read_segment
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
+from envhub.protocol.evals import INLINE_BYTES, EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
 from envhub.protocol.rollouts import RolloutRecord
-
-SEGMENT = 64
 
 
 def push(
@@ -88,13 +86,16 @@ def upload(session: Session, saved: SavedResults, config: EvaluationConfig, owne
         return view
     rest: Sequence[RolloutRecord] = saved.records
     while rest:
-        records, content = fitting_segment(rest[:SEGMENT])
+        records, content = fitting_segment(rest)
         rest = rest[len(records) :]
         blob = LocalBlob.of(content)
-        session.hub.blobs.ensure([blob], owner=view.owner)
-        rows = index_rows(records, positions(content))
-        total = len(saved.records)
-        hub.add_segment(view.id, SegmentRequest(sha256=blob.sha256, size=blob.size, rows=rows, total_rollouts=total))
+        small = blob.size <= INLINE_BYTES
+        if not small:
+            session.hub.blobs.ensure([blob], owner=view.owner)
+        hub.add_segment(view.id, SegmentRequest(
+            sha256=blob.sha256, size=blob.size, content=content if small else None,
+            rows=index_rows(records, positions(content)), total_rollouts=len(saved.records),
+        ))  # fmt: skip
     return hub.finalize(view.id)
 
 

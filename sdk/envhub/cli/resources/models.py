@@ -14,7 +14,7 @@ from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
-from envhub.client.endpoints import read_endpoints
+from envhub.client.outside.endpoints import read_endpoints
 from envhub.errors import EnvhubError, UsageError
 from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
 from envhub.protocol.money import dollars

@@ -34,7 +34,11 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds that it lives (defa
 Idle = Annotated[float | None, typer.Option(help="End it when nothing was executed for so many seconds.")]
 Env = Annotated[list[str] | None, typer.Option("--env", "-e", metavar="<K=V>", help="A variable (repeat).")]
 Network = Annotated[
-    list[str] | None, typer.Option(metavar="<str>", help="none (default), or host:port that it may reach (repeat).")
+    list[str] | None, typer.Option(metavar="<str>", help="none (default: what the hub has), or host:port (repeat).")
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", metavar="<str>", help="owner/name that it may call at $OPENAI_BASE_URL (repeat)."),
 ]
 Name = Annotated[str, typer.Option(help="What to call it.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="To find it again (repeat).")]
@@ -51,6 +55,7 @@ def request_of(
     idle: float | None,
     env: list[str] | None,
     network: list[str] | None,
+    model: list[str] | None = None,
     name: str = "",
     label: list[str] | None = None,
     owner: str | None = None,
@@ -67,6 +72,7 @@ def request_of(
         idle_s=idle,
         env=variables(env),
         allow_hosts=tuple(host for host in network or () if host != "none"),
+        models=tuple(model or ()),
         labels=tuple(label or ()),
     )
 
@@ -89,6 +95,7 @@ def create(
     idle: Idle = None,
     env: Env = None,
     network: Network = None,
+    model: Models = None,
     name: Name = "",
     label: Labels = None,
     owner: OwnerOption = None,
@@ -98,7 +105,7 @@ def create(
     """Make a sandbox: a machine of its own for whatever you run in it."""
     session = current(ctx)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, name=name, label=label,
+                         network=network, model=model, name=name, label=label,
                          owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     if wait:
@@ -155,7 +162,8 @@ def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> N
         "sandbox": view.id, "name": view.name, "owner": view.owner, "state": _state(view), "reason": view.reason,
         "hint": view.failure.hint if view.failure else "", "image": view.image, "cpus": view.cpus,
         "memory MB": view.memory_mb, "disk MB": view.disk_mb, "variables": view.variables,
-        "network": view.allow_hosts or "none", "labels": view.labels, "worker": view.worker, "run": view.run_id,
+        "network": view.allow_hosts or "none", "models": view.models, "labels": view.labels, "worker": view.worker,
+        "run": view.run_id,
         "created": view.created_at, "started": view.started_at, "ends": view.ends_at, "ended": view.ended_at,
     }))  # fmt: skip
 

@@ -20,6 +20,7 @@ from envhub.cli.sandboxes.commands import (
     Idle,
     Image,
     Memory,
+    Models,
     Network,
     SandboxId,
     Timeout,
@@ -65,6 +66,7 @@ def run(
     idle: Idle = None,
     env: Env = None,
     network: Network = None,
+    model: Models = None,
     cwd: Cwd = None,
     stdin: Stdin = False,
     limit: Limit = None,
@@ -74,7 +76,7 @@ def run(
     session = current(ctx)
     process = process_of(command, cwd, None, stdin=stdin)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, owner=session.configuration.owner)  # fmt: skip
+                         network=network, model=model, owner=session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     try:
         wait_for(session, view)

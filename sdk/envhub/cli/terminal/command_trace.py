@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from envhub.client.tracing import current_traceparent, span, start_tracing, stop_tracing
+from envhub.client.telemetry.tracing import current_traceparent, span, start_tracing, stop_tracing
 from envhub.protocol.traces import TraceContext
 
 VARIABLE = "TRACEPARENT"

@@ -36,6 +36,7 @@ READINGS: tuple[Reading, ...] = (
     services.secrets,
     data.repositories,
     data.corpora,
+    services.npm_packages,
     services.sandboxes,
     services.gpus,
     services.open_files,

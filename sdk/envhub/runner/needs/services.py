@@ -48,6 +48,10 @@ _NOT_ON_PATH = re.compile(
     r"\$?PATH|['\"`]([a-z][\w.+-]*)['\"`] (?:executable|binary|program|command) (?:was |is )?not found|"
     r"/bin/sh: (?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found"
 )
+_NPM_PACKAGE = r"(?:@[\w.-]+/)?[\w.-]+@[\w.+~^*-]+?"
+_NOT_IN_NPM = re.compile(
+    rf"No matching version found for ({_NPM_PACKAGE})\.?(?:\s|$)|'({_NPM_PACKAGE})' is not in (?:this|the npm) registry"
+)
 
 
 def secrets(link: Link) -> Iterator[tuple[str, str]]:
@@ -98,6 +102,12 @@ def open_files(link: Link) -> Iterator[tuple[str, str]]:
     if _OPEN_FILES.search(link.text):
         enough = _ENOUGH.search(link.text)
         yield OPEN_FILES, enough.group(1) if enough else _USUAL
+
+
+def npm_packages(link: Link) -> Iterator[tuple[str, str]]:
+    """What npm looked for and its registry has not."""
+    for found in _NOT_IN_NPM.findall(link.text):
+        yield PROGRAM, "npm:" + next(name for name in found if name)
 
 
 def programs(link: Link) -> Iterator[tuple[str, str]]:

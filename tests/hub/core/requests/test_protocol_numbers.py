@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from envhub import __version__
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.django_db
 JOIN = "/api/v1/workers/join"
 
 
-def join(client: Client, **headers: str) -> object:
+def join(client: Client, **headers: str) -> Any:
     secret, _ = make_worker_token()
     body = JoinRequest(name="w", hostname="h", queues=(), slots={}, sandbox="bwrap").model_dump_json()
     return client.post(JOIN, body, content_type="application/json", headers=bearer(secret) | headers)

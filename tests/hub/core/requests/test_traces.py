@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from envhub.client.json_logs import JsonLines
+from envhub.client.telemetry.json_logs import JsonLines
 from envhub.protocol.runs import RunKind
 
 from hub.accounts.authentication import user_of_token

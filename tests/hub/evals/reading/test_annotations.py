@@ -12,8 +12,7 @@ from django.test import Client
 from envhub.protocol.runs import FailureKind
 
 from hub.accounts.models import Role, User
-from hub.evals import annotations
-from hub.evals.annotations import label_counts, labels_of, notes_of
+from hub.evals.annotations import label_counts, labels_of, notes_of, saved_views
 from hub.evals.discussed import discussed, place_in
 from hub.evals.models import Evaluation, RolloutIndex, RolloutLabel, RolloutNote
 from hub.evals.queries import get_rollout
@@ -182,5 +181,5 @@ def test_a_view_is_kept_for_every_evaluation_of_its_owner_on_the_environment(
     assert f'href="/evaluations/{other.pk}?label=bug&amp;min_reward=0.5&amp;sort=reward#rollouts"' in html
     assert client.post(f"{page}/views", {"name": "Hacks", "query": ""}).status_code == 409
     assert client.post(f"{page}/views", {"name": "x", "query": "outcome=maybe"}).status_code == 422
-    client.post(f"/evaluations/{other.pk}/views/{annotations.saved_views(discussed(other)).get().pk}/delete")
-    assert not annotations.saved_views(discussed(evaluation)).exists()
+    client.post(f"/evaluations/{other.pk}/views/{saved_views(discussed(other)).get().pk}/delete")
+    assert not saved_views(discussed(evaluation)).exists()

@@ -15,9 +15,9 @@ from envhub.protocol.runs import FailureKind
 
 from workers.builds.record import Record
 from workers.builds.trying.scripted import MOST_BYTES, run_scripted, shown
-from workers.builds.trying.unmet import Unmet
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.unmet import Unmet
 
 HELLO = Hello(generation=Generation.LEGACY, verifiers="0.1.14", python="3.11.7", env_class="E")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.client.tracing import begin_span, inside, span
+from envhub.client.telemetry.tracing import begin_span, inside, span
 
 from tests.fakes.otlp_receiver import OtlpReceiver
 from workers.training.coordinator.step_spans import StepSpans

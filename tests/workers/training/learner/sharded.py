@@ -15,6 +15,7 @@ from workers.training.learner import step
 from workers.training.learner.checkpoint import restore_checkpoint, save_checkpoint
 from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
 from workers.training.learner.directory.run_dir import RunDir
+from workers.training.learner.gradients import add_gradients
 from workers.training.learner.head import HeadOutput
 from workers.training.learner.masters import Masters
 from workers.training.learner.model import Policy, make_policy
@@ -35,7 +36,7 @@ def learner(mode: str, world: World, *, compute: torch.dtype = torch.float32, hy
 
 def note_splits(splits: list[str]) -> None:
     """After every micro-batch, how many of the split weights have a gradient, which is split as they are."""
-    real = step.add_gradients
+    real = add_gradients
 
     def noting(policy: Policy, masters: Masters, *given: Any, **named: Any) -> HeadOutput:
         output = real(policy, masters, *given, **named)
@@ -43,7 +44,7 @@ def note_splits(splits: list[str]) -> None:
         splits.append(f"{sum(isinstance(master.grad, DTensor) for master in split)} of {len(split)}")
         return output
 
-    step.add_gradients = noting
+    setattr(step, "add_gradients", noting)  # noqa: B010
 
 
 def steps(made: Learner, run: RunDir) -> list[float]:

@@ -17,6 +17,7 @@ from workers.training.learner import step as module
 from workers.training.learner.directory.budget import Budgets
 from workers.training.learner.directory.config import LearnerConfig, OptimiserConfig
 from workers.training.learner.errors import NotFinite, OutOfMemory
+from workers.training.learner.gradients import add_gradients
 from workers.training.learner.head import HeadOutput
 from workers.training.learner.model import make_policy
 from workers.training.learner.optimiser import learning_rate
@@ -100,7 +101,7 @@ def test_a_batch_without_trained_tokens_moves_nothing() -> None:
 
 def test_running_out_of_memory_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made, plain = learner(), learner()
-    real, calls = module.add_gradients, 0
+    real, calls = add_gradients, 0
 
     def short(*given: Any, **named: Any) -> HeadOutput:
         nonlocal calls

@@ -14,11 +14,11 @@ from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.runs import FailureKind, FinishRequest
 
 from tests.fakes.nvidia_smi import install
-from workers.inference.process import TIED
 from workers.runs.errors import RunFailed
 from workers.runs.execution import execute
 from workers.runs.gpu_pool import GpuPool
 from workers.runs.hub import HubClient
+from workers.runs.tied import TIED
 from workers.settings import WorkerEnvironment
 from workers.training.run import run_training
 

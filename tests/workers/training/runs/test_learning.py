@@ -10,6 +10,7 @@ import pytest
 
 from tests.workers.training.runs.trainings import ROOT, Trainings, tiny_model
 from workers.training.coordinator import credit
+from workers.training.credit.group import credit_group
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sandbox, pytest.mark.torch]
 CONFIGS = ROOT / "environments" / "reverse-text" / "configs" / "train"
@@ -43,7 +44,7 @@ async def test_with_the_sign_of_the_advantage_flipped_it_unlearns(
     trainings: Trainings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainings.model = tiny_model()
-    plain = credit.credit_group
+    plain = credit_group
     monkeypatch.setattr(
         credit, "credit_group", lambda *given: tuple(None if one is None else -one for one in plain(*given))
     )

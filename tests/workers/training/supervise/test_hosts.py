@@ -17,7 +17,6 @@ from workers.training.cluster.plan import ClusterPlan, read_plan
 from workers.training.cluster.wire import Line, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
-from workers.training.supervise import hosts
 from workers.training.supervise.hosts import HostsKeeper
 from workers.training.supervise.spread_source import RolloutHosts
 
@@ -49,7 +48,7 @@ def plays(monkeypatch: pytest.MonkeyPatch, *lines: Line, then: str = "sys.stdin.
     async def instead(*_: str, **settings: Any) -> asyncio.subprocess.Process:
         return await real(sys.executable, "-c", script, **settings)
 
-    monkeypatch.setattr(hosts.asyncio, "create_subprocess_exec", instead)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", instead)
 
 
 def test_a_hosts_bundle_holds_its_processes(tmp_path: Path) -> None:

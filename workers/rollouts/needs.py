@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from envhub.packaging.references import host_of
 from envhub.protocol.files import REPOSITORY, need_at
-from envhub.protocol.needs import Need, NeedKind, distinct
+from envhub.protocol.needs import NPM, Need, NeedKind, distinct
 from envhub.protocol.secrets import SECRET_NAME
 
 LIMIT = 20
@@ -37,7 +37,7 @@ _NAMES = {
     NeedKind.GPU: r"\*",
     NeedKind.GIT_HOST: _GIT_HOST,
     NeedKind.CLONE_HOST: _GIT_HOST,
-    NeedKind.PROGRAM: r"\w[\w.+-]{0,99}",
+    NeedKind.PROGRAM: rf"\w[\w.+-]{{0,99}}|{NPM}(@[\w.-]{{1,99}}/)?[\w.-]{{1,99}}@[\w.+~^*-]{{1,60}}",
     NeedKind.OPEN_FILES: r"\d{4,7}",
 }
 
@@ -90,9 +90,7 @@ def hidden(lacking: Iterable[tuple[str, str]], message: str) -> tuple[Need, ...]
 
 def told(needs: Iterable[Need]) -> str:
     """ "data set openai/gsm8k, secret SEARCH_KEY"."""
-    return ", ".join(
-        need.kind.value.replace("_", " ") + ("" if need.name == "*" else f" {need.name}") for need in needs
-    )
+    return ", ".join(need.words for need in needs)
 
 
 def _is_plain(need: Need) -> bool:

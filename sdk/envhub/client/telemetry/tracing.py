@@ -1,7 +1,7 @@
 """Spans of hub, workers and the command line. They cost next to nothing until OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
 `start_tracing` once a process, `span` around what takes time. OpenTelemetry itself is imported only where spans are
-exported (envhub.client.opentelemetry), so that the SDK does without it.
+exported (envhub.client.telemetry.opentelemetry), so that the SDK does without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from envhub.protocol.traces import TraceContext
 
 if TYPE_CHECKING:
-    from envhub.client.opentelemetry import Exporting
+    from envhub.client.telemetry.opentelemetry import Exporting
 
 logger = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["internal", "server", "client", "producer", "consumer"]
@@ -63,7 +63,7 @@ def start_tracing(
     if _exporting is not None or not _is_wanted():
         return
     try:
-        exporting = import_module("envhub.client.opentelemetry")
+        exporting = import_module("envhub.client.telemetry.opentelemetry")
     except ImportError as error:
         logger.warning('traces are not exported: %s (pip install "envhub[otel]")', error)
         return

@@ -1,7 +1,7 @@
 """The one module that knows OpenTelemetry: its SDK, and OTLP over HTTP, set up by the standard OTEL_* variables.
 
-envhub.client.tracing imports it where spans are exported. A thread of the SDK's sends them in batches: a collector that
-is slow or away costs spans, never the work.
+envhub.client.telemetry.tracing imports it where spans are exported. A thread of the SDK's sends them in batches: a
+collector that is slow or away costs spans, never the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from envhub import __version__
-from envhub.client.tracing import ENDPOINTS, Kind, Span, Value
+from envhub.client.telemetry.tracing import ENDPOINTS, Kind, Span, Value
 from envhub.protocol.traces import TraceContext
 
 logger = logging.getLogger(__name__)

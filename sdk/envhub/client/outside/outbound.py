@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from envhub.client.addresses import OutboundRefused, Resolver, check, resolve
+from envhub.client.outside.addresses import OutboundRefused, Resolver, check, resolve
 from envhub.protocol.models import OutboundPolicy
 
 __all__ = ["OutboundPolicy", "OutboundRefused", "async_client", "client"]

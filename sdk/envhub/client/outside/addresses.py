@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from envhub.client.own_processes import is_own_listener
+from envhub.client.outside.own_processes import is_own_listener
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from envhub.protocol.needs import ANY, Need, NeedKind
 
 from workers.broker.broker import Broker
-from workers.builds.needs import cleaned, hidden, judges
 from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.needs import cleaned, hidden, judges
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Traces and logs of hub, workers and the command line."""

@@ -1,0 +1,112 @@
+"""A harness that only an evaluation chooses is tried before the first rollout: no check has shown what it lacks.
+
+It works on the first example with a scripted model, and is stopped as soon as it asks that model: what it installs, and
+the image that it starts on, are there by then. Called by workers.evals.run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.needs import Need, flag_for, way_of_a_run
+from envhub.protocol.runner import Group, Policy, RolloutDone
+from envhub.protocol.runs import FailureKind
+
+from workers.broker.broker import Broker
+from workers.rollouts.groups import POLICY_URL
+from workers.rollouts.interceptor.answers import Answer, Route
+from workers.rollouts.interceptor.recorder import Recorder
+from workers.rollouts.interceptor.scripted import Scripted
+from workers.rollouts.interceptor.server import Interceptor
+from workers.rollouts.needs import told
+from workers.rollouts.pool import RunnerPool
+from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.unmet import Unmet
+from workers.runs.errors import RunFailed
+
+GROUP, MODEL = "harness", "hub/scripted"
+
+
+class Listening(Scripted):
+    """The scripted model, and whether it was `asked`."""
+
+    def __init__(self) -> None:
+        super().__init__(MODEL)
+        self.asked = asyncio.Event()
+
+    async def send(self, route: Route, body: JsonObject) -> Answer:
+        """As every upstream."""
+        self.asked.set()
+        return await super().send(route, body)
+
+
+@dataclass(frozen=True)
+class HarnessTrial:
+    """Of one evaluation, whose environment is loaded. `environment` is owner/name@version."""
+
+    pool: RunnerPool
+    interceptor: Interceptor
+    broker: Broker
+    environment: str
+    log: Callable[[str], None]
+
+    async def run(self, config: EvaluationConfig) -> None:
+        """Raises RunFailed when the harness lacks something; of other failures the rollouts tell. RunnerFatal,
+        RunnerGone."""
+        n = 2 if self.pool.hello.requires_group else 1
+        names = (*map(str, range(n)), "g")
+        model = Listening()
+        recorders = [self.interceptor.open(f"{GROUP}.{name}", upstream=model) for name in names]
+        began = datetime.now(UTC)
+        running = asyncio.create_task(self.pool.run(group_of(config, n, recorders)))
+        asking = asyncio.create_task(model.asked.wait())
+        try:
+            await asyncio.wait((running, asking), return_when=asyncio.FIRST_COMPLETED)
+            if not model.asked.is_set():
+                await self._judge(running.result(), recorders, began)
+        finally:
+            for task in (running, asking):
+                task.cancel()
+            await asyncio.gather(running, asking, return_exceptions=True)
+            for recorder in recorders:
+                self.interceptor.close(recorder.key)
+                await self.broker.end_rollout(recorder.key)
+
+    async def _judge(self, told_of: Sequence[RolloutDone], recorders: Sequence[Recorder], began: datetime) -> None:
+        machines = [machine for one in recorders for machine in self.broker.of_rollout(one.key)]
+        unmet = Unmet(self.interceptor, self.broker)
+        for done in told_of:
+            failure = blamed(done.record, machines, began).failure
+            needs = unmet.needs(done.needs) or (unmet.behind(failure.message) if failure else ())
+            if needs:
+                if failure and failure.traceback:
+                    self.log(failure.traceback)
+                raise self._lacking(needs)
+            if failure:
+                self.log(f"the harness was tried, and did not come to its first model call: {failure.message}")
+
+    def _lacking(self, needs: tuple[Need, ...]) -> RunFailed:
+        ways = (f"{need.words}: {way_of_a_run(need, self.environment, flag_for(need))}" for need in needs)
+        message = f"{self.environment} with this harness needs {told(needs)}"
+        return RunFailed.because(FailureKind.ENVIRONMENT, "needs_unmet", message, "; ".join(ways))
+
+
+def group_of(config: EvaluationConfig, n: int, recorders: Sequence[Recorder]) -> Group:
+    """The first example, as the evaluation would run it."""
+    *own, shared = (recorder.key for recorder in recorders)
+    return Group(
+        id=GROUP,
+        example=0,
+        n=n,
+        split=config.split,
+        policy=Policy(base_url=POLICY_URL, keys=tuple(own), group_key=shared, model=MODEL),
+        sampling=config.sampling,
+        seed=config.seed,
+        deadline_s=config.timeout_s,
+        scripted=True,
+    )
