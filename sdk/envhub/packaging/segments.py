@@ -65,6 +65,7 @@ _LARGE = (
     *("failure", *_JSON_FIELDS, "turns.list.element", "sandboxes"),
     *(f"{name}.list.element.list.element" for name in ("prompt_ids", "completion_ids", "logprobs")),
 )
+_REPEATED = ["example_hash", "outcome", "stop_condition", "failure", "task", "prompt"]  # of a group's rollouts
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TEXTS = [*(field.name for field in SCHEMA if field.type == pa.string()), "turns.list.element"]
 _AS_READ = pa.schema(
@@ -126,8 +127,10 @@ def write_row_groups(tables: Iterable[pa.Table]) -> bytes:
 
 
 def _writer(sink: BinaryIO) -> pq.ParquetWriter:
-    """Statistics repeat whole texts, and a compressor for each small column takes half of the time."""
-    return pq.ParquetWriter(sink, SCHEMA, compression=dict.fromkeys(_LARGE, "zstd"), write_statistics=False)
+    """Statistics repeat whole texts, a compressor for each small column takes half of the time, and so does a
+    dictionary of what hardly repeats; of tokens it also hides from zstd that a turn begins as the one before."""
+    compression = dict.fromkeys(_LARGE, "zstd")
+    return pq.ParquetWriter(sink, SCHEMA, compression=compression, write_statistics=False, use_dictionary=_REPEATED)
 
 
 def _halved(table: pa.Table) -> Iterator[pa.Table]:
