@@ -240,8 +240,8 @@ def _problem(row: IndexRow) -> str:
         return f"more than {MAX_METRICS} metrics"
     if any(len(name) > MAX_NAME for name in row.metrics):
         return f"the name of a metric is longer than {MAX_NAME} characters"
-    tokens = (*row.usage.model_dump().values(), *row.judge_usage.model_dump().values())
-    if not all(0 <= count < 2**53 for count in tokens):
+    tokens = ((one.prompt_tokens, one.completion_tokens) for one in (row.usage, row.judge_usage))
+    if not all(0 <= count < 2**53 for counts in tokens for count in counts):
         return "a token count is out of range"
     positions = (row.rollout, row.row_group, row.row)
     if not all(0 <= count < 2**31 for count in (row.example, row.turns)) or not all(0 <= n < 2**15 for n in positions):

@@ -164,7 +164,7 @@ def test_the_page_says_that_a_model_is_deployed_and_how_to_end_that(model: Model
 def test_a_base_keeps_its_files_while_adapters_belong_to_it(adapter: Model, model: Model, user: User) -> None:
     with pytest.raises(Conflict, match="adapters"):
         create_trainable(user.owner, "local")
-    with pytest.raises(Conflict, match="1 adapter"):
+    with pytest.raises(Conflict, match="in use by adapters"):
         delete_model(user=user, model=model)
     delete_model(user=user, model=adapter)
     delete_model(user=user, model=model)

@@ -18,7 +18,7 @@ from hub.catalog.models import Model
 from hub.evals.models import Evaluation
 from hub.evals.services import delete_evaluation, resume_evaluation, share_evaluation
 from hub.evals.services.lifecycle import forget_evaluation
-from hub.registry.models import Environment, Version
+from hub.registry.models import Environment, EvaluationCount, Version
 from hub.runs.models import Run, RunLogPiece
 from hub.runs.retention import Forgotten, apply_retention, days_of
 from hub.runs.transitions import move
@@ -120,7 +120,7 @@ def test_an_old_evaluation_goes_with_its_run_its_log_and_its_bytes(alice: User, 
     assert Evaluation.objects.count() == 2
     assert apply(31) == [Forgotten("alice", RunKind.EVAL, 30, 1, 0)]
     assert list(Evaluation.objects.all()) == [going_on]
-    assert (Environment.objects.get().evaluations, RunLogPiece.objects.count()) == (1, 0)
+    assert (EvaluationCount.objects.get().evaluations, RunLogPiece.objects.count()) == (1, 0)
     assert not Run.objects.filter(pk=evaluation.run_id).exists()
     collect_garbage(now=timezone.now() + timedelta(days=2))
     assert not Blob.objects.filter(pk=segment).exists()
