@@ -18,7 +18,7 @@ from hub.catalog.models import Model
 from hub.evals.models import Evaluation
 from hub.evals.services import delete_evaluation, resume_evaluation, share_evaluation
 from hub.evals.services.lifecycle import forget_evaluation
-from hub.registry.models import Environment, EvaluationCount, Version
+from hub.registry.models import EvaluationCount, Version
 from hub.runs.models import Run, RunLogPiece
 from hub.runs.retention import Forgotten, apply_retention, days_of
 from hub.runs.transitions import move
