@@ -72,6 +72,7 @@ def test_a_backup_of_a_newer_hub_is_refused(site: Site) -> None:
     assert not User.objects.exists()
 
 
+@pytest.mark.matrix
 def test_a_backup_of_an_older_hub_moves_to_the_other_database_and_this_release(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
