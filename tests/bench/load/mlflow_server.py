@@ -1,8 +1,9 @@
 """MLflow's tracking server on the same Postgres, and as many clients that log rollouts in the two ways that it has.
 
 As numbers: a run for each evaluation, `log_batch` with 1,000 metrics a call, the seven numbers of a rollout each as one
-of them; what was said is nowhere. As traces: OTLP with 64 rollouts a call, each a trace of one span that has what the
-model was asked and what it answered, the tokens with their logprobs, and the numbers as attributes.
+of them; what was said is nowhere. As traces: OTLP with as many rollouts a call as a segment of the hub has, each a
+trace of one span that has what the model was asked and what it answered, the tokens with their logprobs, and the
+numbers as attributes.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from pathlib import Path
 
 import httpx
 import psycopg
+from envhub.packaging.segments import SEGMENT_ROLLOUTS
 from envhub.protocol.rollouts import RolloutRecord
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.bench.load.rollouts import KINDS, NUMBERS, rollouts
+from tests.bench.load.rollouts import NUMBERS, rollouts
 from tests.bench.load.timings import Timings
 from tests.e2e.stack import free_port
 from tests.fakes.postgres_server import USER, PostgresServer
@@ -104,7 +106,7 @@ async def as_numbers(http: httpx.AsyncClient, experiment: str, timings: Timings,
 async def as_traces(http: httpx.AsyncClient, experiment: str, timings: Timings, ends: float) -> float:
     """How many rollouts were logged."""
     endless = rollouts(0)
-    spans = [_span(next(endless)) for _ in range(KINDS)]
+    spans = [_span(next(endless)) for _ in range(SEGMENT_ROLLOUTS)]
     headers = {"Content-Type": "application/x-protobuf", "x-mlflow-experiment-id": experiment}
     sent = 0
     while time.monotonic() < ends:
