@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from envhub.protocol.training.estimate import model_needs
-from envhub.protocol.training.shapes import shape_of_config
+from envhub.protocol.training.shapes import ModelShape, shape_of_config
 
+from hub.catalog.models import Model
 from hub.storage.models import Blob
 from hub.storage.queries import open_blob
 
@@ -39,6 +40,12 @@ def describe(files: Mapping[str, Blob]) -> Described:
     if shape is None:
         return Described(trainable=True)
     return Described(trainable=True, parameters=shape.parameters, needs=model_needs(shape)[:200])
+
+
+def shape_of(model: Model) -> ModelShape | None:
+    """Of a local model, or of the one under an adapter; None when its config.json does not say."""
+    config = (model.base or model).files.select_related("blob").filter(path=CONFIG).first()
+    return None if config is None else shape_of_config(read_config(config.blob))
 
 
 def read_config(blob: Blob) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.deployments import DeploymentRequest
@@ -81,11 +81,11 @@ def deployment_new(request: HttpRequest, owner: str, name: str) -> HttpResponseB
     user = cast("User", request.user)
     model = get_model(user, f"{owner}/{name}")
     given = request.POST if request.method == "POST" else request.GET
-    context = _form(user, model, given.get("idle", ""), given.get("engine", ""))
+    context = _form(user, model, given)
     if request.method != "POST":
         return show(request, "inference/deployment_new.html", context)
     try:
-        create_deployment(user=user, request=_wanted(model, given.get("idle", ""), given.get("engine", "")))
+        create_deployment(user=user, request=_wanted(model, given))
     except HubError as error:
         return show(request, "inference/deployment_new.html", context | {"error": error}, status=error.status)
     messages.success(request, f"{owner}/{name} is being loaded, and answers at /inference/v1.")
@@ -104,9 +104,11 @@ def deployment_end(request: HttpRequest, deployment_id: GivenId) -> HttpResponse
     return redirect("deployments")
 
 
-def _form(user: User, model: Model, idle: str, engine: str) -> dict[str, Any]:
+def _form(user: User, model: Model, given: QueryDict) -> dict[str, Any]:
     reference, found = f"{model.owner.slug}/{model.name}", deployment_of_model(model.pk)
-    idle = idle or f"{found.idle_seconds / 60 if found else IDLE_MINUTES:g}"
+    idle = given.get("idle") or f"{found.idle_seconds / 60 if found else IDLE_MINUTES:g}"
+    gpus = given.get("gpus", f"{found.gpus}" if found and found.gpus else "").strip()
+    engine = given.get("engine", "")
     chosen = engine if engine in ENGINES else ""
     return {
         "section": "models",
@@ -119,15 +121,19 @@ def _form(user: User, model: Model, idle: str, engine: str) -> dict[str, Any]:
         "idle": idle,
         "engine": chosen,
         "engines": ENGINES,
-        "command": _command(reference, idle, chosen),
-        "takers": _takers(model, chosen, clock.now()),
+        "gpus": gpus,
+        "command": _command(reference, idle, chosen, gpus),
+        "takers": _takers(model, chosen, gpus, clock.now()),
     }
 
 
-def _wanted(model: Model, idle: str, engine: str) -> DeploymentRequest:
+def _wanted(model: Model, given: QueryDict) -> DeploymentRequest:
     """The form as the API's own type. Raises Invalid."""
-    fields = {"model": f"{model.owner.slug}/{model.name}", "engine": engine or None}
-    return validate(DeploymentRequest, fields | {"idle_seconds": _seconds(idle) if idle else IDLE_MINUTES * 60})
+    fields: dict[str, Any] = {name: given.get(name, "").strip() or None for name in ("engine", "gpus")}
+    fields |= {"model": f"{model.owner.slug}/{model.name}", "idle_seconds": IDLE_MINUTES * 60}
+    if idle := given.get("idle"):
+        fields["idle_seconds"] = _seconds(idle)
+    return validate(DeploymentRequest, fields)
 
 
 def _seconds(idle: str) -> float | str:
@@ -138,12 +144,14 @@ def _seconds(idle: str) -> float | str:
         return idle
 
 
-def _command(reference: str, idle: str, engine: str) -> str:
+def _command(reference: str, idle: str, engine: str, gpus: str) -> str:
     words, seconds = ["hub", "deploy", "create", reference], _seconds(idle)
     if isinstance(seconds, float) and seconds != IDLE_MINUTES * 60:
         words += ["--idle", f"{seconds:g}"]
     if engine:
         words += ["--engine", engine]
+    if gpus:
+        words += ["--gpus", gpus]
     return shlex.join(words)
 
 
@@ -152,12 +160,14 @@ def _queued(model: Model) -> Run:
     return Run(kind=RunKind.SERVE.value, queue=queue, owner=model.owner, state=RunState.QUEUED.value)
 
 
-def _takers(model: Model, engine: str, now: datetime) -> list[Taker]:
-    """The workers that are online and have the engine."""
+def _takers(model: Model, engine: str, gpus: str, now: datetime) -> list[Taker]:
+    """The workers that are online and have the engine and so many GPUs."""
+    least = int(gpus) if gpus.isdecimal() else 0
     run, wanted, found = _queued(model), engine or model.engine, []
     for worker in online_workers(now):
         owners = {owner.pk for owner in worker.token.owners.all()}
         if serves(worker, owners, run) and wanted in worker.facts.get("engines", DEFAULT_ENGINES):
             count = len(gpus_of(worker))
-            found.append(Taker(worker.name, IN_WORDS.get(count, f"{count} GPUs"), is_closed(worker, run.queue)))
+            if count >= least:
+                found.append(Taker(worker.name, IN_WORDS.get(count, f"{count} GPUs"), is_closed(worker, run.queue)))
     return found

@@ -23,6 +23,7 @@ class Deployment(models.Model):
     encrypted_secret = models.TextField(blank=True)
     idle_seconds = models.FloatField(default=IDLE_SECONDS)
     engine = models.CharField(max_length=8, blank=True)  # empty: the model's own
+    gpus = models.PositiveSmallIntegerField(default=0, db_default=0)  # of one host; 0: as few as hold the model
     loaded_as = models.CharField(max_length=64, blank=True)  # names what the current run's worker was told to serve
     requests = models.BigIntegerField(default=0)
     prompt_tokens = models.BigIntegerField(default=0)

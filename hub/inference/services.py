@@ -11,6 +11,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, QuerySet
 from envhub.protocol.deployments import DeploymentRequest
+from envhub.protocol.gpu_need import heads_message
+from envhub.protocol.gpus import GpuNeed
 from envhub.protocol.inference import ServeAddress, ServePayload
 from envhub.protocol.models import ModelSource
 from envhub.protocol.runs import RunKind, RunState
@@ -18,6 +20,7 @@ from envhub.protocol.runs import RunKind, RunState
 from hub.accounts.acting import note_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role
+from hub.catalog.contents import shape_of
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
@@ -44,8 +47,26 @@ def create_deployment(*, user: User, request: DeploymentRequest) -> Deployment:
             hint="call it at /inference/v1, or name an adapter",
             fields={"model": request.model},
         )
-    settings = {"idle_seconds": request.idle_seconds, "engine": request.engine or ""}
+    _check_gpus(model, request)
+    settings = {
+        "idle_seconds": request.idle_seconds,
+        "engine": request.engine or "",
+        "gpus": request.gpus or 0,
+    }
     return _load(model=model, user=user, settings=settings if has_role(user, model.owner, Role.MEMBER) else {})
+
+
+def _check_gpus(model: Model, request: DeploymentRequest) -> None:
+    """Raises Invalid where the engine cannot be split over so many."""
+    if request.gpus is None:
+        return
+    if (request.engine or model.engine) != "vllm":
+        message = "the torch engine has no GPU"
+        raise Invalid(message, hint='leave gpus out, or choose the engine "vllm"', fields={"gpus": message})
+    shape = shape_of(model)
+    if shape is not None and shape.kv_heads % request.gpus:
+        message = heads_message(shape.kv_heads, request.gpus, "gpus")
+        raise Invalid(message, fields={"gpus": message})
 
 
 def ensure_deployment(*, model: Model, user: User) -> Deployment:
@@ -67,7 +88,12 @@ def _load(*, model: Model, user: User, settings: Mapping[str, Any]) -> Deploymen
         if not _is_current(row):
             subject = f"{model.owner.slug}/{model.name}"
             row.run = create_run(
-                kind=RunKind.SERVE, owner=model.owner, created_by=user, subject=subject, subject_url="/models"
+                kind=RunKind.SERVE,
+                owner=model.owner,
+                created_by=user,
+                subject=subject,
+                subject_url="/models",
+                gpus=GpuNeed(count=row.gpus),
             )
             row.base_url = row.encrypted_secret = row.loaded_as = ""
         row.save(update_fields=["run", "base_url", "encrypted_secret", "loaded_as", *settings])
@@ -84,7 +110,9 @@ def _locked() -> QuerySet[Deployment]:
 
 def _is_current(row: Deployment) -> bool:
     """Whether its run serves the model as it is now; one that no worker has yet claimed will."""
-    return row.is_loaded and row.loaded_as in {"", _name_of(_payload(row))}
+    if row.run is None or not row.is_loaded or row.run.gpus != row.gpus:
+        return False
+    return row.loaded_as in {"", _name_of(_payload(row))}
 
 
 def _stop(run: Run) -> None:
@@ -152,7 +180,7 @@ def _payload(row: Deployment) -> ServePayload:
     target = target_for(row.model)
     if target.local is None:
         raise Conflict("the model is not a local one any more", code="model_changed")
-    local = target.local.model_copy(update={"engine": row.engine or target.local.engine})
+    local = target.local.model_copy(update={"engine": row.engine or target.local.engine, "gpus": row.gpus})
     return ServePayload(model=target.model, target=local, idle_seconds=row.idle_seconds)
 
 
@@ -160,7 +188,7 @@ def _name_of(payload: ServePayload) -> str:
     """Equal for payloads that make a worker do the same; their URLs differ each time."""
     target, adapter = payload.target, payload.target.adapter
     files = [target.fingerprint, adapter.fingerprint if adapter else ""]
-    return sha256_hex(json.dumps([payload.model, *files, target.engine, payload.idle_seconds]))
+    return sha256_hex(json.dumps([payload.model, *files, target.engine, payload.idle_seconds, target.gpus]))
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:

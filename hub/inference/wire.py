@@ -32,6 +32,7 @@ def _view(row: Deployment, reasons: dict[UUID, str]) -> DeploymentView:
         waiting_for=reasons.get(shown.pk) if shown else None,
         failure=Failure.model_validate(shown.failure) if shown and shown.failure else None,
         idle_seconds=row.idle_seconds,
+        gpus=row.gpus or None,
         usage=DeploymentUsage(
             requests=row.requests, prompt_tokens=row.prompt_tokens, completion_tokens=row.completion_tokens
         ),

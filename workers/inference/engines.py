@@ -20,11 +20,12 @@ Fetch = Callable[[str, str], Awaitable[Path]]  # (url, sha256) -> verified file
 
 
 class EngineFailed(Exception):
-    """The model cannot be served here; `hint` says what to do."""
+    """The model cannot be served here; `hint` says what to do. busy: not now, for want of free GPUs."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, busy: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
+        self.busy = busy
 
 
 async def fetch_model(target: LocalTarget, models: Path, fetch: Fetch) -> Path:
@@ -69,7 +70,12 @@ async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -
     adapter = await fetch_model(target.adapter, models, fetch) if target.adapter else None
     try:
         request = EngineRequest(
-            fingerprint=target.fingerprint, engine=target.engine, directory=directory, name=name, adapter=adapter
+            fingerprint=target.fingerprint,
+            engine=target.engine,
+            directory=directory,
+            name=name,
+            adapter=adapter,
+            gpus=target.gpus,
         )
     except ValidationError as error:
         raise EngineFailed(f"unknown engine {target.engine!r}", "use torch or vllm") from error
@@ -85,7 +91,7 @@ async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -
             raise EngineFailed("the engine manager went away while the model was being started")
         reply = EngineReply.model_validate_json(line)
         if reply.error:
-            raise EngineFailed(reply.error, reply.hint)
+            raise EngineFailed(reply.error, reply.hint, busy=reply.busy)
         yield EngineAddress(reply.base_url, reply.key)
     finally:
         writer.close()

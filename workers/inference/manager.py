@@ -24,6 +24,7 @@ from workers.inference.process import (
     vllm_command,
 )
 from workers.inference.requests import SOCKET, EngineReply, EngineRequest
+from workers.inference.split import need_of
 from workers.runs.children import Children
 from workers.runs.gpu_pool import GpuPool
 
@@ -52,7 +53,7 @@ class Engine:
     process: EngineProcess | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     idle: asyncio.TimerHandle | None = None
-    gpus: tuple[Gpu, ...] = ()  # one for vLLM, on a worker that has any
+    gpus: tuple[Gpu, ...] = ()  # of vLLM, on a worker that has any
 
 
 class EngineManager:
@@ -62,7 +63,7 @@ class EngineManager:
         self._gpus = gpus or GpuPool("none")
         self._settings = settings
         self._children = children
-        self._engines: dict[tuple[str, str, str, str], Engine] = {}
+        self._engines: dict[tuple[str, ...], Engine] = {}
         self._server: asyncio.Server | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -144,12 +145,9 @@ class EngineManager:
                     await self._stop(engine.process, engine.gpus)
                     engine.process, engine.gpus = None, ()
                 if engine.request.engine == "vllm" and self._gpus.known:
-                    taken = await self.take_gpus(GpuNeed(count=1))
+                    taken = await self.take_gpus(need := need_of(engine.request, self._gpus.known))
                     if taken is None:
-                        return EngineReply(
-                            error="every GPU of this worker is in use by other runs",
-                            hint="try again when one has ended, or serve the model on another worker",
-                        )
+                        return self._without_gpus(need)
                     engine.gpus = taken
                 try:
                     engine.process = await self._start(engine.request, engine.gpus)
@@ -160,10 +158,23 @@ class EngineManager:
         address = engine.process.address
         return EngineReply(base_url=address.base_url, key=address.key)
 
+    def _without_gpus(self, need: GpuNeed) -> EngineReply:
+        if need.fits(gpu.memory_mb for gpu in self._gpus.known):
+            return EngineReply(
+                error=f"the model takes {need.words()}, and other runs use this worker's",
+                hint="try again when one has ended, or serve the model on another worker",
+                busy=True,
+            )
+        return EngineReply(
+            error=f"the model takes {need.words()}, more than this worker has",
+            hint="serve it on a worker with more GPUs, or split it over fewer",
+        )
+
     async def _start(self, request: EngineRequest, gpus: Sequence[Gpu]) -> EngineProcess:
         port = free_port()
         if request.engine == "vllm":
-            command = vllm_command(request, port, self._settings.vllm_python, self._settings.vllm_arguments)
+            arguments = self._settings.vllm_arguments
+            command = vllm_command(request, port, self._settings.vllm_python, arguments, gpus=len(gpus))
         else:
             command = [*torch_command(request, port), "--threads", str(self._settings.threads)]
         home = self._settings.data.absolute() / "engine-home"
@@ -179,7 +190,7 @@ class EngineManager:
         return process
 
     def _take(self, request: EngineRequest) -> Engine:
-        key = (request.fingerprint, request.engine, request.name, str(request.adapter or ""))
+        key = (request.fingerprint, request.engine, request.name, str(request.adapter or ""), str(request.gpus))
         engine = self._engines.setdefault(key, Engine(request))
         engine.references += 1
         if engine.idle is not None:

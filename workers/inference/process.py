@@ -73,8 +73,10 @@ def torch_command(request: EngineRequest, port: int) -> Sequence[str]:
     ]
 
 
-def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequence[str]) -> Sequence[str]:
-    """vLLM's OpenAI server. Log-probabilities are those that tokens were sampled with.
+def vllm_command(
+    request: EngineRequest, port: int, python: str, arguments: Sequence[str], *, gpus: int = 0
+) -> Sequence[str]:
+    """vLLM's OpenAI server, split over so many GPUs. Log-probabilities are those that tokens were sampled with.
 
     Texts may be as long as the model's, or as memory allows: many a model's whole context would not let vLLM start.
     """
@@ -83,6 +85,8 @@ def vllm_command(request: EngineRequest, port: int, python: str, arguments: Sequ
         rank = str(allowed_rank(adapter_rank(request.adapter)))
         served = ["--served-model-name", BASE, "--enable-lora", "--max-lora-rank", rank]
         served += ["--lora-modules", f"{request.name}={request.adapter}"]
+    if gpus > 1:
+        served += ["--tensor-parallel-size", str(gpus)]
     return [
         *(python, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(request.directory), *served),

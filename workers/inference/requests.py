@@ -21,12 +21,17 @@ class EngineRequest(Request):
     directory: Path
     name: str  # what the model is called in requests: "owner/name"
     adapter: Path | None = None  # a LoRA adapter's directory: `name` is then the adapter over the model
+    gpus: int = 0  # over which vLLM splits the model; 0: as few as hold it
 
 
 class EngineReply(Response):
-    """`base_url` ("http://127.0.0.1:PORT/v1") and its key when it is ready, else `error` with a hint."""
+    """`base_url` ("http://127.0.0.1:PORT/v1") and its key when it is ready, else `error` with a hint.
+
+    busy: it could be served here later, when GPUs are free.
+    """
 
     base_url: str = ""
     key: str = ""
     error: str = ""
     hint: str = ""
+    busy: bool = False

@@ -78,7 +78,8 @@ async def run_serve(job: Job) -> None:
         async with acquire(payload.model, payload.target, data=job.settings.data, fetch=job.artifacts.fetch) as engine:
             await _serve(job, payload, engine)
     except EngineFailed as error:
-        failure = Failure(kind=FailureKind.LIMIT, code="engine_failed", message=str(error)[:4000], hint=error.hint)
+        kind = FailureKind.INFRASTRUCTURE if error.busy else FailureKind.LIMIT
+        failure = Failure(kind=kind, code="engine_failed", message=str(error)[:4000], hint=error.hint)
         raise RunFailed(failure) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from envhub import errors
 from envhub.client.telemetry.json_logs import note
@@ -20,14 +20,23 @@ logger = logging.getLogger(__name__)
 
 
 class RunsBeside:
-    """The runs of one queue, at most so many at once."""
+    """The runs of one queue, at most so many at once. free_gpus: what their engines could have now, free MB of each."""
 
-    def __init__(self, queue: str, body: Body, most: int, settings: WorkerEnvironment, hub: HubClient) -> None:
+    def __init__(
+        self,
+        queue: str,
+        body: Body,
+        most: int,
+        settings: WorkerEnvironment,
+        hub: HubClient,
+        free_gpus: Callable[[], tuple[int, ...]] = tuple,
+    ) -> None:
         self.queue = queue
         self._body = body
         self._most = most
         self._settings = settings
         self._hub = hub
+        self._free_gpus = free_gpus
         self._stop = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._since: dict[str, float] = {}
@@ -60,7 +69,7 @@ class RunsBeside:
             # A client of its own: the host process's has no patience, such a run must outlive a hub restart.
             token = self._settings.token.get_secret_value()
             async with HubClient(self._hub.url, token, patience_s=self._settings.hub_patience_s) as hub:
-                claim = await hub.claim(run_id, worker_id)
+                claim = await hub.claim(run_id, worker_id, self._free_gpus())
                 await execute(hub, claim, self._body, self._settings, self._stop)
         except errors.Conflict:
             pass  # another worker was faster
@@ -71,10 +80,12 @@ class RunsBeside:
             self._since.pop(run_id, None)
 
 
-def runs_beside(settings: WorkerEnvironment, hub: HubClient) -> tuple[RunsBeside, ...]:
+def runs_beside(
+    settings: WorkerEnvironment, hub: HubClient, free_gpus: Callable[[], tuple[int, ...]]
+) -> tuple[RunsBeside, ...]:
     """All that this worker does beside its slots; what its settings give no room is not offered."""
     kinds = (
-        RunsBeside("serve", run_serve, settings.serve_runs, settings, hub),
+        RunsBeside("serve", run_serve, settings.serve_runs, settings, hub, free_gpus),
         RunsBeside("sandbox", run_sandbox, settings.sandbox_runs, settings, hub),
     )
     return tuple(kind for kind in kinds if kind.room)

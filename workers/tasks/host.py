@@ -88,7 +88,8 @@ class Host:
         self._engines = EngineManager(engine_settings(settings), children, self._gpus)
         self._places = Places(first.slots or {}, self._engines.take_gpus, self._gpus.give_back, children, self._on_free)
         self._disk = DiskRoom(settings.data, settings.disk_reserve_mb * 1024**2)
-        self._beside = [runs for runs in runs_beside(settings, hub) if runs.queue in first.forwarded]
+        beside = runs_beside(settings, hub, self._free_gpus)
+        self._beside = [runs for runs in beside if runs.queue in first.forwarded]
         self._cluster = ClusterKeeper(settings, children, self._forget_hub) if settings.ray_address else None
         self._queues = (*self._places.slots, *(runs.queue for runs in self._beside))
 
@@ -166,11 +167,14 @@ class Host:
         consumed = self._consumed if self._disk.is_enough() else ()
         return BeatRequest(
             room={queue: number for queue, number in room.items() if queue in consumed},
-            free_gpus=tuple(gpu.free_mb for gpu in (*self._gpus.free, *idle)),
+            free_gpus=self._free_gpus(),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
             refused=tuple(refused)[:MOST_REFUSED],
             answer=self._post is not None,
         )
+
+    def _free_gpus(self) -> tuple[int, ...]:
+        return tuple(gpu.free_mb for gpu in (*self._gpus.free, *self._engines.idle_gpus))
 
     async def _join(self) -> Joined:
         cluster = self._cluster.facts if self._cluster else None

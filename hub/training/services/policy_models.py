@@ -11,7 +11,7 @@ from envhub.protocol.training.estimate import SMALL
 from envhub.protocol.training.shapes import ModelShape, shape_of_config
 
 from hub.accounts.models import Owner, User
-from hub.catalog.contents import CONFIG, WEIGHTS, read_config
+from hub.catalog.contents import CONFIG, WEIGHTS, read_config, shape_of
 from hub.catalog.models import Model
 from hub.catalog.queries import visible_models
 from hub.catalog.services import register_local
@@ -70,9 +70,7 @@ def find_policy_model(*, user: User, owner: Owner, config: TrainingConfig) -> Po
 def policy_shape(training: TrainingRun) -> ModelShape | None:
     """The shape of the whole model that the run trains, for its GPUs; None when its config.json does not say."""
     if training.model is not None:
-        base = training.model.base or training.model
-        config = base.files.select_related("blob").filter(path=CONFIG).first()
-        return None if config is None else shape_of_config(read_config(config.blob))
+        return shape_of(training.model)
     snapshot = find(RepositoryKind.MODEL.value, training.repository, training.revision)
     return None if snapshot is None else shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
 

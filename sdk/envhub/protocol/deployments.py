@@ -14,11 +14,15 @@ DRAIN_SECONDS = 300.0  # for answers that are under way when a deployment ends, 
 
 
 class DeploymentRequest(Request):
-    """Serve `model` (owner/name). Without a request for `idle_seconds` it is unloaded; the next request loads it."""
+    """Serve `model` (owner/name). Without a request for `idle_seconds` it is unloaded; the next request loads it.
+
+    gpus: of one host, over which vLLM splits the model; None: as few as hold it on the worker that takes it.
+    """
 
     model: str = Field(min_length=1, max_length=255)
     idle_seconds: Seconds = Field(default=900.0, ge=10)
     engine: Literal["torch", "vllm"] | None = None
+    gpus: int | None = Field(default=None, ge=1, le=64)
 
 
 class DeploymentUsage(Response):
@@ -41,6 +45,7 @@ class DeploymentView(Response):
     waiting_for: str | None = None
     failure: Failure | None = None
     idle_seconds: float
+    gpus: int | None = None  # as asked for
     usage: DeploymentUsage = DeploymentUsage()
     created_by: str
     created_at: datetime

@@ -164,7 +164,7 @@ def _cluster_gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: 
     return split.need(-(-most // MB))
 
 
-def heads_message(heads: int, gpus: int) -> str:
-    """Why the engine cannot be split over so many GPUs, and over how many it can."""
+def heads_message(heads: int, gpus: int, name: str = "engine_gpus") -> str:
+    """Why the engine cannot be split over so many GPUs, and over how many it can; `name` is what asks for them."""
     possible = ", ".join(str(number) for number in range(1, heads + 1) if heads % number == 0)
-    return f"the model's {heads} key-value heads cannot be split over {gpus} GPUs: engine_gpus may be {possible}"
+    return f"the model's {heads} key-value heads cannot be split over {gpus} GPUs: {name} may be {possible}"

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from envhub.protocol.base import BlobRef, Request, Response, Seconds, Sha256, Slug
+from envhub.protocol.base import BlobRef, Count, Request, Response, Seconds, Sha256, Slug
 from envhub.protocol.endpoint_rules import base_url_problem, checked_headers
 from envhub.protocol.money import Dollars
 from envhub.protocol.packages import Visibility
@@ -149,6 +149,7 @@ class LocalTarget(Response):
     files: dict[str, str]  # relative path -> sha256
     urls: dict[str, str]  # relative path -> presigned url
     adapter: LocalTarget | None = None  # a LoRA adapter that is served over it
+    gpus: Count = 0  # of one host over which the engine is split; 0: as few as hold the model
 
 
 class OutboundPolicy(Response):

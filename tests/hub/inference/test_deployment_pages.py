@@ -44,8 +44,16 @@ def test_a_model_is_deployed_with_what_the_form_says(browser: Client, model: Mod
 
 
 def test_the_command_says_what_the_fields_say(browser: Client, model: Model) -> None:
-    html = browser.get(FORM, {"idle": "5", "engine": "vllm"}).content.decode()
-    assert "hub deploy create alice/tiny --idle 300 --engine vllm" in html
+    html = browser.get(FORM, {"idle": "5", "engine": "vllm", "gpus": "2"}).content.decode()
+    assert "hub deploy create alice/tiny --idle 300 --engine vllm --gpus 2" in html
+
+
+def test_gpus_are_chosen_and_shown_again(browser: Client, model: Model) -> None:
+    assert "GPUs" in browser.post(FORM, {"engine": "vllm", "gpus": "many"}).content.decode()
+    assert not Deployment.objects.exists()
+    assert browser.post(FORM, {"engine": "vllm", "gpus": "1"})["Location"] == "/deployments"
+    assert Deployment.objects.get(model=model).gpus == 1
+    assert 'value="1" placeholder' in browser.get(FORM).content.decode()
 
 
 def test_workers_that_would_serve_it_are_named(browser: Client, model: Model) -> None:
@@ -56,6 +64,7 @@ def test_workers_that_would_serve_it_are_named(browser: Client, model: Model) ->
         worker.save()
     html = browser.get(FORM).content.decode()
     assert ("able" in html, ">other" in html) == (True, False)
+    assert "No worker that is online" in browser.get(FORM, {"gpus": "2"}).content.decode()
 
 
 @pytest.mark.parametrize("idle", ["x", "0", "nan"])

@@ -189,3 +189,25 @@ def test_the_list_costs_few_queries_and_shows_only_ones_own(user: User) -> None:
     assert {item["waiting_for"] for item in items} == {"no serve worker is online"}
     assert len(queries) <= 12
     assert _get(BASE, make_user("bob"))["items"] == []
+
+
+def test_a_model_on_several_gpus_waits_for_a_worker_that_has_them(model: Model, user: User) -> None:
+    Model.objects.filter(pk=model.pk).update(engine="vllm")
+    deployment = create_deployment(user=user, request=DeploymentRequest(model="alice/local", gpus=2))
+    first = Run.objects.get(pk=deployment.run_id)
+    assert (first.gpus, first.queue) == (2, "serve")
+    hold_run(first)
+    payload = serve_payload(first)
+    assert payload.target.gpus == 2
+    assert create_deployment(user=user, request=DeploymentRequest(model="alice/local", gpus=2)).run_id == first.pk
+    again = create_deployment(user=user, request=DeploymentRequest(model="alice/local", idle_seconds=60))
+    assert again.run_id != first.pk
+    assert Run.objects.get(pk=again.run_id).gpus == 0
+    assert _get(BASE, user)["items"][0]["gpus"] is None
+
+
+def test_gpus_that_a_model_cannot_be_split_over_are_refused(model: Model, user: User) -> None:
+    with pytest.raises(Invalid, match="torch engine has no GPU"):
+        create_deployment(user=user, request=DeploymentRequest(model="alice/local", gpus=2))
+    with pytest.raises(Invalid, match=r"cannot be split over 7 GPUs: gpus may be 1"):
+        create_deployment(user=user, request=DeploymentRequest(model="alice/local", engine="vllm", gpus=7))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -171,7 +171,7 @@ async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(
-        "workers.inference.manager.vllm_command", lambda request, port, *_: torch_command(request, port)
+        "workers.inference.manager.vllm_command", lambda request, port, *_, gpus: torch_command(request, port)
     )
     install(tmp_path / "bin", monkeypatch)
     (tmp_path / "children").mkdir()
@@ -193,3 +193,34 @@ async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
         assert manager.idle_gpus
         assert await manager.take_gpus(GpuNeed(count=1)) == gpus.known
         assert engine_pids(tmp_path) == []
+
+
+async def test_a_model_has_all_gpus_that_were_asked_for_or_is_told_when_it_can_have_them(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    split: list[int] = []
+
+    def command(request: EngineRequest, port: int, *_: object, gpus: int) -> Sequence[str]:
+        split.append(gpus)
+        return torch_command(request, port)
+
+    monkeypatch.setattr("workers.inference.manager.vllm_command", command)
+    install(tmp_path / "bin", monkeypatch)
+    (tmp_path / "children").mkdir()
+    gpus = GpuPool("all")
+    await gpus.look()
+    settings = EngineSettings(data=tmp_path, vllm_python="python")
+    async with EngineManager(settings, Children(tmp_path / "children"), gpus):
+        two = target_of(tiny_model, "vllm").model_copy(update={"gpus": 2})
+        four, fetch = two.model_copy(update={"gpus": 4}), fetch_from(tiny_model)
+        held = gpus.take(GpuNeed(count=1))
+        for target, busy in ((two, True), (four, False)):
+            with pytest.raises(EngineFailed, match="GPUs") as refused:
+                async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch):
+                    pass
+            assert refused.value.busy is busy
+        gpus.give_back(held or ())
+        async with acquire("hub/tiny", two, data=tmp_path, fetch=fetch):
+            assert gpus.busy == gpus.known
+    assert split == [2]

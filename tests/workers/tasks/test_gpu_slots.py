@@ -39,3 +39,16 @@ async def test_runs_get_gpus_of_their_own_and_the_third_waits(tmp_path: Path, mo
             assert runs[2].given == runs[0].given
             (facts,) = {join.facts for join in hub.joins}
             assert [(gpu.index, gpu.memory_mb) for gpu in facts.gpus] == [(0, 81_559), (1, 81_559)]
+
+
+async def test_a_model_on_several_gpus_is_claimed_with_those_that_are_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install(tmp_path / "bin", monkeypatch)
+    async with FakeHub(lease_seconds=30) as hub:
+        two = GpuNeed(count=2)
+        served = hub.add(FakeRun("r0", kind=RunKind.SERVE, queue="serve", gpus=two, payload={}))
+        async with worker(hub, tmp_path / "data", WORKER_SLOTS='{"gpu": 1}', WORKER_SERVE_RUNS="1"):
+            await until(lambda: served.state == "failed", 60)  # it has no payload
+        assert served.given == (81_038, 80_000)

@@ -21,11 +21,15 @@ def create(
     model: Annotated[str, typer.Argument(help="owner/name of an adapter or model, or name for your own.")],
     idle: Annotated[float, typer.Option(help="Seconds without a request after which it is unloaded.")] = 900.0,
     engine: Annotated[Literal["torch", "vllm"] | None, typer.Option(help="What serves it (default: its own).")] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="GPUs of one host to split it over (default: as few as hold it)."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Serve a model or an adapter behind the hub's OpenAI-compatible address."""
     session = current(ctx)
-    request = DeploymentRequest(model=model_reference(session, model), idle_seconds=idle, engine=engine)
+    request = DeploymentRequest(model=model_reference(session, model), idle_seconds=idle, engine=engine, gpus=gpus)
     view = session.hub.deployments.create(request)
     session.show(view, lambda: session.out.print(
         f"{view.model}: {deployment_state(view)}\ncall it: {session.hub.url}/inference/v1 with model {view.model}",

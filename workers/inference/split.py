@@ -1,0 +1,46 @@
+"""Over how many GPUs of one host an engine is split (tensor parallel)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from envhub.protocol.gpu_need import MB, RESERVE
+from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.training.shapes import shape_of_config
+
+from workers.inference.requests import EngineRequest
+
+CACHE_SHARE = 0.15  # of a GPU's memory, at the least, that the weights leave to the cache
+
+
+def need_of(request: EngineRequest, gpus: Sequence[Gpu]) -> GpuNeed:
+    """As many of the host's `gpus` as were asked for, else as few as hold the weights.
+
+    Where all of them are too small, as many as the model can be split over: the engine says best what it lacks.
+    """
+    if request.gpus:
+        return GpuNeed(count=request.gpus)
+    counts = possible_counts(_heads(request.directory), len(gpus))
+    weights = sum(file.stat().st_size for file in request.directory.glob("*.safetensors"))
+    for count in counts:
+        need = GpuNeed(count=count, memory_mb=int((weights / count + RESERVE) / (1 - CACHE_SHARE)) // MB)
+        if need.fits(gpu.memory_mb for gpu in gpus):
+            return need
+    return GpuNeed(count=counts[-1])
+
+
+def possible_counts(heads: int, most: int) -> list[int]:
+    """The numbers of GPUs, `most` at most, over which so many key-value heads can be split; 0: they are not known."""
+    numbers = range(1, max(1, most) + 1)
+    return [number for number in numbers if (heads % number == 0 if heads else number.bit_count() == 1)]
+
+
+def _heads(directory: Path) -> int:
+    """What the number of GPUs must divide; 0 when the model's config.json does not say."""
+    try:
+        shape = shape_of_config(json.loads((directory / "config.json").read_text()))
+    except (OSError, ValueError):
+        return 0
+    return shape.kv_heads if shape else 0
