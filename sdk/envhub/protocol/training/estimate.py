@@ -67,7 +67,11 @@ def model_needs(shape: ModelShape) -> str:
     adapter = shape.lora_parameters(16, LORA_TARGETS) * TRAINED_BYTES
     served = shape.parameters * 2
     sizes = {"LoRA": served + adapter, "every weight": shape.parameters * TRAINED_BYTES, "serving": served}
-    return ", ".join(f"{what} from {size / 1e9:.3g} GB" for what, size in sizes.items()) + " of GPU memory for weights"
+    return ", ".join(f"{what} from {_gigabytes(size)}" for what, size in sizes.items()) + " of GPU memory for weights"
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3g} GB" if size < 999.5e9 else f"{size / 1e9:.0f} GB"
 
 
 def _tokens(config: TrainingConfig, table: TrainingEnvironment, assumed: list[str]) -> tuple[int, int]:

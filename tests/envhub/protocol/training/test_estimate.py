@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from envhub.protocol.training.estimate import estimate, model_needs
 from envhub.protocol.training.shapes import shape_of_config, shape_of_name
@@ -90,3 +92,4 @@ def test_the_needs_of_a_model_are_told_in_a_line() -> None:
         "LoRA from 8.57 GB, every weight from 64.4 GB, serving from 8.04 GB of GPU memory for weights"
     )
     assert model_needs(tiny) == "a CPU is enough"
+    assert "every weight from 1123 GB" in model_needs(replace(large, given_parameters=70_200_000_000))
