@@ -111,11 +111,6 @@ class Evaluation(models.Model):
                 fields=["contender", "-id"], name="evaluation_by_contender", condition=models.Q(contender__isnull=False)
             ),
             models.Index(
-                fields=["environment"],
-                name="evaluation_unranked",
-                condition=models.Q(contender__isnull=True, state=RunState.SUCCEEDED.value) & ~models.Q(board=""),
-            ),
-            models.Index(
                 fields=["environment", "visibility", "-id"],
                 name="ranked_by_visibility",
                 condition=models.Q(contender__isnull=False),

@@ -6,14 +6,9 @@ Locks are taken in one order: the evaluation, contenders by key, counts of evalu
 
 from __future__ import annotations
 
-from uuid import UUID
-
-from django.db import transaction
 from envhub.protocol.runs import RunState
 
 from hub.evals.models import Contender, Evaluation
-
-AT_ONCE = 100  # evaluations that a pass ranks
 
 
 def rank(evaluation: Evaluation) -> None:
@@ -24,17 +19,6 @@ def rank(evaluation: Evaluation) -> None:
 def unrank(evaluation: Evaluation) -> None:
     """It counts nowhere any more."""
     _move(evaluation, None)
-
-
-def rank_missed(environment_id: UUID) -> int:
-    """Rank evaluations that a hub of a release without contenders has ended beside this one; how many there were."""
-    missed = Evaluation.objects.filter(environment=environment_id, state=RunState.SUCCEEDED.value, contender=None)
-    found = list(missed.exclude(board="").values_list("pk", flat=True)[:AT_ONCE])
-    for key in found:
-        with transaction.atomic():
-            for row in Evaluation.objects.select_for_update(of=("self",)).filter(pk=key):
-                rank(row)
-    return len(found)
 
 
 def _contender_of(evaluation: Evaluation) -> Contender | None:

@@ -14,7 +14,6 @@ from envhub.protocol.packages import Visibility
 
 from hub.evals.models import Evaluation
 from hub.evals.queries import Contending, boards, contenders, newest_of_models
-from hub.evals.services.ranking import rank_missed
 from hub.evals.standings.moves import Slim, moves, pairs_of
 from hub.evals.wire import evaluation_summary
 from hub.registry.cards import MOST_MEANS, Card, Cards
@@ -30,7 +29,6 @@ def refresh_cards() -> int:
     """The sweeper's chore: how many cards it has made."""
     stale = list(Environment.objects.filter(card_stale=True).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     for key in stale:
-        rank_missed(key)
         _refresh(key)
     return len(stale)
 

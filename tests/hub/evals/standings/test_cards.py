@@ -10,7 +10,7 @@ from envhub.protocol.runs import RunState
 from pytest_django import DjangoAssertNumQueries
 
 from hub.accounts.models import User
-from hub.evals.models import Contender, Evaluation
+from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation, delete_evaluation, share_evaluation
 from hub.evals.standings.cards import refresh_cards
 from hub.registry.cards import Card, card_of, sparkline
@@ -105,16 +105,3 @@ def test_a_sparkline_keeps_the_scale_of_rewards() -> None:
     assert sparkline((0.5,)) == ""
     assert sparkline((0.0, 1.0)) == "0.0,92.0 100.0,8.0"
     assert sparkline((-1.0, 0.0)) == "0.0,92.0 100.0,50.0"
-
-
-def test_what_a_hub_of_an_older_release_has_ended_is_ranked_with_the_next_card(alice: User) -> None:
-    """It knows no contenders: they are as they were, and the card is marked as stale."""
-    one, other = measured(alice, "strong", [0.5, 1.0]), measured(alice, "weak", [0.0, 0.5])
-    Evaluation.objects.filter(pk=other.pk).update(contender=None)
-    Contender.objects.filter(model_name="alice/weak").delete()
-    Evaluation.objects.filter(pk=one.pk).update(contender=None)
-    Contender.objects.filter(model_name="alice/strong").update(evaluations=0, newest=None)
-    found = card(is_member=True)
-    assert (found.model, found.score) == ("alice/strong", 0.75)
-    ranked = Contender.objects.order_by("model_name").values_list("model_name", "evaluations", "newest")
-    assert list(ranked) == [("alice/strong", 1, one.pk), ("alice/weak", 1, other.pk)]
