@@ -54,6 +54,7 @@ def test_gpus_are_chosen_and_shown_again(browser: Client, model: Model) -> None:
     assert browser.post(FORM, {"engine": "vllm", "gpus": "1"})["Location"] == "/deployments"
     assert Deployment.objects.get(model=model).gpus == 1
     assert 'value="1" placeholder' in browser.get(FORM).content.decode()
+    assert "on 1 GPU<" in browser.get("/deployments").content.decode()
 
 
 def test_workers_that_would_serve_it_are_named(browser: Client, model: Model) -> None:
