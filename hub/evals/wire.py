@@ -10,7 +10,6 @@ from envhub.protocol.annotations import SavedView as SavedViewAnswer
 from envhub.protocol.base import BlobRef
 from envhub.protocol.evals import (
     EvalPayload,
-    EvaluationConfig,
     EvaluationSource,
     EvaluationSummary,
     EvaluationView,
@@ -33,7 +32,7 @@ from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
 from hub.registry.check_settings import is_untried
-from hub.registry.models import Environment, Version
+from hub.registry.models import Environment
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.judges import judge_targets

@@ -32,6 +32,7 @@ from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
 from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
+from workers.rollouts.tried_harnesses import mark_of
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
@@ -129,8 +130,10 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
     if payload.tries_harness and examples:
         lease.progress(0, 0, "rollouts", "trying its harness")
-        broker = evaluation.sandboxes.broker
-        trial = HarnessTrial(pool, evaluation.interceptor, broker, payload.environment, flag_for, lease.log)
+        mark = mark_of(
+            job, payload.environment, venv=evaluation.venv, load=load_of(payload), allow=config.allow_hosts
+        )
+        trial = HarnessTrial(pool, evaluation.interceptor, evaluation.sandboxes.broker, mark, flag_for, lease.log)
         await trial.run(TrialRollout(config.split, config.sampling, config.timeout_s, config.seed))
     traced = Traced(job.settings.trace_rollouts)
     groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)

@@ -26,6 +26,7 @@ from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.needs import told
 from workers.rollouts.pool import RunnerPool
 from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.tried_harnesses import Mark
 from workers.rollouts.unmet import Unmet
 from workers.runs.errors import RunFailed
 
@@ -57,19 +58,21 @@ class TrialRollout:
 
 @dataclass(frozen=True)
 class HarnessTrial:
-    """Of one environment of a run, which is loaded. `environment` is owner/name@version, `given` what one writes to give
-    the run what is lacking, "" where a run cannot be given it."""
+    """Of one environment of a run, which is loaded. `given` is what one writes to give the run what is lacking, "" where a
+    run cannot be given it. `mark` says whether that was seen before."""
 
     pool: RunnerPool
     interceptor: Interceptor
     broker: Broker
-    environment: str
+    mark: Mark
     given: Callable[[Need], str]
     log: Callable[[str], None]
 
     async def run(self, asked: TrialRollout) -> None:
         """Raises RunFailed when the harness lacks something; of other failures the rollouts tell. RunnerFatal,
         RunnerGone."""
+        if self.mark.stands():
+            return
         n = 2 if self.pool.hello.requires_group else 1
         names = (*map(str, range(n)), "g")
         model = Listening()
@@ -79,7 +82,10 @@ class HarnessTrial:
         asking = asyncio.create_task(model.asked.wait())
         try:
             await asyncio.wait((running, asking), return_when=asyncio.FIRST_COMPLETED)
-            if not model.asked.is_set():
+            if model.asked.is_set():
+                self.log("the harness was tried, and works")
+                self.mark.set()
+            else:
                 await self._judge(running.result(), recorders, began)
         finally:
             for task in (running, asking):
@@ -103,8 +109,8 @@ class HarnessTrial:
                 self.log(f"the harness was tried, and did not come to its first model call: {failure.message}")
 
     def _lacking(self, needs: tuple[Need, ...]) -> RunFailed:
-        ways = (f"{need.words}: {way_of_a_run(need, self.environment, self.given(need))}" for need in needs)
-        message = f"{self.environment} with this harness needs {told(needs)}"
+        ways = (f"{need.words}: {way_of_a_run(need, self.mark.environment, self.given(need))}" for need in needs)
+        message = f"{self.mark.environment} with this harness needs {told(needs)}"
         return RunFailed.because(FailureKind.ENVIRONMENT, "needs_unmet", message, "; ".join(ways))
 
 

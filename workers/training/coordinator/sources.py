@@ -32,6 +32,7 @@ from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import run_sandboxes
 from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
+from workers.rollouts.tried_harnesses import mark_of
 from workers.runs.execution import Job
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.sampling import sampling_arguments
@@ -141,7 +142,8 @@ async def open_source(
         described = await pool.describe()
         if tries_harness and target.tries_harness:
             given = partial(line_for, table=table_of(payload, target))
-            trial = HarnessTrial(pool, interceptor, sandboxes.broker, target.environment, given, log)
+            mark = mark_of(job, target.environment, venv=venv, load=load_of(target), allow=allow)
+            trial = HarnessTrial(pool, interceptor, sandboxes.broker, mark, given, log)
             await trial.run(trial_rollout(payload, table))
         await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
         traced = Traced(settings.trace_rollouts)
