@@ -58,8 +58,8 @@ class TrialRollout:
 
 @dataclass(frozen=True)
 class HarnessTrial:
-    """Of one environment of a run, which is loaded. `given` is what one writes to give the run what is lacking, "" where a
-    run cannot be given it. `mark` says whether that was seen before."""
+    """Of one environment of a run, which is loaded. `mark` says whether it was seen to work before, `given` what one
+    writes to give the run what is lacking, "" where a run cannot be given it."""
 
     pool: RunnerPool
     interceptor: Interceptor
