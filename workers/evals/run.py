@@ -130,9 +130,7 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
     if payload.tries_harness and examples:
         lease.progress(0, 0, "rollouts", "trying its harness")
-        mark = mark_of(
-            job, payload.environment, venv=evaluation.venv, load=load_of(payload), allow=config.allow_hosts
-        )
+        mark = mark_of(job, payload.environment, venv=evaluation.venv, load=load_of(payload), allow=config.allow_hosts)
         trial = HarnessTrial(pool, evaluation.interceptor, evaluation.sandboxes.broker, mark, flag_for, lease.log)
         await trial.run(TrialRollout(config.split, config.sampling, config.timeout_s, config.seed))
     traced = Traced(job.settings.trace_rollouts)

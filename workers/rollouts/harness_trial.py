@@ -52,7 +52,7 @@ class TrialRollout:
 
     split: str
     sampling: JsonObject
-    timeout_s: float
+    timeout_s: float | None
     seed: int | None = None
 
 

@@ -225,7 +225,8 @@ def open_sandboxes(
 
 def repositories_of(job: Job) -> Repositories:
     """What git reads in the run's boxes."""
-    return Repositories(job.settings.folder("sandbox-repositories"), partial(repository_source, job.run), chosen_sandbox(job.settings))
+    source = partial(repository_source, job.run)
+    return Repositories(job.settings.folder("sandbox-repositories"), source, chosen_sandbox(job.settings))
 
 
 def tickets(job: Job) -> Tickets:

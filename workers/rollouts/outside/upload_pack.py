@@ -1,6 +1,6 @@
 """git's own server program on one kept repository, in a box: it reads what hostile code sends, and sees nothing else.
 
-    async with answered(sandbox, repository, ["--advertise-refs"], protocol) as pieces: ...
+async with answered(sandbox, repository, ["--advertise-refs"], protocol) as pieces: ...
 """
 
 from __future__ import annotations

@@ -154,10 +154,10 @@ async def open_source(
 def trial_rollout(payload: TrainPayload, table: TrainingEnvironment | EvalEnvironment) -> TrialRollout:
     """How the run asks for rollouts of a table."""
     if isinstance(table, TrainingEnvironment):
-        split, sampling = table.split or "train", payload.config.sampling_of(table)
+        split, arguments = table.split or "train", sampling_arguments(payload.config.sampling_of(table))
     else:
-        split, sampling = table.split or "eval", payload.config.eval_sampling_of(table)
-    return TrialRollout(split, sampling_arguments(sampling), table.timeout_s)
+        split, arguments = table.split or "eval", sampling_arguments(payload.config.eval_sampling_of(table))
+    return TrialRollout(split, arguments, table.timeout_s)
 
 
 def table_of(payload: TrainPayload, target: TrainTarget | EvalTarget) -> str:
