@@ -10,7 +10,6 @@ from envhub.protocol.annotations import SavedView as SavedViewAnswer
 from envhub.protocol.base import BlobRef
 from envhub.protocol.evals import (
     EvalPayload,
-    EvaluationConfig,
     EvaluationSource,
     EvaluationSummary,
     EvaluationView,
@@ -32,8 +31,8 @@ from hub.evals.prices import Prices, cost_of
 from hub.evals.queries import CountedSegment
 from hub.evals.services.creating import stored_config
 from hub.evals.statistics import Aggregate
-from hub.registry.check_settings import settings_of
-from hub.registry.models import Environment, Version
+from hub.registry.check_settings import is_untried
+from hub.registry.models import Environment
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.judges import judge_targets
@@ -162,6 +161,7 @@ def eval_payload(run: Run) -> EvalPayload:
     version, environment = evaluation.version, evaluation.environment
     require_built(version)
     config = stored_config(evaluation)
+    tried = config.replay is not None or run.parent_id is not None  # by the replayed rollout, by the first run
     return EvalPayload(
         evaluation_id=str(evaluation.pk),
         environment=f"{environment.owner.slug}/{environment.name}@{version.version}",
@@ -175,10 +175,5 @@ def eval_payload(run: Run) -> EvalPayload:
         secrets=reveal_for_run(evaluation.owner, config.secrets),
         first=run.parent_id is None,
         data_url=f"{str(settings.HUB.base_url).rstrip('/')}/hf",
-        tries_harness=_is_untried(config, version) and run.parent_id is None,
+        tries_harness=not tried and is_untried(config.harness, version),
     )
-
-
-def _is_untried(config: EvaluationConfig, version: Version) -> bool:
-    """Whether the evaluation chooses a harness that the version's checks did not have. A replay has had its own."""
-    return config.replay is None and config.harness not in (None, settings_of(version).harness)

@@ -19,6 +19,11 @@ def settings_of(version: Version) -> CheckSettings:
         return package_settings(version)
 
 
+def is_untried(harness: JsonObject | None, version: Version) -> bool:
+    """Whether a run chooses a harness that the version's checks did not have."""
+    return harness not in (None, settings_of(version).harness)
+
+
 def package_settings(version: Version) -> CheckSettings:
     """Arguments alone: a package may ask for grants, never give them to itself."""
     return CheckSettings(env_args=_arguments(version.hub_config, version.eval_config))

@@ -16,6 +16,7 @@ from envhub.protocol.training.runs import EvalTarget, PolicyTarget, ResumeState,
 from hub.catalog.targets import outbound_policy
 from hub.catalog.wire import files_target
 from hub.core.errors import NotFound
+from hub.registry.check_settings import is_untried
 from hub.registry.models import Version
 from hub.registry.readiness import require_built
 from hub.registry.wire import lock_for_payload
@@ -128,5 +129,6 @@ def _target(
         "lock": lock_for_payload(version),
         "secrets": {name: granted[name] for name in sorted(inside)},
         "judges": judge_targets(run.created_by, table.judges, run.owner_id),
+        "tries_harness": is_untried(table.harness, version),
         "config": table,
     }

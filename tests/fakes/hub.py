@@ -55,6 +55,7 @@ class FakeRun:
     attempt: int = 0
     state: str = "queued"
     cancel: bool = False
+    owner: str = "alice"
     log: str = ""
     progress: list[Progress] = field(default_factory=list)
     finish: FinishRequest | None = None
@@ -150,7 +151,7 @@ class FakeHub:
             attempt=run.attempt,
             token=f"hubr_{run.id}.{run.attempt}",
             lease_seconds=self.lease_seconds,
-            owner="alice",
+            owner=run.owner,
             payload=run.payload,
         )
 

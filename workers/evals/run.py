@@ -11,18 +11,19 @@ from envhub.client.telemetry.tracing import span
 from envhub.errors import NotFound
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
+from envhub.protocol.needs import flag_for
 from envhub.protocol.replays import StoredCalls
 from envhub.protocol.runner import Load
 from envhub.protocol.runs import FailureKind
 
 from workers.evals.attempts import Attempts
-from workers.evals.harness_trial import HarnessTrial
 from workers.evals.plan import count_examples
 from workers.evals.sharing import Sharing
 from workers.rollouts.collector import Collector
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.failures import typed_failures
 from workers.rollouts.groups import GroupRunner
+from workers.rollouts.harness_trial import HarnessTrial, TrialRollout
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.recorder import Caps
 from workers.rollouts.interceptor.server import Interceptor
@@ -31,6 +32,7 @@ from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
 from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
+from workers.rollouts.tried_harnesses import mark_of
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import Sandbox
@@ -128,8 +130,9 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         lease.log(f"it has no {config.split} split of its own: the examples are those of {rows}")
     if payload.tries_harness and examples:
         lease.progress(0, 0, "rollouts", "trying its harness")
-        broker = evaluation.sandboxes.broker
-        await HarnessTrial(pool, evaluation.interceptor, broker, payload.environment, lease.log).run(config)
+        mark = mark_of(job, payload.environment, venv=evaluation.venv, load=load_of(payload), allow=config.allow_hosts)
+        trial = HarnessTrial(pool, evaluation.interceptor, evaluation.sandboxes.broker, mark, flag_for, lease.log)
+        await trial.run(TrialRollout(config.split, config.sampling, config.timeout_s, config.seed))
     traced = Traced(job.settings.trace_rollouts)
     groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)
     attempts = Attempts(config, groups, evaluation.model, evaluation.example_hash)

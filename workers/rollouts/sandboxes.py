@@ -43,6 +43,7 @@ from workers.rollouts.outside.files import NotHere
 from workers.rollouts.outside.repositories import Repositories, WithRepositories
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import GATEWAY, INSTALLERS, PackageStores, open_stores
+from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.runs.execution import Job
 from workers.runs.hub import RunClient
 from workers.sandbox import Box, Network, Sandbox, socket_folder
@@ -224,7 +225,8 @@ def open_sandboxes(
 
 def repositories_of(job: Job) -> Repositories:
     """What git reads in the run's boxes."""
-    return Repositories(job.settings.folder("sandbox-repositories"), partial(repository_source, job.run))
+    source = partial(repository_source, job.run)
+    return Repositories(job.settings.folder("sandbox-repositories"), source, chosen_sandbox(job.settings))
 
 
 def tickets(job: Job) -> Tickets:

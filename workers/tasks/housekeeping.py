@@ -19,7 +19,7 @@ from workers.venvs.collection import MIN_IDLE_SECONDS, collect
 logger = logging.getLogger(__name__)
 EVERY_S = 600.0
 MARGIN_S = 300.0  # between claiming a run and marking what it uses
-RECORDS_MB = 64  # of remembered source builds: small files
+RECORDS_MB = 64  # of remembered source builds and harnesses: small files
 
 
 async def keep_house(settings: WorkerEnvironment, oldest_run: Callable[[], float | None]) -> None:
@@ -44,6 +44,7 @@ def tidy(settings: WorkerEnvironment, *, unused_since: float) -> None:
         "sources": (files(folder("sources")), RECORDS_MB),
         "sandbox-packages": (files(folder("sandbox-packages")), settings.sandbox_packages_mb),
         "sandbox-repositories": (children(folder("sandbox-repositories")), settings.sandbox_packages_mb),
+        "tried-harnesses": (files(folder("tried-harnesses")), RECORDS_MB),
         "image-layers": (files(folder("image-layers")), settings.image_layers_mb),
     }
     for name in ("blobs", "models", "training", "sandbox-repositories", "image-builds", "source-builds"):

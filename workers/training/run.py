@@ -195,10 +195,12 @@ async def open_sources(job: Job, payload: TrainPayload, policy: VersionedPolicy,
     for target in payload.environments:
         note = f"loading {target.label}, for {job.settings.load_limit_s:g} s at most"
         job.lease.progress(payload.reported_steps, payload.config.max_steps, "steps", note)
-        trained[target.label] = await stack.enter_async_context(open_source(job, payload, target, policy, in_flight))
+        trained[target.label] = await stack.enter_async_context(
+            open_source(job, payload, target, policy, in_flight, tries_harness=True)
+        )
     for evaluation in payload.evaluations:
         evaluated[evaluation.label] = await stack.enter_async_context(
-            open_source(job, payload, evaluation, policy, in_flight)
+            open_source(job, payload, evaluation, policy, in_flight, tries_harness=True)
         )
     return Sources(trained, evaluated)
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from envhub.protocol.cluster_need import without_gpus
 from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.needs import CheckSettings, NeedKind
+from envhub.protocol.needs import TOML_KEYS, CheckSettings
 from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig, alpha_of
@@ -184,9 +184,7 @@ def check_runnable(
         allow_hosts=(*config.allow_hosts, *table.allow_hosts),
     )
     at = f"env[{place}]" if use is Use.TRAIN else f"eval.env[{place}]"
-    words = {NeedKind.SECRET: "secrets", NeedKind.ARGUMENT: "args"}
-    words |= {NeedKind.HOST: "allow_hosts", NeedKind.JUDGE: "judges"}
-    require_runnable(version, brought, {kind: f"{at}.{word}" for kind, word in words.items()})
+    require_runnable(version, brought, {kind: f"{at}.{key}" for kind, key in TOML_KEYS.items()})
 
 
 def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest) -> None:

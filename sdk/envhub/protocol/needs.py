@@ -168,6 +168,12 @@ _FLAGS = {  # of `hub eval run`
     NeedKind.HOST: "--allow-host {name}",
     NeedKind.JUDGE: "--judge {name}=OWNER/MODEL",
 }
+TOML_KEYS = {  # of the tables of a TOML of runs
+    NeedKind.SECRET: "secrets",
+    NeedKind.ARGUMENT: "args",
+    NeedKind.HOST: "allow_hosts",
+    NeedKind.JUDGE: "judges",
+}
 
 
 def command_for(need: Need, environment: str) -> str:
@@ -214,6 +220,11 @@ def toml_for(need: Need) -> str:
     name = json.dumps(need.name, ensure_ascii=False)
     tables = {NeedKind.ARGUMENT: f"{{ {name} = ... }}", NeedKind.JUDGE: f'{{ {name} = "OWNER/MODEL" }}'}
     return tables.get(need.kind) or (f"[{name}]" if flag_for(need) else "")
+
+
+def line_for(need: Need, table: str) -> str:
+    """The line that meets a need in a table of such a TOML, `env[0]` for one, "" when none does."""
+    return f"{table}.{TOML_KEYS[need.kind]} = {toml_for(need)}" if flag_for(need) else ""
 
 
 def distinct(needs: Iterable[Need]) -> tuple[Need, ...]:

@@ -91,7 +91,7 @@ def rollout(group, index):
         failure = {"kind": "environment", "type": "RuntimeError", "message": f"no {lacks}", "traceback": "here"}
         record = {"example": example, "rollout": index, "example_hash": hashlib.sha256(b"%d" % example).hexdigest()}
         record |= {"outcome": "failed", "failure": failure}
-        needs = [{"kind": "program", "name": lacks}] if ARGS.get("needs") else []
+        needs = [{"kind": ARGS.get("needs_kind", "program"), "name": lacks}] if ARGS.get("needs") else []
         send({"type": "rollout", "id": group["id"], "record": record, "needs": needs})
         return
     print("rollout", example, flush=True)

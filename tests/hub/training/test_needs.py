@@ -16,7 +16,7 @@ from hub.training.services import create_training, resume_training
 from tests.factories.accounts import make_user
 from tests.factories.registry import create_needing_version
 from tests.factories.training_runs import create_trainable, training_request
-from tests.hub.training.test_creating import submit
+from tests.hub.training.test_creating import payload_of, submit
 
 pytestmark = pytest.mark.django_db
 KEY, PATH = Need(kind=NeedKind.SECRET, name="API_KEY"), Need(kind=NeedKind.ARGUMENT, name="path")
@@ -54,6 +54,20 @@ def test_the_form_says_the_same(alice: User) -> None:
 def test_what_the_table_and_the_run_bring_is_not_lacking(alice: User) -> None:
     request = training_request('args = { path = "x" }', env={"API_KEY": "sent"})
     assert create_training(user=alice, owner=alice.owner, request=request).state == "queued"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "checked", "tries"), [("pi", None, True), ("pi", "pi", False), ("", "pi", False), ("", None, False)]
+)
+def test_a_harness_that_no_check_had_is_tried_by_the_worker(
+    alice: User, chosen: str, checked: str | None, tries: bool
+) -> None:
+    settings = {"harness": {"id": checked}} if checked else None
+    Version.objects.update(checks=[], check_settings=settings)
+    table = f"harness = {{ id = '{chosen}' }}" if chosen else ""
+    evaluated = f"[[eval.env]]\nid = 'alice/tiny-env'\nname = 'held'\n{table}"
+    payload = payload_of(submit(alice, f"{table}\n{evaluated}"))
+    assert [target.tries_harness for target in (*payload.environments, *payload.evaluations)] == [tries, tries]
 
 
 def test_going_on_is_refused_as_starting_is(alice: User) -> None:

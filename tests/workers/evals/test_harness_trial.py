@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.workers.evals.conftest import Evaluations
@@ -22,6 +24,36 @@ async def test_one_that_works_costs_no_call_of_the_model(evaluations: Evaluation
     finish = await evaluations.finish(tries_harness=True, harness={"id": "bash"}, num_examples=2)
     assert finish.state == "succeeded"
     assert (len(evaluations.stub.requests), len(evaluations.hub.rows)) == (4, 4)
+
+
+async def test_one_that_worked_is_not_tried_again_for_the_same_owner(evaluations: Evaluations) -> None:
+    tried = []
+    for owner, harness in (("alice", "bash"), ("alice", "bash"), ("alice", "pi"), ("bob", "bash"), ("bob", "bash")):
+        run = evaluations.queue(evaluations.payload(tries_harness=True, harness={"id": harness}, num_examples=1))
+        run.owner = owner
+        await evaluations.run(run)
+        tried.append("the harness was tried, and works" in run.log)
+    assert tried == [True, False, True, True, False]
+
+
+async def test_one_that_was_tried_long_ago_is_tried_again(evaluations: Evaluations) -> None:
+    await log_of(evaluations)
+    (mark,) = (evaluations.data / "tried-harnesses").iterdir()
+    os.utime(mark, (0, 0))
+    assert "the harness was tried" in await log_of(evaluations)
+
+
+async def log_of(evaluations: Evaluations) -> str:
+    run = evaluations.queue(evaluations.payload(tries_harness=True, harness={"id": "bash"}, num_examples=1))
+    await evaluations.run(run)
+    return run.log
+
+
+async def test_one_that_lacks_something_is_tried_again(evaluations: Evaluations) -> None:
+    lacks = {"lacks": "npm:pi-acp@0.0.33", "needs": True}
+    for _ in range(2):
+        failure = await evaluations.failure(tries_harness=True, harness={"id": "pi"}, env_args=lacks)
+        assert failure.code == "needs_unmet"
 
 
 async def test_of_other_failures_the_rollouts_tell(evaluations: Evaluations) -> None:

@@ -14,10 +14,12 @@ import pytest
 from aiohttp import web
 
 from tests.serving import listening
-from tests.workers.git_server import GitServer
+from tests.workers.git_server import GitServer, git
 from workers.rollouts.outside.files import NotHere
 from workers.rollouts.outside.repositories import Repositories, WithRepositories
+from workers.sandbox import backend
 
+pytestmark = pytest.mark.sandbox
 GONE = "http://127.0.0.1:9"
 
 
@@ -38,7 +40,7 @@ async def outside(folder: Path, upstream: str) -> AsyncIterator[str]:
             raise NotHere("the operator sets HUB_CLONE_HOSTS")
         return f"{upstream}{path}"
 
-    files = WithRepositories(Repositories(folder, source), HubFiles())
+    files = WithRepositories(Repositories(folder, source, backend("bwrap", folder.with_name("boxes"))), HubFiles())
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
@@ -47,7 +49,7 @@ async def outside(folder: Path, upstream: str) -> AsyncIterator[str]:
             return web.Response(status=502, text=str(reason))
 
     app = web.Application()
-    app.router.add_get("/{tail:.*}", answer)
+    app.router.add_route("*", "/{tail:.*}", answer)
     async with listening(app) as address:
         yield address
 
@@ -85,6 +87,69 @@ async def test_a_run_sees_one_state_of_a_repository_and_the_next_run_what_is_new
             assert await clone(f"{url}/open-lib", tmp_path / f"second {found[5]}")
             for target in ("first", "second"):
                 assert (tmp_path / f"{target} {found[5]}" / "install.sh").read_text() == found
+
+
+SHALLOW = {
+    "depth": ("clone", "-q", "--depth", "1", "{url}", "{to}"),
+    "depth of a tag": ("clone", "-q", "--depth", "1", "--branch", "v1", "{url}", "{to}"),
+    "single branch": ("clone", "-q", "--single-branch", "{url}", "{to}"),
+    "no blobs": ("clone", "-q", "--filter=blob:none", "{url}", "{to}"),
+    "no trees": ("clone", "-q", "--filter=tree:0", "{url}", "{to}"),
+    "old protocol": ("-c", "protocol.version=0", "clone", "-q", "--depth", "1", "{url}", "{to}"),
+}
+
+
+@pytest.mark.parametrize("how", SHALLOW)
+async def test_parts_of_a_repository_are_cloned_also_without_a_network(
+    server: GitServer, tmp_path: Path, how: str
+) -> None:
+    server.commit("open-lib", {"install.sh": "echo 2\n"}, tag="v2")
+    for name, upstream in (("one", server.url), ("two", GONE)):
+        async with outside(tmp_path / "kept", upstream) as url:
+            words = [word.format(url=f"{url}/open-lib", to=tmp_path / name) for word in SHALLOW[how]]
+            assert await git_says(*words) == ""
+            found = (tmp_path / name / "install.sh").read_text()
+            assert found == ("echo 1\n" if "tag" in how else "echo 2\n")
+            commits = await git_says("-C", str(tmp_path / name), "rev-list", "--count", "HEAD")
+            assert commits.strip() == ("1" if "--depth" in words else "2")
+
+
+async def test_a_shallow_clone_is_deepened_and_a_commit_fetched_by_its_hash(server: GitServer, tmp_path: Path) -> None:
+    first = server.commit("open-more", {"a": "1"})
+    server.commit("open-more", {"a": "2"})
+    server.commit("open-more", {"a": "3"})
+    async with outside(tmp_path / "kept", server.url) as url:
+        here = ("-C", str(tmp_path / "one"))
+        await git_says("clone", "-q", "--depth", "1", f"{url}/open-more", here[1])
+        await git_says(*here, "fetch", "-q", "--depth", "1", "origin", first)
+        assert (await git_says(*here, "show", f"{first}:a")).strip() == "1"
+        await git_says(*here, "fetch", "-q", "--unshallow")
+        assert (await git_says(*here, "rev-list", "--count", "HEAD")).strip() == "3"
+
+
+async def test_git_says_what_was_refused(server: GitServer, tmp_path: Path) -> None:
+    async with outside(tmp_path / "kept", server.url) as url:
+        await git_says("init", "-q", str(tmp_path / "one"))
+        asked = ("fetch", "-q", "--depth", "1", f"{url}/open-lib", "0" * 39 + "1")
+        assert "not our ref" in await git_says("-C", str(tmp_path / "one"), *asked)
+
+
+async def test_submodules_come_from_their_own_hosts(server: GitServer, tmp_path: Path) -> None:
+    async with outside(tmp_path / "kept", server.url) as url:
+        folder = server.root / "open-whole"
+        server.commit("open-whole", {"a": "1"})
+        await asyncio.to_thread(git, folder, "submodule", "--quiet", "add", f"{server.url}/open-lib", "lib")
+        server.commit("open-whole", {".gitmodules": f'[submodule "lib"]\npath = lib\nurl = {url}/open-lib\n'})
+        said = await git_says("clone", "-q", "--recursive", "--shallow-submodules", "--depth", "1", f"{url}/open-whole",
+                              str(tmp_path / "one"))  # fmt: skip
+        assert (tmp_path / "one" / "lib" / "install.sh").read_text() == "echo 1\n", said
+
+
+async def git_says(*words: str) -> str:
+    """All that a command prints."""
+    command = ["git", "-c", "http.proxy=", "-c", "advice.detachedHead=false", *words]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from envhub.protocol.files import HUGGING_FACE
 from multidict import CIMultiDict
 from yarl import URL
 
+READS = {"GET", "HEAD"}
 CHUNK = 256 * 1024
 LONGEST_URL = 2000
 PASSED_ON = ("Range", "If-Range")
@@ -44,6 +45,7 @@ class HubFiles:
 
     async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
         """The file at the URL `asked`, for GET and HEAD. Raises NotHere."""
+        check_reads(request)
         if len(asked) > LONGEST_URL or not asked.isascii():
             raise NotHere("its address is too long")
         parts = urlsplit(asked)
@@ -66,6 +68,12 @@ class HubFiles:
                 return await _pass_back(request, upstream)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise NotHere(f"the hub does not answer: {problem!r}") from problem
+
+
+def check_reads(request: web.Request) -> None:
+    """Raises NotHere for what is more than a read."""
+    if request.method not in READS:
+        raise NotHere("a box reads files, and has no network for anything else")
 
 
 async def _reason(upstream: aiohttp.ClientResponse) -> str:

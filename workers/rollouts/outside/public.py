@@ -17,7 +17,7 @@ from workers.index.kept import KeptIndex
 from workers.index.npm import KeptNpm
 from workers.index.programs import Programs
 from workers.index.settings import PYPI_FILES_HOST, PYPI_HOST
-from workers.rollouts.outside.files import Files, NotHere
+from workers.rollouts.outside.files import Files, NotHere, check_reads
 
 UV = r"(?:github\.com/astral-sh|releases\.astral\.sh/github)/uv/releases"
 OPENCODE = r"github\.com/(?:sst|anomalyco)/opencode/releases/download"
@@ -38,6 +38,7 @@ class Stores:
 
     async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
         """Raises NotHere, web.HTTPException."""
+        check_reads(request)
         parts = urlsplit(asked)
         place = f"{parts.hostname}{unquote(parts.path)}"
         for pattern, answer in self._routes():

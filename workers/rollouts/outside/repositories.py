@@ -1,7 +1,7 @@
 """Repositories of git that boxes clone from hosts that the operator lets through, the second time without a network.
 
-A repository is fetched once in a run and sent as plain files (git's "dumb" protocol): a box only reads, and no program
-of the worker reads what it asks for. Hence no shallow clones.
+A repository is fetched once in a run. What boxes then ask, whole or shallow, git's own server answers in a box of its
+own (upload_pack).
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from aiohttp import web
 from envhub.protocol.files import REPOSITORY
 
 from workers.rollouts.outside.files import Files, NotHere
+from workers.rollouts.outside.upload_pack import answered
 from workers.runs.file_lock import alone
+from workers.sandbox import Sandbox, SandboxError
 from workers.venvs.errors import ToolFailed
 from workers.venvs.safe_git import AWAY, HISTORY, git_tool
 from workers.venvs.unprivileged import hand_over, run_tool
 
-FILE = r"info/refs|HEAD|objects/(?:info/[a-z-]+|pack/pack-[0-9a-f]+\.(?:pack|idx)|[0-9a-f]{2}/[0-9a-f]+)"
-ASKED = re.compile(rf"({REPOSITORY})/({FILE})(\?service=git-upload-pack)?")
+SERVICE = "git-upload-pack"
+ASKED = re.compile(rf"({REPOSITORY})/(?:(info/refs)\?service={SERVICE}|{SERVICE})")
+PROTOCOL = re.compile(r"version=[0-2]")
 BRANCH = re.compile(r"^ref: (refs/heads/\S+)\tHEAD$", re.MULTILINE)
 BARE = "repository"
-AT_ONCE = 4  # fetches of a run
+AT_ONCE = 4  # fetches of a run, and as many answers
 MOST = 100  # repositories of a run
 Source = Callable[[str], Awaitable[str]]
 logger = logging.getLogger(__name__)
@@ -37,31 +40,53 @@ logger = logging.getLogger(__name__)
 class Repositories:
     """Of a run, below `folder`. `source` says where a repository is fetched from, or raises NotHere."""
 
-    def __init__(self, folder: Path, source: Source) -> None:
+    def __init__(self, folder: Path, source: Source, sandbox: Sandbox) -> None:
         self._folder = folder
+        self._sandbox = sandbox
         self._source = source
         self._ready: dict[str, asyncio.Task[Path]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._answers = asyncio.Semaphore(AT_ONCE)
 
-    def know(self, asked: str) -> bool:
-        """Whether a URL is asked by git: what it asks first says so."""
+    def know(self, method: str, asked: str) -> bool:
+        """Whether git asks this: first for what a repository has, by GET, then for its content."""
         found = ASKED.fullmatch(asked)
-        return found is not None and (bool(found[3]) or found[1] in self._ready)
+        return found is not None and method == ("GET" if found[2] else "POST")
 
     async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
-        """A file of a repository. Raises NotHere, web.HTTPNotFound."""
+        """What git's server says. Raises NotHere, web.HTTPNotFound."""
         found = ASKED.fullmatch(asked)
         if found is None:
             raise NotHere("it is no repository")
-        url, path = found[1], found[2]
+        repository = await self._repository(found[1])
+        told = request.headers.get("Git-Protocol", "")
+        protocol = told if PROTOCOL.fullmatch(told) else ""
+        kind = "advertisement" if found[2] else "result"
+        response = web.StreamResponse(
+            headers={"Content-Type": f"application/x-{SERVICE}-{kind}", "Cache-Control": "no-cache"}
+        )
+        arguments = ["--advertise-refs"] if found[2] else []
+        wanted = await request.read()
+        try:
+            async with self._answers, answered(self._sandbox, repository, arguments, protocol, wanted) as pieces:
+                await response.prepare(request)
+                if found[2] and protocol != "version=2":
+                    await response.write(f"{len(SERVICE) + 15:04x}# service={SERVICE}\n0000".encode())
+                async for piece in pieces:
+                    await response.write(piece)
+        except (ToolFailed, SandboxError) as error:
+            logger.info("%s was not served: %s", found[1], error)
+            if not response.prepared:
+                raise web.HTTPBadGateway(text=str(error)[:300]) from error
+        await response.write_eof()  # of a refusal git's server has told its client
+        return response
+
+    async def _repository(self, url: str) -> Path:
         if url not in self._ready:
             if len(self._ready) >= MOST:
                 raise NotHere(f"this run has cloned {MOST} repositories already")
             self._ready[url] = asyncio.create_task(self._prepare(url))
-        file = await asyncio.shield(self._ready[url]) / path
-        if not file.is_file():
-            raise web.HTTPNotFound
-        return web.FileResponse(file)
+        return await asyncio.shield(self._ready[url])
 
     async def _prepare(self, url: str) -> Path:
         """The repository as it is now, or as it was kept when it cannot be fetched."""
@@ -97,7 +122,7 @@ class WithRepositories:
 
     async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
         """Raises NotHere."""
-        if self.repositories.know(asked):
+        if self.repositories.know(request.method, asked):
             return await self.repositories.answer(request, asked)
         return await self.files.answer(request, asked)
 
@@ -112,7 +137,6 @@ async def fetch(place: Path, url: str) -> None:
     await _git(work, "fetch", "--quiet", "--prune", "--", url, *HISTORY)
     if branch := BRANCH.search(told):
         await _git(work, "symbolic-ref", "HEAD", branch[1])
-    await _git(work, "update-server-info")
     if work != place:
         work.rename(place)
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import aiohttp
 from envhub.client.telemetry.tracing import span
 from envhub.protocol.builds import LockedWheel
+from envhub.protocol.needs import line_for
 from envhub.protocol.packages import Generation
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.runner import Described, Group, Load, Policy
+from envhub.protocol.training.environment import EvalEnvironment, TrainingEnvironment
 from envhub.protocol.training.runs import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget
 
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.groups import POLICY_URL, GroupRunner
+from workers.rollouts.harness_trial import HarnessTrial, TrialRollout
 from workers.rollouts.interceptor.answers import Upstream
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.recorder import Budget, Caps
@@ -28,8 +32,10 @@ from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import run_sandboxes
 from workers.rollouts.spans import Traced
 from workers.rollouts.target import open_target
+from workers.rollouts.tried_harnesses import mark_of
 from workers.runs.execution import Job
 from workers.training.coordinator.plan import RolloutRequest
+from workers.training.coordinator.sampling import sampling_arguments
 from workers.training.coordinator.shaping import Shaping
 from workers.venvs.environment import ensure_environment
 
@@ -86,9 +92,18 @@ class Source:
 
 @asynccontextmanager
 async def open_source(
-    job: Job, payload: TrainPayload, target: TrainTarget | EvalTarget, policy: Upstream, in_flight: int
+    job: Job,
+    payload: TrainPayload,
+    target: TrainTarget | EvalTarget,
+    policy: Upstream,
+    in_flight: int,
+    *,
+    tries_harness: bool = False,
 ) -> AsyncIterator[Source]:
-    """Install, box and load one environment. Raises RunFailed, RunnerFatal, RunnerGone, SandboxError, VenvError."""
+    """Install, box and load one environment. `tries_harness`: a harness that no check has had works before it is given.
+
+    Raises RunFailed, RunnerFatal, RunnerGone, SandboxError, VenvError.
+    """
     settings, table = job.settings, target.config
     job.lease.mask(*target.secrets.values())
     log = Repeats(named(job.lease.log, target.label))
@@ -125,10 +140,33 @@ async def open_source(
         )
         pool = await stack.enter_async_context(RunnerPool(installed.open, load_of(target), log=log))
         described = await pool.describe()
+        if tries_harness and target.tries_harness:
+            given = partial(line_for, table=table_of(payload, target))
+            mark = mark_of(job, target.environment, venv=venv, load=load_of(target), allow=allow)
+            trial = HarnessTrial(pool, interceptor, sandboxes.broker, mark, given, log)
+            await trial.run(trial_rollout(payload, table))
         await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
         traced = Traced(settings.trace_rollouts)
         runner = GroupRunner(pool, interceptor, table.retry_limit, sandboxes.broker, traced)
         yield Source(target.label, runner, shaping, policy.model, table.timeout_s, described)
+
+
+def trial_rollout(payload: TrainPayload, table: TrainingEnvironment | EvalEnvironment) -> TrialRollout:
+    """How the run asks for rollouts of a table."""
+    if isinstance(table, TrainingEnvironment):
+        split, arguments = table.split or "train", sampling_arguments(payload.config.sampling_of(table))
+    else:
+        split, arguments = table.split or "eval", sampling_arguments(payload.config.eval_sampling_of(table))
+    return TrialRollout(split, arguments, table.timeout_s)
+
+
+def table_of(payload: TrainPayload, target: TrainTarget | EvalTarget) -> str:
+    """What the run's TOML calls the table of an environment."""
+    for name, targets in (("env", payload.environments), ("eval.env", payload.evaluations)):
+        for place, one in enumerate(targets):
+            if one is target:
+                return f"{name}[{place}]"
+    raise AssertionError("unreachable: every target is the payload's")
 
 
 def named(log: Callable[[str], None], label: str) -> Callable[[str], None]:

@@ -61,6 +61,7 @@ class EnvironmentTarget(Response):
     lock: EnvironmentLock  # with presigned wheel urls
     secrets: dict[str, str] = Field(default_factory=dict)  # injected into its box
     judges: dict[str, EndpointTarget] = Field(default_factory=dict)
+    tries_harness: bool = False  # no check of the version had its harness: what it lacks shows before the first step
 
 
 class TrainTarget(EnvironmentTarget):

@@ -1,7 +1,8 @@
-"""A harness that only an evaluation chooses is tried before the first rollout: no check has shown what it lacks.
+"""A harness that only a run chooses is tried before the first rollout: no check has shown what it lacks.
 
 It works on the first example with a scripted model, and is stopped as soon as it asks that model: what it installs, and
-the image that it starts on, are there by then. Called by workers.evals.run.
+the image that it starts on, are there by then. Called by workers.evals.run and
+workers.training.coordinator.sources.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.needs import Need, flag_for, way_of_a_run
+from envhub.protocol.needs import Need, way_of_a_run
 from envhub.protocol.runner import Group, Policy, RolloutDone
 from envhub.protocol.runs import FailureKind
 
@@ -26,6 +26,7 @@ from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.needs import told
 from workers.rollouts.pool import RunnerPool
 from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.tried_harnesses import Mark
 from workers.rollouts.unmet import Unmet
 from workers.runs.errors import RunFailed
 
@@ -46,28 +47,45 @@ class Listening(Scripted):
 
 
 @dataclass(frozen=True)
+class TrialRollout:
+    """How the run's own rollouts are asked for."""
+
+    split: str
+    sampling: JsonObject
+    timeout_s: float | None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
 class HarnessTrial:
-    """Of one evaluation, whose environment is loaded. `environment` is owner/name@version."""
+    """Of one environment of a run, which is loaded. `mark` says whether it was seen to work before, `given` what one
+    writes to give the run what is lacking, "" where a run cannot be given it."""
 
     pool: RunnerPool
     interceptor: Interceptor
     broker: Broker
-    environment: str
+    mark: Mark
+    given: Callable[[Need], str]
     log: Callable[[str], None]
 
-    async def run(self, config: EvaluationConfig) -> None:
+    async def run(self, asked: TrialRollout) -> None:
         """Raises RunFailed when the harness lacks something; of other failures the rollouts tell. RunnerFatal,
         RunnerGone."""
+        if self.mark.stands():
+            return
         n = 2 if self.pool.hello.requires_group else 1
         names = (*map(str, range(n)), "g")
         model = Listening()
         recorders = [self.interceptor.open(f"{GROUP}.{name}", upstream=model) for name in names]
         began = datetime.now(UTC)
-        running = asyncio.create_task(self.pool.run(group_of(config, n, recorders)))
+        running = asyncio.create_task(self.pool.run(group_of(asked, n, recorders)))
         asking = asyncio.create_task(model.asked.wait())
         try:
             await asyncio.wait((running, asking), return_when=asyncio.FIRST_COMPLETED)
-            if not model.asked.is_set():
+            if model.asked.is_set():
+                self.log("the harness was tried, and works")
+                self.mark.set()
+            else:
                 await self._judge(running.result(), recorders, began)
         finally:
             for task in (running, asking):
@@ -91,22 +109,22 @@ class HarnessTrial:
                 self.log(f"the harness was tried, and did not come to its first model call: {failure.message}")
 
     def _lacking(self, needs: tuple[Need, ...]) -> RunFailed:
-        ways = (f"{need.words}: {way_of_a_run(need, self.environment, flag_for(need))}" for need in needs)
-        message = f"{self.environment} with this harness needs {told(needs)}"
+        ways = (f"{need.words}: {way_of_a_run(need, self.mark.environment, self.given(need))}" for need in needs)
+        message = f"{self.mark.environment} with this harness needs {told(needs)}"
         return RunFailed.because(FailureKind.ENVIRONMENT, "needs_unmet", message, "; ".join(ways))
 
 
-def group_of(config: EvaluationConfig, n: int, recorders: Sequence[Recorder]) -> Group:
-    """The first example, as the evaluation would run it."""
+def group_of(asked: TrialRollout, n: int, recorders: Sequence[Recorder]) -> Group:
+    """The first example, as the run would have it."""
     *own, shared = (recorder.key for recorder in recorders)
     return Group(
         id=GROUP,
         example=0,
         n=n,
-        split=config.split,
+        split=asked.split,
         policy=Policy(base_url=POLICY_URL, keys=tuple(own), group_key=shared, model=MODEL),
-        sampling=config.sampling,
-        seed=config.seed,
-        deadline_s=config.timeout_s,
+        sampling=asked.sampling,
+        seed=asked.seed,
+        deadline_s=asked.timeout_s,
         scripted=True,
     )
