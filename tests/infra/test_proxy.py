@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import ssl
 import subprocess
@@ -15,11 +16,16 @@ from threading import Event, Thread
 
 import httpx
 import pytest
+import yaml
 
 from tests.infra.tools import ROOT, TOOLS, needs_tools
 
 pytestmark = needs_tools
-NAMES = {"HUB_BASE_URL": "https://hub.example.org", "HUB_S3_PUBLIC_ENDPOINT_URL": "https://hub.example.org:9443"}
+NAMES = {
+    "HUB_BASE_URL": "https://hub.example.org",
+    "HUB_S3_PUBLIC_ENDPOINT_URL": "https://hub.example.org:9443",
+    "HUB_HOST": "hub.example.org",
+}
 
 
 def adapted(**env: str) -> str:
@@ -49,6 +55,27 @@ def test_an_address_with_http_stays_without_tls() -> None:
     servers = json.loads(adapted(HUB_BASE_URL="http://10.0.0.7:8000"))["apps"]["http"]["servers"]
     (server,) = [one for one in servers.values() if one["listen"] == [":8000"]]
     assert server["automatic_https"]["skip"] == ["10.0.0.7"]
+
+
+def test_a_client_that_names_no_host_gets_the_certificate_of_the_address() -> None:
+    config = json.loads(
+        adapted(
+            HUB_BASE_URL="https://10.0.0.7", HUB_S3_PUBLIC_ENDPOINT_URL="https://10.0.0.7:9443", HUB_HOST="10.0.0.7"
+        )
+    )
+    servers = {one["listen"][0]: one for one in config["apps"]["http"]["servers"].values()}
+    for port in (":443", ":9443"):
+        assert {policy["default_sni"] for policy in servers[port]["tls_connection_policies"]} == {"10.0.0.7"}
+
+
+@pytest.mark.parametrize("url", ["https://10.0.0.7", "https://10.0.0.7:8443/", "http://10.0.0.7:80"])
+def test_the_host_of_the_address_is_told_to_the_proxy(url: str, tmp_path: Path) -> None:
+    service = yaml.safe_load((ROOT / "infra/compose.yaml").read_text())["services"]["proxy"]
+    command = shlex.split(service["command"].replace("$$", "$"))
+    (tmp_path / "caddy").write_text('#!/bin/sh\nprintf %s "$HUB_HOST"\n')
+    (tmp_path / "caddy").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HUB_BASE_URL": url}
+    assert subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout == "10.0.0.7"
 
 
 def free_port() -> int:

@@ -159,12 +159,13 @@ def test_settings_are_judged_by_where_the_hub_is_reached(changes: dict[str, Any]
 
 
 @contextmanager
-def showing(folder: Path, *, days: int) -> Iterator[tuple[int, ssl.SSLContext]]:
+def showing(folder: Path, *, days: float, since_days: float = 90) -> Iterator[tuple[int, ssl.SSLContext]]:
     """A TLS server whose certificate is valid for so long, and what a client that trusts it uses."""
     now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(1).not_valid_before(now - timedelta(days=90)).not_valid_after(now + timedelta(days=days))
+    made = made.serial_number(1).not_valid_before(now - timedelta(days=since_days))
+    made = made.not_valid_after(now + timedelta(days=days))
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
     path = folder / "both.pem"
     private = key.private_bytes(
@@ -193,6 +194,14 @@ def test_a_certificate_is_judged_by_the_days_that_it_has_left(tmp_path: Path, da
     with showing(tmp_path, days=days) as (port, trusting):
         url = HttpUrl(f"https://localhost:{port}")
         assert levels(look_at_certificate(url, datetime.now(UTC), trusting)) == {"certificate": level}
+
+
+@pytest.mark.parametrize(("hours", "level"), [(5, "ok"), (2, "warning")])
+def test_a_certificate_for_twelve_hours_is_judged_by_its_own_length(tmp_path: Path, hours: int, level: str) -> None:
+    with showing(tmp_path, days=hours / 24, since_days=(12 - hours) / 24) as (port, trusting):
+        url = HttpUrl(f"https://localhost:{port}")
+        (finding,) = look_at_certificate(url, datetime.now(UTC), trusting)
+    assert (finding.level, finding.says) == (level, f"valid for {hours - 1} hours")
 
 
 def test_a_certificate_that_nobody_trusts_is_a_failure(tmp_path: Path) -> None:
