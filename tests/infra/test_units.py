@@ -27,16 +27,20 @@ def test_systemd_has_nothing_to_say_of_the_units(tmp_path: Path) -> None:
     assert (len(UNITS), about_ours) == (4, [])
 
 
-def test_the_job_script_hands_the_signal_on_and_waits_for_the_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [{}, {"WORKER_DATA": "node/kept"}])
+def test_the_job_script_hands_the_signal_on_and_waits_for_the_worker(tmp_path: Path, kept: dict[str, str]) -> None:
+    (tmp_path / "node").mkdir()
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True)
     python.write_text(
         '#!/bin/bash\n[ "$2" = workers ] || exit 0\n'
-        'trap \'sleep 0.2; echo gave back; exit 0\' TERM\necho "$WORKER_NAME"; kill -TERM "$PPID"; sleep 5 & wait\n'
+        'trap \'sleep 0.2; echo gave back; exit 0\' TERM\nmkdir -p "$WORKER_DATA"; echo "$WORKER_NAME"; '
+        'kill -TERM "$PPID"; sleep 5 & wait\n'
     )
     python.chmod(0o755)
     slurm = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    worker = {"WORKER_HUB_URL": "http://hub", "WORKER_TOKEN": "hubw_x"}
+    worker = {"WORKER_HUB_URL": "http://hub", "WORKER_TOKEN": "hubw_x", "TMPDIR": str(tmp_path / "node")} | kept
     script = str(ROOT / "infra/slurm/worker.sbatch")
     done = subprocess.run(["bash", script], env=slurm | worker, capture_output=True, text=True, timeout=20, check=False)
     assert (done.stdout.split("\n"), done.returncode) == (["slurm-7", "gave back", ""], 0), done.stderr
+    assert [path.name for path in (tmp_path / "node").iterdir()] == (["kept"] if kept else [])
