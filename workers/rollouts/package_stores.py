@@ -39,6 +39,8 @@ INSTALLERS = {
     "npm_config_fund": "false",
     "npm_config_audit": "false",
 }
+# Compiling all that it installs is most of pip's work, and a sandbox imports little of it. An image is another matter.
+SANDBOX_INSTALLERS = {**INSTALLERS, "PIP_COMPILE": "0"}
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from workers.rollouts.live_sandboxes import tell_of_sandboxes
 from workers.rollouts.outside.files import NotHere
 from workers.rollouts.outside.repositories import Repositories, WithRepositories
 from workers.rollouts.outside.server import OutsideServer
-from workers.rollouts.package_stores import GATEWAY, INSTALLERS, PackageStores, open_stores
+from workers.rollouts.package_stores import GATEWAY, SANDBOX_INSTALLERS, PackageStores, open_stores
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.runs.execution import Job
 from workers.runs.hub import RunClient
@@ -110,7 +110,7 @@ class RunSandboxes:
                         network="allow-list" if allow else "gateway",
                         allow=set(map(destination, allow)),
                         outside=answers,
-                        env={**INSTALLERS, **models},
+                        env={**SANDBOX_INSTALLERS, **models},
                     )
 
         async with (
@@ -130,7 +130,7 @@ class RunSandboxes:
         """For somebody outside of any box: package indexes, what `outside` has, and hosts that are allowed. `routes`
         are more of its gateway, and `variables` say where they are."""
         own = {**self.stores.routes(), **(routes or {})}
-        env = {**INSTALLERS, **(variables or {})}
+        env = {**SANDBOX_INSTALLERS, **(variables or {})}
 
         @asynccontextmanager
         async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:

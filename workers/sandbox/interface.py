@@ -20,8 +20,9 @@ SOCKETS = "/run/hub"
 TRUSTED = f"{SOCKETS}/trusted.pem"
 WGETRC = f"{SOCKETS}/wgetrc"  # wget reads whom it trusts from a file alone
 APT_CONFIG = f"{SOCKETS}/apt.conf"
-GATEWAY_PORT = 8000
-PROXY_PORT = 8001
+# Below the ports that kernels hand out, and none that servers are started on: 8000 is uvicorn's and Python's own.
+GATEWAY_PORT = 31980
+PROXY_PORT = 31981
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 Network = Literal["none", "gateway", "allow-list"]
@@ -94,7 +95,7 @@ class BoxSpec:
     the host's own programs, read-only. All files of an image belong to the worker's user, and its standard folders are
     no links (workers.images). With `keeps_changes` the box tells what was written over it (Box.changes).
 
-    network "none": no IP path. "gateway": 127.0.0.1:8000 in the box leads to /run/hub/gateway.sock (who makes that
+    network "none": no IP path. "gateway": 127.0.0.1:31980 in the box leads to /run/hub/gateway.sock (who makes that
     socket listens before the box is made). "allow-list": the same, and HTTP(S)_PROXY leads to `allow` and nowhere else.
     With `outside` there is a proxy in either of these, and it leads there with all that is not granted.
     """

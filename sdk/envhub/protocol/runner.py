@@ -27,7 +27,7 @@ class Policy(Request):
     its siblings' environments in the box's /proc, since all programs of a box have one user.
     """
 
-    base_url: str  # "http://127.0.0.1:8000/r/{rollout}/v1"
+    base_url: str  # "http://127.0.0.1:31980/r/{rollout}/v1"
     keys: tuple[str, ...] = ()  # one for each of the group's indices; none where the URL has no "{rollout}"
     group_key: str = ""  # where the library drives the whole group through one client
     model: str
@@ -44,7 +44,7 @@ class Load(Request):
     env_args: JsonObject = Field(default_factory=dict)
     taskset: JsonObject | None = None
     harness: JsonObject | None = None
-    judge_base_url: str | None = None  # "http://127.0.0.1:8000/judge/v1"
+    judge_base_url: str | None = None  # "http://127.0.0.1:31980/judge/v1"
 
 
 class Describe(Request):

@@ -217,9 +217,27 @@ async def test_a_living_sandbox_may_be_cut_off_from_hosts(broker: Broker) -> Non
 
 CONNECT = """
 import socket
-stream = socket.create_connection(("127.0.0.1", 8001))
+stream = socket.create_connection(("127.0.0.1", 31981))
 stream.sendall(b"CONNECT 127.0.0.1:9 HTTP/1.1\\r\\n\\r\\n")
 print(stream.recv(1000))
+"""
+
+
+async def test_the_ports_on_which_programs_listen_are_free(broker: Broker) -> None:
+    @asynccontextmanager
+    async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
+        yield Around(network="allow-list", allow={Destination("localhost", 9)})
+
+    async with broker.session(around) as session:
+        machine = await session.create(HERE)
+        listened = await machine.exec(["python3", "-c", LISTEN])
+        assert (listened.exit_code, listened.stderr) == (0, b"")
+
+
+LISTEN = """
+import socket
+for port in (3000, 5000, 5432, 7860, 8000, 8001, 8080, 8265, 8888, 9000, 11434, 30000):
+    socket.create_server(("127.0.0.1", port))
 """
 
 

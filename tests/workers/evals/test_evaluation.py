@@ -137,7 +137,7 @@ async def test_a_hub_that_restarts_meanwhile_loses_and_doubles_nothing(evaluatio
 async def test_secrets_reach_the_box_and_never_the_log(evaluations: Evaluations) -> None:
     run = evaluations.queue(evaluations.payload(secrets={"API_SECRET": "hunter2hunter2"}, num_examples=1))
     await evaluations.run(run)
-    assert "loading fake http://127.0.0.1:8000/judge/v1 ***" in run.log
+    assert "loading fake http://127.0.0.1:31980/judge/v1 ***" in run.log
     assert "hunter2" not in run.log
 
 

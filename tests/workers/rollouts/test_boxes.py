@@ -18,7 +18,7 @@ CALLS = 800  # the forwarder holds two files for each: more than the 1024 that a
 CODE = """
 import asyncio, sys
 async def call():
-    reader, writer = await asyncio.open_connection("127.0.0.1", 8000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", 31980)
     writer.write(b"?")
     return await reader.read(1)
 async def main():

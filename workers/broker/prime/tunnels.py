@@ -22,11 +22,12 @@ from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.proxying import forward
 from workers.broker.prime.refusals import Refusal, answer_refusals
 from workers.broker.prime.wishes import Short
+from workers.sandbox.interface import GATEWAY_PORT
 
 MOST = 64  # tunnels of one client at once
 LIFE = timedelta(days=7)
 PATH = "/t/"  # on the gateway of a sandbox
-SANDBOX_GATEWAY = "http://127.0.0.1:8000"
+SANDBOX_GATEWAY = f"http://127.0.0.1:{GATEWAY_PORT}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,12 @@ async def create(request: web.Request) -> web.Response:
     name = secrets.token_hex(8)
     tunnel = Tunnel(name, asked.local_port, asked.name, tuple(asked.labels), datetime.now(UTC))
     tunnels.open[tunnel.id] = tunnel
-    server: JsonObject = {"frp_token": "box", "binding_secret": "box", "server_host": "127.0.0.1", "server_port": 8000}
+    server: JsonObject = {
+        "frp_token": "box",
+        "binding_secret": "box",
+        "server_host": "127.0.0.1",
+        "server_port": GATEWAY_PORT,
+    }
     return web.json_response({**tunnels.told(tunnel), **server})
 
 

@@ -17,7 +17,7 @@ VERSION = re.compile(rb"""^FRPC_VERSION\s*=\s*["']([0-9A-Za-z.+-]{1,40})["']""",
 
 
 def prime_variables(gateway_url: str) -> Mapping[str, str]:
-    """`gateway_url`: how the box reaches its gateway, such as http://127.0.0.1:8000."""
+    """`gateway_url`: how the box reaches its gateway, such as http://127.0.0.1:31980."""
     base = gateway_url.rstrip("/") + PREFIX
     return {
         "PRIME_API_BASE_URL": base,

@@ -15,6 +15,7 @@ from envhub.protocol.runs import FailureKind
 from workers.builds.record import Record
 from workers.builds.trying.mismatch import mismatch
 from workers.rollouts.needs import tells_of_a_program, told
+from workers.rollouts.package_stores import GATEWAY
 from workers.rollouts.sandbox_use import blamed
 from workers.rollouts.session import Runner
 from workers.rollouts.unmet import Unmet
@@ -51,7 +52,7 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
     began = datetime.now(UTC)
     recorders = [unmet.interceptor.open(f"{GROUP}.{suffix}") for suffix in (*map(str, range(n)), "g")]
     *own, shared = (recorder.key for recorder in recorders)
-    url = "http://127.0.0.1:8000/r/{rollout}/v1"
+    url = f"{GATEWAY}/r/{{rollout}}/v1"
     policy = Policy(base_url=url, keys=tuple(own), group_key=shared, model="hub/scripted")
     async for done in runner.run(_group(split, policy, n)):
         turns = tuple(turn for recorder in recorders for turn in recorder.turns)

@@ -25,6 +25,7 @@ from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.scripted import Scripted as ScriptedModel
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.needs import told
+from workers.rollouts.package_stores import GATEWAY
 from workers.rollouts.sandboxes import RunSandboxes, run_sandboxes
 from workers.rollouts.session import Runner
 from workers.rollouts.target import open_target
@@ -157,7 +158,7 @@ def _load(payload: BuildPayload) -> Load:
         env_args=settings.env_args,
         taskset=settings.taskset,
         harness=settings.harness,
-        judge_base_url="http://127.0.0.1:8000/judge/v1",
+        judge_base_url=f"{GATEWAY}/judge/v1",
     )
 
 

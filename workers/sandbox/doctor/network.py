@@ -1,5 +1,6 @@
 """Attacks on the network: every way out that is not the gateway's socket."""
 
+from ..interface import GATEWAY_PORT, PROXY_PORT
 from ..options import Protection
 from .attack import Attack
 
@@ -37,6 +38,8 @@ ATTACKS = (
     Attack("open a raw socket", "return socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)"),
     Attack("open a packet socket", "return socket.socket(17, socket.SOCK_RAW, 0)"),
     Attack("open a kernel crypto socket", "return socket.socket(38, socket.SOCK_SEQPACKET)"),
-    Attack("use the gateway of a box that has none", "return socket.create_connection(('127.0.0.1', 8000), 2)"),
-    Attack("use the proxy of a box that has none", "return socket.create_connection(('127.0.0.1', 8001), 2)"),
+    Attack(
+        "use the gateway of a box that has none", f"return socket.create_connection(('127.0.0.1', {GATEWAY_PORT}), 2)"
+    ),
+    Attack("use the proxy of a box that has none", f"return socket.create_connection(('127.0.0.1', {PROXY_PORT}), 2)"),
 )

@@ -103,7 +103,7 @@ async def test_the_tunnel_of_a_real_client_starts_and_stops(tmp_path: Path) -> N
         path.chmod(mode)
     async with sandbox_service() as (address, _):
         found = await output_of(python, "tunnel_program.py", address, tmp_path)
-    assert found["url"] == f"http://127.0.0.1:8000/t/{found['id']}"
+    assert found["url"] == f"http://127.0.0.1:31980/t/{found['id']}"
     assert found["seen"] == [True, True, "connected", False]
 
 

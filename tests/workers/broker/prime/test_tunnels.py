@@ -17,7 +17,7 @@ from workers.broker.prime.tunnels import Tunnel
 async def test_a_tunnel_lives_until_it_is_deleted(client: Client) -> None:
     _, told = await client.call("POST", "/api/v1/tunnel", json={"local_port": 4000, "labels": ["a"]})
     path = f"/api/v1/tunnel/{told['tunnel_id']}"
-    assert told["url"] == f"http://127.0.0.1:8000/t/{told['tunnel_id']}"
+    assert told["url"] == f"http://127.0.0.1:31980/t/{told['tunnel_id']}"
     assert (await client.call("GET", path))[1]["status"] == "connected"
     assert (await client.call("GET", "/api/v1/tunnel"))[1]["total"] == 1
     assert [(await client.call("DELETE", path))[0] for _ in range(2)] == [200, 404]
