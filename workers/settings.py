@@ -82,8 +82,8 @@ class WorkerEnvironment(BaseSettings):
     box_disk_mb: PositiveInt = 2048
     # sandboxes that environments ask for, over all runs of this host; 0: four for each GiB of memory
     sandboxes_at_once: int = Field(default=0, ge=0, le=100_000)
-    sandboxes_of_a_run: PositiveInt = 32
-    sandboxes_of_a_rollout: PositiveInt = 8
+    sandboxes_of_a_run: PositiveInt = 256
+    sandboxes_of_a_rollout: PositiveInt = 32
     sandbox_most_cpus: PositiveFloat = 4.0  # of one, whatever is asked for; so with memory, disk and lifetime
     sandbox_most_memory_mb: PositiveInt = 4096
     sandbox_most_disk_mb: PositiveInt = 4096

@@ -14,8 +14,8 @@ MIB = 1024 * 1024
 class BrokerLimits:
     """A wish above a limit gets the limit. `memory_mb` and so on are defaults, `most_...` are limits."""
 
-    at_once: int = 32  # of a run, living or waiting
-    of_a_rollout: int = 8
+    at_once: int = 256  # of a run, living or waiting
+    of_a_rollout: int = 32
     cpus: float = 1.0
     memory_mb: int = 1024
     disk_mb: int = 1024
