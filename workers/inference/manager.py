@@ -161,8 +161,8 @@ class EngineManager:
     def _without_gpus(self, need: GpuNeed) -> EngineReply:
         if need.fits(gpu.memory_mb for gpu in self._gpus.known):
             return EngineReply(
-                error=f"the model takes {need.words()}, and other runs use this worker's",
-                hint="try again when one has ended, or serve the model on another worker",
+                error=f"the model takes {need.words()}, and this worker has fewer free now",
+                hint="try again when another run has ended, or serve the model on another worker",
                 busy=True,
             )
         return EngineReply(
