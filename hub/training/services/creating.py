@@ -21,7 +21,7 @@ from envhub.protocol.training.trainer import TrainingMode
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
-from hub.catalog.capacity import GPU, capacity_now, is_small
+from hub.catalog.capacity import GPU, VLLM, capacity_now, engine_need, is_small
 from hub.catalog.models import Model
 from hub.catalog.queries import get_model
 from hub.core import clock
@@ -33,6 +33,7 @@ from hub.registry.models import Version
 from hub.registry.queries import get_version
 from hub.registry.readiness import require_runnable
 from hub.runs.box_hosts import check_hosts
+from hub.runs.engines import EngineNeed
 from hub.runs.models import Run
 from hub.runs.services import create_run
 from hub.secrets.services import encrypt, reveal_for_run
@@ -145,7 +146,17 @@ def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environ
         queue=queue,
         gpus=gpus,
         after=training.run,
+        engine=engine_for(user, training, config),
     )
+
+
+def engine_for(user: User, training: TrainingRun, config: TrainingConfig) -> EngineNeed:
+    """What serves the policy and the judges that are the hub's own; room for the policy is asked for as GPUs."""
+    judges = {reference for _, _, table in tables(config) for reference in table.judges.values()}
+    need = engine_need(get_model(user, reference, owner_id=training.owner_id) for reference in judges)
+    if need.engine or engine_of(config.trainer, training.engine) != VLLM:
+        return need
+    return EngineNeed(VLLM)
 
 
 def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNeed]:

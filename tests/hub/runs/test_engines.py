@@ -31,6 +31,7 @@ from tests.factories.evals import make_config
 from tests.factories.registry import create_ready_version
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 from tests.factories.storage import make_blob
+from tests.factories.training_runs import create_run, training_request
 from tests.hub.runs.conftest import Sent
 
 pytestmark = pytest.mark.django_db
@@ -177,3 +178,21 @@ def test_a_deployment_needs_it_too(alice: User) -> None:
     run = ensure_deployment(model=model, user=alice).run
     assert run is not None
     assert (run.engine, run.weights_mb) == ("vllm", 15 * GB)
+
+
+@pytest.mark.parametrize(
+    ("toml", "found"),
+    [
+        ("", ("", 0)),
+        ('[trainer]\nengine = "vllm"\n', ("vllm", 0)),
+        ('[env.judges]\nmine = "alice/large"\n', ("vllm", 15 * GB)),
+        ('[env.judges]\nmine = "alice/large"\n[trainer]\nengine = "vllm"\n', ("vllm", 15 * GB)),
+    ],
+)
+def test_a_training_run_needs_what_serves_its_policy_and_its_judges(
+    alice: User, toml: str, found: tuple[str, int]
+) -> None:
+    own_model(alice, model__safetensors=15)
+    run = create_run(alice, training_request(toml)).run
+    assert run is not None
+    assert (run.engine, run.weights_mb) == found
