@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from django.views.generic import TemplateView
 from drf_spectacular.renderers import (
     OpenApiJsonRenderer,
     OpenApiJsonRenderer2,
     OpenApiYamlRenderer,
     OpenApiYamlRenderer2,
 )
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularAPIView
 
 from hub.api import schema
 
@@ -21,8 +22,7 @@ class SchemaView(SpectacularAPIView):
     renderer_classes = [OpenApiJsonRenderer2, OpenApiJsonRenderer, OpenApiYamlRenderer, OpenApiYamlRenderer2]
 
 
-class DocsView(SpectacularSwaggerSplitView):
-    """Swagger UI from our own static files; its start script is a resource of its own, nothing is inline."""
+class DocsView(TemplateView):
+    """Swagger UI from our own static files; nothing is inline."""
 
-    url_name = "schema"
     template_name = "api/docs.html"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -38,6 +39,19 @@ class HubSchema(AutoSchema):
                     parameter["description"] = MEANINGS[parameter["name"]]
             operation["responses"].setdefault("default", self._error_response())
         return operation
+
+    def get_summary(self) -> str:
+        """The first sentence of the view's docstring: one line of the documentation page."""
+        return self._sentences()[0]
+
+    def get_description(self) -> str:  # type: ignore[override]  # as in drf-spectacular itself
+        """What follows it."""
+        return self._sentences()[1]
+
+    def _sentences(self) -> tuple[str, str]:
+        first, end, more = re.sub(r"(?<!\n)\n(?!\n)", " ", super().get_description()).strip().partition("\n\n")
+        summary, _, rest = first.partition(". ")
+        return summary.rstrip("."), f"{rest}{end}{more}".strip()
 
     def _error_response(self) -> dict[str, Any]:
         error: dict[str, Any] = self._get_response_for_code(OpenApiResponse(ErrorBody, ERRORS), "default")  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ from hub.config.mail import parse as parse_mail
 from hub.config.sign_in import sign_in_settings
 from hub.core.ids import SHORTEST
 from hub.core.requests.csp import policy
+from hub.core.requests.tags import TAGS
 
 HUB = load()
 ROOT = Path(__file__).resolve().parents[2]
@@ -208,9 +209,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "ENUM_NAME_OVERRIDES": {"FileKindEnum": list(get_args(FileKind))},  # requests and views share it
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "minLength": SHORTEST, "maxLength": 36}},
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
+    "TAGS": TAGS,
 }
 
 LOGGING: dict[str, Any] = {

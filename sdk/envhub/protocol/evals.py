@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from envhub.protocol.base import (
     BlobRef,
@@ -63,15 +63,9 @@ class EvaluationConfig(Request):
     secrets: tuple[str, ...] = ()  # names of the starter's secrets granted to the run
     allow_hosts: tuple[str, ...] = ()  # host:port that the box may reach, within what the operator allows
     visibility: Visibility | None = None  # None: public when environment and model are, and the hub ran it
-    replay: Replay | None = None  # of one example: its rollouts begin as a stored one did
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> StoredObject:
-        """Without `replay` where there is none: workers of an earlier release refuse fields that they do not know."""
-        told: StoredObject = dump(self)
-        if told.get("replay") is None:
-            told.pop("replay", None)
-        return told
+    # Of one example: its rollouts begin as a stored one did. Left out where there is none: workers of an earlier
+    # release refuse fields that they do not know.
+    replay: Replay | None = Field(default=None, exclude_if=lambda replay: replay is None)
 
 
 class EvalPayload(Response):

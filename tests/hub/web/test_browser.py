@@ -29,6 +29,7 @@ from tests.hub.web.addresses import NAMES, address
 from tests.hub.web.browser import Look, look_at
 from tests.hub.web.showcase import Showcase, make_showcase
 
+PATIENCE_MS = 20_000  # Swagger UI reads the whole schema first
 ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "data"))
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -134,17 +135,27 @@ def test_a_compact_page_has_more_rows_and_stays_so(look: Look) -> None:
     assert look.page.evaluate(height) == before
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_of_the_api_has_the_systems_theme_or_the_chosen_one(
-    live_server: LiveServer, session: str, scheme: str
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
+def test_the_page_of_the_api_is_read_like_any_other(
+    live_server: LiveServer, session: str, scheme: str, width: int
 ) -> None:
     background = "getComputedStyle(document.documentElement).backgroundColor"
-    with look_at(live_server.url, session=session, scheme=scheme) as look:
+    with look_at(live_server.url, session=session, scheme=scheme, width=width) as look:
         look.open("/api/v1/docs")
-        expect(look.page.locator("#swagger-ui .info")).to_be_visible()
+        look.page.locator("#operations-tag-secrets").click(timeout=PATIENCE_MS)
+        look.page.locator("#operations-secrets-secret_detail_put .opblock-summary-control").click()
+        look.page.get_by_role("button", name="Try it out").click()
+        expect(look.page.get_by_label("Body")).to_be_visible()
+        assert look.page.url.endswith("#/secrets/secret_detail_put")
         first = look.page.evaluate(background)
         assert (first == "rgb(28, 32, 34)") is (scheme == "dark")
-        assert look.complaints == []
+        assert (look.overflow(), look.barriers(), look.complaints) == (0, [], [])
+        look.page.get_by_placeholder("owner").fill("ada")
+        look.page.get_by_placeholder("name").fill("FROM_THE_PAGE")
+        look.page.get_by_label("Body").fill('{"value": "x"}')
+        with look.page.expect_response("**/secrets/ada/FROM_THE_PAGE") as sent:
+            look.page.get_by_role("button", name="Execute").click()
+        assert sent.value.status == 201
         look.open("/")
         look.page.click("[data-theme-toggle]")
         look.open("/api/v1/docs")

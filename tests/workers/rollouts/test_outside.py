@@ -101,6 +101,13 @@ async def test_what_the_hub_lacks_is_no_answer_and_is_told(opened: OutsideBox, c
     assert opened.said[0] == f"no answer to GET {URL}x: the hub has no such file. hub data add"
 
 
+async def test_what_datasets_asks_and_does_without_is_not_told(opened: OutsideBox) -> None:
+    viewer = await opened.python(READERS["requests"], "http://datasets-server.127.0.0.1:80/hf/info?dataset=a/b")
+    assert viewer.exit_code == 1
+    assert not opened.said
+    assert not opened.interceptor.files_lacking
+
+
 async def test_wget_gives_up_soon_on_what_the_hub_lacks(opened: OutsideBox) -> None:
     started = time.monotonic()
     lacking = await opened.python(READERS["wget"], f"{URL}x")
