@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.corpus import packages, report, rewards, scripted, standins
+from tests.corpus import giving, packages, report, rewards, scripted, standins
 from tests.corpus.trials import Trial, evaluate, push
 from tests.corpus.verdicts import judge
 from tests.e2e.stack import Stack, running_stack
@@ -36,7 +36,8 @@ class Corpus:
 
     def join(self, group: str) -> None:
         """Make a group's owner and register its model."""
-        owner = self.owners[group] = self.stack.as_user(re.sub(r"[^a-z0-9]+", "-", group.lower()).strip("-"))
+        name = re.sub(r"[^a-z0-9]+", "-", group.lower()).strip("-")
+        owner = self.owners[group] = self.stack.as_user(f"of-{name}")  # `environments` alone is a reserved name
         self.endpoint = PolicyEndpoint(answer=scripted.answer, keep_requests=0)
         self.models[group] = owner.register(self.endpoint)
 
@@ -48,6 +49,7 @@ class Corpus:
     def evaluated(self, trial: Trial) -> Trial:
         """Evaluate what is ready."""
         group = trial.package.group
+        giving.give(self.owners[group], trial, self.models[group])
         trial.examples = self.options.examples
         evaluate(self.owners[group], trial, self.models[group])
         return trial

@@ -120,6 +120,25 @@ def _comment(i: int) -> dict[str, Any]:
     return {"text": f"comment {i}", "toxicity": (i % 2) * 1.0}
 
 
+def _exam(i: int) -> dict[str, Any]:
+    return {**_question(i), "id": str(i), "image": "", "answer_type": "exactMatch", "raw_subject": "x", "category": "y"}
+
+
+def _article(i: int) -> dict[str, Any]:
+    return {"prompt": [{"role": "user", "content": f"Summarize in one word.\n\n---\n\n{_paragraph(i)}"}]}
+
+
+def _long(i: int) -> dict[str, Any]:
+    question = {"question_nonthinking": f"How many mills of region {i}?", "question_thinking": f"Mills of region {i}?"}
+    about = {"primary_task": "T1. Retrieval", "secondary_task": "T1.1 Global", "difficulty": "Easy", "token_length": "8k"}
+    return {**question, **about, "id": str(i), "language": "English", "context": _paragraph(i), "answer": [str(i)]}
+
+
+def _theorem(i: int) -> dict[str, Any]:
+    statement = f"theorem plus_{i} : {i} + 2 = {i + 2} := by"
+    return {"name": f"plus_{i}", "header": "", "formal_statement": statement, "goal": "", "formal_proof": "rfl"}
+
+
 STAND_INS: dict[str, tuple[StandIn, ...]] = {
     "openai/gsm8k": (StandIn(lambda i: {**_question(i), "answer": f"Add.\n#### {i + 2}"}, config="main"),),
     "chiayewken/competition_math": (StandIn(_problem),),
@@ -142,6 +161,11 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
     "google/IFEval": (StandIn(_instruction, ("train",)),),
     "allenai/IFBench_test": (StandIn(_word_count, ("train",)),),
     "openai/graphwalks": (StandIn(_graph, ("train",)),),
+    "cais/hle": (StandIn(_exam, ("test",)),),
+    "zai-org/DeepDive": (StandIn(_question, ("qa_rl", "qa_sft")),),
+    "kalomaze/glm-wikisummary-if-it4-think": (StandIn(_article, ("train",)),),
+    "caskcsg/LongBench-Pro": (StandIn(_long, ("test",)),),
+    "deepseek-ai/DeepSeek-Prover-V1": (StandIn(_theorem, ("train",)),),
     "tencent/CL-bench": (StandIn(_rubric, ("train",)),),
     "kalomaze/unscramble-mix-it2": (StandIn(_unscramble, ("train",)),),
     "basicv8vc/SimpleQA": (StandIn(_problem, ("test",)),),

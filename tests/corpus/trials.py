@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from envhub.errors import ApiError
 from envhub.protocol.evals import EvaluationConfig, EvaluationView
+from envhub.protocol.needs import CheckSettings
 from envhub.protocol.packages import VersionView
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 
@@ -35,6 +36,7 @@ class Trial:
     rollouts: int = 1  # of each example
     faults: Counter[str] = field(default_factory=Counter)  # failure kinds of its rollouts
     made_up: bool = False  # its rows are a stand-in's
+    given: CheckSettings = field(default_factory=CheckSettings)  # secrets and judges
     message: str = ""  # of the evaluation's failure, or of its first failed rollout
 
     @property
@@ -114,6 +116,8 @@ def _run(stack: Stack, trial: Trial, view: VersionView, model: str) -> Evaluatio
         timeout_s=120,
         max_retries=1,
         seed=0,
+        secrets=trial.given.secrets,
+        judges=trial.given.judges,
     )
     ended = stack.finished(stack.evaluate(config).id, EVALUATION_S)
     with stack.client() as hub:

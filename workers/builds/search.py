@@ -115,7 +115,7 @@ class Search:
                 attempt = max(attempt, await self._try(left[0], before), key=lambda one: one.rank)
             if attempt.trial is not None and attempt.trial.settled:
                 return attempt
-            left = self.not_before(attempt, still_open(left[1:], attempt))
+            left = self.not_before(attempt, still_open(left[1:], attempt)) or self._unbound(attempt)
             if left:
                 release = left[0].release or "of the package's own requirement"
                 self.job.lease.log(f"{attempt.message[:500]}; trying verifiers {release}")
@@ -140,6 +140,12 @@ class Search:
         if NO_V1 not in attempt.message and not any(Version(one) > release for one in loaded):
             return left
         return [one for one in left if not one.release or Version(one.release) > release]
+
+    def _unbound(self, attempt: Attempt) -> list[Candidate]:
+        """An older or a later release than those that are known may go with dependencies that none of these goes with."""
+        if not attempt.candidate.release or any(not _is_about_verifiers(one) for one in self.attempts):
+            return []
+        return constraints.unbound(self.workshop.payload.evidence, self.workshop.requirements)
 
     async def _blame_namesake(self, attempt: Attempt) -> None:
         """What the package takes from a host that is closed may lack nothing: then it is the host that it needs."""
@@ -219,7 +225,7 @@ class Search:
 def still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
     """The candidates that may do better, after what this one showed."""
     lock = attempt.lock
-    if isinstance(attempt.failure, Conflict) and "verifiers" not in f"{attempt.failure} {attempt.failure.detail}":
+    if isinstance(attempt.failure, Conflict) and not _is_about_verifiers(attempt):
         return []  # without it, too
     if lock is not None and not lock.verifiers:
         return []  # it installs none: all others would be the same environment
@@ -237,6 +243,11 @@ def still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
     if attempt.code == NOTHING:  # nor a taskset
         return []
     return [one for one in left if not one.release or Version(one.release) < LAST_LOADER]
+
+
+def _is_about_verifiers(attempt: Attempt) -> bool:
+    failure = attempt.failure
+    return isinstance(failure, Conflict) and "verifiers" in f"{failure} {failure.detail}"
 
 
 def _resolved(locked: Locked, candidate: Candidate, workshop: Workshop) -> str:

@@ -155,6 +155,16 @@ def candidates(evidence: GenerationEvidence, dependencies: Sequence[str]) -> lis
     return [*(inside or unknown), *_outside(guessed, sets, wanted)]
 
 
+def unbound(evidence: GenerationEvidence, dependencies: Sequence[str]) -> list[Candidate]:
+    """What is left when no candidate can be installed beside the other dependencies: any release that the package's own
+    requirement allows, as a plain installer would choose it. None where that names one."""
+    wanted = own_specifier("verifiers", dependencies)
+    if exact_pin(wanted) is not None:
+        return []
+    sets = _in_order(load().get(evidence.constraint_set))
+    return [Candidate(_nearest(sets, [clause.version for clause in wanted]))]
+
+
 def _in_order(guessed: ConstraintSet | None) -> list[ConstraintSet]:
     """The guessed set, the others of its generation, those of the other generations."""
     generations = GENERATIONS if guessed is None else (guessed.generation, *GENERATIONS)

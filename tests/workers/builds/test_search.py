@@ -241,6 +241,15 @@ async def test_when_none_loads_the_version_is_ready_and_its_check_says_what_each
     assert "second" in check.detail
 
 
+async def test_when_no_known_release_goes_with_the_rest_another_that_the_package_allows_is_taken(
+    build: Build, index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "beside", "1", {"beside.py": ""}, requires=["verifiers<0.1.12,!=0.1.11"]))
+    report = await build(SOURCE, {"0.1.14": LIBRARY, "0.1.11.dev1": LIBRARY}, "verifiers>=0.1.11.dev0", "beside")
+    assert (report.failure, report.verifiers) == (None, "0.1.11.dev1")
+    assert tried(report)[-1] == ("0.1.11.dev1", "", True)
+
+
 async def test_when_nothing_can_be_resolved_the_first_conflict_is_told_with_the_others(build: Build) -> None:
     report = await build(SOURCE, {"0.1.9": LIBRARY}, "verifiers>=0.1.11,<0.1.13")
     assert report.failure is not None

@@ -21,6 +21,7 @@ _MISFIT = re.compile(
     r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers|"
     r"'dict' object has no attribute|'\w*(?:Message|ToolCall|Response)' object is not subscriptable"
 )
+_REFUSED_BY_GIT = re.compile(r"^fatal: (?:repository '.+' not found|Authentication failed|could not read )", re.MULTILINE)
 _DRIFTED = {"TypeError", "AttributeError", "KeyError", "NotImplementedError"}
 
 
@@ -37,7 +38,7 @@ def mismatch(failure: RolloutFailure) -> str:
 
 
 def _is_misfit(failure: RolloutFailure) -> bool:
-    if failure.kind not in {FailureKind.ENVIRONMENT, FailureKind.VERIFIER}:
+    if failure.kind not in {FailureKind.ENVIRONMENT, FailureKind.VERIFIER} or _REFUSED_BY_GIT.search(failure.message):
         return False
     _, frames = root_of(failure.traceback)
     drifted = failure.kind is FailureKind.ENVIRONMENT and failure.type in _DRIFTED

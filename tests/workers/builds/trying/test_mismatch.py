@@ -36,6 +36,7 @@ def failure(message: str, trace: str, kind: FailureKind = FailureKind.ENVIRONMEN
         ("'AssistantMessage' object is not subscriptable", LIBRARY + PACKAGE, True),
         ("'NoneType' object is not subscriptable", LIBRARY + PACKAGE, False),
         ("no traceback", "", False),
+        ("clone failed: x\nfatal: repository 'https://github.com/a/b.git/' not found", LIBRARY, False),
     ],
 )
 def test_the_root_cause_decides(message: str, trace: str, expected: bool) -> None:
