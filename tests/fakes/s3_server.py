@@ -20,9 +20,9 @@ START_S = 60.0
 
 
 @contextmanager
-def s3_server(bucket: str) -> Iterator[str]:
+def s3_server(bucket: str, port: int | None = None) -> Iterator[str]:
     """Its URL; the server ends with the context, or with this process."""
-    port = _free_port()
+    port = port or _free_port()
     command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "moto.server", "-H", "127.0.0.1"]
     process = subprocess.Popen([*command, "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -26,6 +26,7 @@ EVERYTHING: dict[str, Any] = {
         "secret": "traces",
         "settings": {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": 0.1},
     },
+    "certificates": {"configMap": "authorities"},
     "trial": TRIAL | {"storageClass": "fast"},
     "ingress": {"className": "nginx", "clusterIssuer": "letsencrypt", "annotations": {"a": "b"}},
     "imagePullSecrets": [{"name": "registry"}],

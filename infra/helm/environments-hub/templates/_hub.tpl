@@ -43,6 +43,7 @@
 {{- if has $key $elsewhere }}{{ fail (printf "hub.settings.%s: a secret belongs into the Secret that hub.secret names" $key) }}{{ end }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
+{{- include "certificates.env" . }}
 {{- include "traces.env" . }}
 {{- end }}
 
@@ -62,6 +63,7 @@ resources:
 volumeMounts:
   - {name: data, mountPath: /data}
   - {name: tmp, mountPath: /tmp}
+  {{- include "certificates.mount" .root | nindent 2 }}
 {{- end }}
 
 {{/* What its pods have in common. */}}
@@ -82,4 +84,5 @@ tolerations:
 volumes:
   - {name: data, emptyDir: {}}
   - {name: tmp, emptyDir: {}}
+  {{- include "certificates.volume" . | nindent 2 }}
 {{- end }}

@@ -60,6 +60,7 @@ spec:
         - {name: HOME, value: /tmp}
         - {name: WORKER_DATA, value: /tmp/worker}
         - {name: WORKER_RAY_ROLLOUTS, value: "false"}
+        {{- include "certificates.env" $root | nindent 8 }}
       {{- $alive := printf "{port: %d}" (int (index . 3)) }}
       startupProbe: {tcpSocket: {{ $alive }}, periodSeconds: 5, failureThreshold: 60}
       livenessProbe: {tcpSocket: {{ $alive }}, periodSeconds: 20, failureThreshold: 3}
@@ -73,7 +74,9 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: shm, mountPath: /dev/shm}
+        {{- include "certificates.mount" $root | nindent 8 }}
   volumes:
     - {name: tmp, emptyDir: {sizeLimit: {{ $ray.disk }}}}
     - {name: shm, emptyDir: {medium: Memory, sizeLimit: {{ $ray.shm }}}}
+    {{- include "certificates.volume" $root | nindent 4 }}
 {{- end }}

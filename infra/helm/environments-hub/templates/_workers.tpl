@@ -66,6 +66,7 @@ appArmorProfile: {{- toYaml . | nindent 2 }}
 {{- if eq $key "WORKER_TOKEN" }}{{ fail "WORKER_TOKEN: a secret belongs into the Secret that the pool's token.secret names" }}{{ end }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
+{{- include "certificates.env" (index . 0) }}
 {{- include "traces.env" (index . 0) }}
 {{- end }}
 
@@ -76,4 +77,5 @@ appArmorProfile: {{- toYaml . | nindent 2 }}
 {{- if (index . 2).shm }}
 - {name: shm, mountPath: /dev/shm}
 {{- end }}
+{{- include "certificates.mount" (index . 0) }}
 {{- end }}
