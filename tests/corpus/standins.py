@@ -130,8 +130,9 @@ def _article(i: int) -> dict[str, Any]:
 
 def _long(i: int) -> dict[str, Any]:
     question = {"question_nonthinking": f"How many mills of region {i}?", "question_thinking": f"Mills of region {i}?"}
-    about = {"primary_task": "T1. Retrieval", "secondary_task": "T1.1 Global", "difficulty": "Easy", "token_length": "8k"}
-    return {**question, **about, "id": str(i), "language": "English", "context": _paragraph(i), "answer": [str(i)]}
+    tasks = {"primary_task": "T1. Retrieval", "secondary_task": "T1.1 Global"}
+    about = {"id": str(i), "difficulty": "Easy", "token_length": "8k", "language": "English"}
+    return {**question, **tasks, **about, "context": _paragraph(i), "answer": [str(i)]}
 
 
 def _theorem(i: int) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Search:
         return [one for one in left if not one.release or Version(one.release) > release]
 
     def _unbound(self, attempt: Attempt) -> list[Candidate]:
-        """An older or a later release than those that are known may go with dependencies that none of these goes with."""
+        """A release that we do not know may go with dependencies that none of those that we know goes with."""
         if not attempt.candidate.release or any(not _is_about_verifiers(one) for one in self.attempts):
             return []
         return constraints.unbound(self.workshop.payload.evidence, self.workshop.requirements)

@@ -21,7 +21,7 @@ _MISFIT = re.compile(
     r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers|"
     r"'dict' object has no attribute|'\w*(?:Message|ToolCall|Response)' object is not subscriptable"
 )
-_REFUSED_BY_GIT = re.compile(r"^fatal: (?:repository '.+' not found|Authentication failed|could not read )", re.MULTILINE)
+_REFUSED_BY_GIT = re.compile(r"^fatal: (?:repository '.+' not found|Authentication failed|could not)", re.MULTILINE)
 _DRIFTED = {"TypeError", "AttributeError", "KeyError", "NotImplementedError"}
 
 
