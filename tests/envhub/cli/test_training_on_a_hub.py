@@ -56,6 +56,20 @@ def training(trainer: Cli) -> TrainingRun:
     return made
 
 
+def test_views_of_rollouts_are_saved_listed_with_their_command_and_deleted(trainer: Cli, training: TrainingRun) -> None:
+    found = str(training.pk)
+    trainer("train", "save-view", found, "left out", "--used", "no", "--outcome", "ok")
+    [view] = trainer.json("train", "views", found)
+    assert (view["name"], view["query"]) == ("left out", {"used": "no", "outcome": "ok"})
+    command = f"hub train rollouts {found[:13]} --outcome=ok --used=no"
+    assert command in trainer("train", "views", found).stdout
+    assert trainer.json(*command.split()[1:]) == []
+    assert len(trainer.json("train", "rollouts", found, "--used", "yes")) == 2
+    trainer("train", "delete-view", found, "left out", "--yes")
+    assert trainer.json("train", "views", found) == []
+    assert "hub train views" in trainer("train", "delete-view", found, "left out", "--yes", code=2).stderr
+
+
 def test_a_submitted_run_is_queued_and_says_why_it_waits(trainer: Cli) -> None:
     result = trainer("train", "run", "train.toml", "--no-wait")
     training = TrainingRun.objects.get()

@@ -15,6 +15,7 @@ from envhub.cli.terminal.conversation import print_rollout
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.cli.training.commands import TrainingId
+from envhub.cli.training.views import Used
 from envhub.errors import UsageError
 from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens
@@ -27,6 +28,7 @@ def rollouts(
     step: Annotated[int | None, typer.Option(help="Of this step (default: the newest).")] = None,
     environment: Annotated[str | None, typer.Option("--env", help="Only of this environment.")] = None,
     outcome: Annotated[str | None, typer.Option(help="ok, truncated or failed.")] = None,
+    used: Used = None,
     label: Annotated[
         str | None, typer.Option(help="Only with this label (any: with one at all), of all steps unless one is named.")
     ] = None,
@@ -41,7 +43,8 @@ def rollouts(
     if index is not None:
         _print_one(session, training_id, _step(session, training_id, step), index, tokens=tokens)
         return
-    rows = session.hub.training.rollouts(training_id, step=step, environment=environment, outcome=outcome, label=label)
+    narrowed = {"environment": environment, "outcome": outcome, "used": used, "label": label}
+    rows = session.hub.training.rollouts(training_id, step=step, **narrowed)
     found = list(islice(rows, limit))
     table = [(row.step, row.index, row.environment, row.example, row.outcome, row.reward, row.advantage, row.turns,
               row.completion_tokens, row.dropped or ("" if row.admitted else "not used"), ", ".join(row.labels),

@@ -1,0 +1,74 @@
+"""`hub train views|save-view|delete-view`: filters of rollouts that are kept by name, for an owner's training runs."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Literal
+
+import typer
+
+from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.training.commands import TrainingId
+from envhub.errors import UsageError
+from envhub.protocol.annotations import SavedTrainingViewRequest, SavedView, TrainingRolloutQuery
+
+FLAGS = {
+    "environment": "env",
+    "outcome": "outcome",
+    "used": "used",
+    "label": "label",
+}  # as `hub train rollouts` has them
+Used = Annotated[Literal["yes", "no"] | None, typer.Option(help="yes: only those of the batch; no: those left out.")]
+
+
+def list_views(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) -> None:
+    """List the saved filters for a run's rollouts, with the command that applies each."""
+    session = current(ctx)
+    found = list(session.hub.training.views(training_id))
+    rows = [(item.name, _command(training_id, item), item.created_by, item.created_at) for item in found]
+    session.show(found, lambda: session.table(("name", "shows", "by", "saved"), rows, "no saved views"))
+
+
+def save(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    environment: Annotated[str, typer.Option("--env", help="Only of this environment.")] = "",
+    outcome: Annotated[str, typer.Option(help="ok, truncated or failed.")] = "",
+    used: Used = None,
+    label: Annotated[str, typer.Option(help="Only with this label; any: with one at all.")] = "",
+    json: JsonFlag = False,
+) -> None:
+    """Keep a filter under a name, for all training runs of the run's owner."""
+    session = current(ctx)
+    query = TrainingRolloutQuery(environment=environment, outcome=outcome, used=used or "", label=label)
+    made = session.hub.training.save_view(training_id, SavedTrainingViewRequest(name=name, query=query))
+    session.show(made, lambda: session.out.print(_command(training_id, made), markup=False))
+
+
+def delete(
+    ctx: typer.Context,
+    training_id: TrainingId,
+    name: Annotated[str, typer.Argument(help="As `hub train views` has it.")],
+    yes: Yes = False,
+    json: JsonFlag = False,
+) -> None:
+    """Forget a saved filter."""
+    session = current(ctx)
+    found = _named(session, training_id, name)
+    ask_to_delete(f"the view {found.name}", yes=yes)
+    session.hub.training.delete_view(training_id, found.id)
+    session.show({"deleted": found.name}, lambda: session.out.print("deleted"))
+
+
+def _command(training_id: str, view: SavedView) -> str:
+    flags = [f"--{flag}={view.query[name]}" for name, flag in FLAGS.items() if view.query.get(name)]
+    return shlex.join(["hub", "train", "rollouts", training_id[:13], *flags])
+
+
+def _named(session: Session, training_id: str, name: str) -> SavedView:
+    for one in session.hub.training.views(training_id):
+        if name in {one.name, one.id}:
+            return one
+    raise UsageError(f"there is no saved view {name}", hint=f"`hub train views {training_id}` shows them.")
