@@ -38,9 +38,12 @@ from hub.links.models import ShareLink
 from hub.links.queries import find_shared, shown_evaluations, shown_training
 from hub.links.services import note_opened
 from hub.links.shared_settings import shared_settings
+from hub.training.pages.rollouts import rollout_figures, step_figures
 from hub.training.pages.run import training_figures
+from hub.training.queries import get_rollout as get_training_rollout
 from hub.training.queries import recent_metrics
 from hub.training.reports import training_report
+from hub.training.rollout_filter import USED
 from hub.training.wire import trained_on, training_views
 
 MOST = 300  # requests a minute of one address with one link
@@ -183,11 +186,40 @@ def _own_page(following: str | None, address: str) -> str | None:
 
 
 def _training(request: HttpRequest, link: ShareLink) -> HttpResponse:
-    found = shown_training(link)
-    (view,) = training_views([found], now=timezone.now())
-    context = _context(request, link) | {"training": found, "view": view, "trained_on": trained_on(found)}
+    context = _training_context(request, link)
+    found = context["training"]
     recent = recent_metrics(found) if found.step else []
-    return _show(request, "links/training.html", context | training_figures(request, found, recent))
+    return _show(request, "links/training.html", training_figures(request, found, recent) | context)
+
+
+def _training_context(request: HttpRequest, link: ShareLink) -> dict[str, Any]:
+    """Raises NotFound."""
+    found, context = shown_training(link), _context(request, link)
+    (view,) = training_views([found], now=timezone.now())
+    about = {"training": found, "view": view, "trained_on": trained_on(found)}
+    return context | about | {"listed_at": f"{context['address']}/rollouts"}
+
+
+@_shared
+@require_safe
+def shared_training_rollouts(request: HttpRequest, link: ShareLink) -> HttpResponseBase:
+    """The rollouts of a step of the training run that a link shows."""
+    context = _training_context(request, link) | {"outcomes": OUTCOMES, "used_options": USED}
+    try:
+        context = step_figures(request, context["training"]) | context
+    except (Invalid, NotFound) as error:  # a step that there is not: the link still shows the others
+        context["error"] = error
+    return _show(request, "links/training_rollouts.html", context)
+
+
+@_shared
+@require_safe
+def shared_training_rollout(request: HttpRequest, link: ShareLink, step: int, index: int) -> HttpResponseBase:
+    """One of them."""
+    context = _training_context(request, link)
+    found = context["training"]
+    figures = rollout_figures(request, found, get_training_rollout(found, step, index), step)
+    return _show(request, "links/training_rollout.html", figures | context)
 
 
 @_shared

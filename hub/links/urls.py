@@ -19,6 +19,12 @@ page_urls: list[URLPattern | URLResolver] = [
     path("training/<id:training_id>/links", pages.training_links, name="training-links"),
     path("shared/<str:secret>", shared_pages.shared, name="shared"),
     path("shared/<str:secret>/report", shared_pages.shared_report, name="shared-report"),
+    path("shared/<str:secret>/rollouts", shared_pages.shared_training_rollouts, name="shared-training-rollouts"),
+    path(
+        "shared/<str:secret>/rollouts/<int:step>/<int:index>",
+        shared_pages.shared_training_rollout,
+        name="shared-training-rollout",
+    ),
     path(_ROLLOUT, shared_pages.shared_rollout, name="shared-rollout"),
     path(f"{_ROLLOUT}/pictures/<int:number>/<int:index>", shared_pages.shared_picture, name="shared-picture"),
 ]

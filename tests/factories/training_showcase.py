@@ -7,10 +7,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from django.utils import timezone
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
+from envhub.protocol.links import ShareLinkRequest
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind, RunState
@@ -27,6 +29,7 @@ from envhub.protocol.training.runs import (
 
 from hub.accounts.models import User
 from hub.evals.services import add_label, add_note, save_view
+from hub.links.services import create_link
 from hub.runs.models import Run
 from hub.runs.services.logs import append_log
 from hub.training.discussed import discussed_training, place_in_training
@@ -91,6 +94,7 @@ class TrainingShowcase:
     failed: TrainingRun
     waiting: TrainingRun
     rollout: tuple[int, int]
+    shared: str  # the path of a share link to `running`
 
 
 def make_training_showcase(user: User, *, steps: int = 180, of: int = 300) -> TrainingShowcase:
@@ -118,7 +122,8 @@ def make_training_showcase(user: User, *, steps: int = 180, of: int = 300) -> Tr
     waiting = _run(user, "", 100)
     for one in (running, ended, failed, waiting):
         one.refresh_from_db()
-    return TrainingShowcase(user, running, ended, failed, waiting, (steps, GROUP))
+    address = create_link(user=user, request=ShareLinkRequest(training=str(running.pk)))[1]
+    return TrainingShowcase(user, running, ended, failed, waiting, (steps, GROUP), urlsplit(address).path)
 
 
 def _say(user: User, training: TrainingRun, step: int) -> None:

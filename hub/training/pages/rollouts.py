@@ -44,20 +44,23 @@ def training_rollouts(request: HttpRequest, training_id: GivenId) -> HttpRespons
     context |= {"outcomes": OUTCOMES, "used_options": USED}
     if fragment_of(request) != "live":
         try:
-            context |= _step_context(request, found)
+            context |= step_figures(request, found) | views_of(request.user, discussed_training(found))
         except Invalid as error:
             context, status = context | {"error": error}, 422
     return show(request, "training/rollout_list.html", context, status=status)
 
 
-def _step_context(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
+def step_figures(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
+    """What `training/_rollouts.html` shows of the step that is asked for; who asks counts for nothing. Raises
+    Invalid."""
     wanted = validate(TrainingRolloutFilter, request.GET.dict())
     shown = rollout_page(found, wanted, request)
     step, of = shown.step, discussed_training(found)
     number, first_page = step.step if step else 0, "after" not in request.GET
     metrics = StepMetrics.model_validate(step.metrics) if step else None
     rows = zip(rollout_rows(shown.rows), shown.rows, strict=True)
-    return views_of(request.user, of) | {
+    return {
+        "listed_at": of.listed_at,
         "wanted": wanted,
         "narrowed": wanted.narrows,
         "everywhere": shown.everywhere,
@@ -96,7 +99,14 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
     """One rollout: scores, its group, its tokens as training saw them."""
     found = get_training(request.user, training_id)
     row = get_rollout(found, step, index)
-    record = read_record(row)
+    context = said_of(request.user, discussed_training(found), place_in_training(found, row, step))
+    context |= rollout_figures(request, found, row, step) | {"section": "training"}
+    return show(request, "training/rollout_detail.html", context)
+
+
+def rollout_figures(request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int) -> dict[str, Any]:
+    """What `training/_rollout.html` shows; who asks counts for nothing."""
+    record, index = read_record(row), row.index
     of_step = Step.objects.get(pk=row.step_id)
     metrics = StepMetrics.model_validate(of_step.metrics)
     shown, bounds = rollout_row(row, step), RatioBounds.of(found.config["trainer"])
@@ -106,8 +116,8 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
     group = list(TrainingRollout.objects.filter(step=of_step, group=row.group).order_by("index")[:MOST_SIBLINGS])
     around = TrainingRollout.objects.filter(step=of_step, index__in=(index - 1, index + 1))
     known = set(around.values_list("index", flat=True))
-    context = said_of(request.user, discussed_training(found), place_in_training(found, row, step)) | {
-        "section": "training",
+    return {
+        "listed_at": discussed_training(found).listed_at,
         "training": found,
         "step": of_step,
         "row": shown,
@@ -129,7 +139,6 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
             if name != "prompt"
         ],
     }
-    return show(request, "training/rollout_detail.html", context)
 
 
 def _largest(metrics: StepMetrics) -> float:

@@ -30,6 +30,7 @@ from hub.runs.wire import trace_url
 from hub.training.charts.curves import charts_of, span_of
 from hub.training.charts.heatmap import heat_map
 from hub.training.charts.history import chart_evaluations, chart_steps, evaluation_count
+from hub.training.discussed import discussed_training
 from hub.training.evaluated import evaluated
 from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun
@@ -126,6 +127,7 @@ def training_figures(request: HttpRequest, found: TrainingRun, recent: list[Step
     """What `training/_figures.html` shows."""
     newest = whole_number(request, "newest") or 0
     context: Context = {"ranges": RANGES, "newest": newest, "health": [], "charts": []}
+    context["listed_at"] = discussed_training(found).listed_at
     if found.step or found.latest:
         context |= _figures(found, newest) | {"health": badges(recent)}
     return context

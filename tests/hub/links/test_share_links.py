@@ -31,7 +31,7 @@ from hub.training.models import TrainingRun
 from hub.training.services import report_step
 from tests.factories.accounts import bearer, make_owner, make_token, make_user
 from tests.factories.evals import create_hosted, make_failure, make_record, start, store
-from tests.factories.training_runs import create_run, step_report
+from tests.factories.training_runs import create_run, step_report, training_request
 from tests.factories.training_runs import start as start_training
 
 pytestmark = pytest.mark.django_db
@@ -125,7 +125,8 @@ def test_a_stranger_reads_what_is_shared_and_every_way_on_stays_there(
         assert private not in everything
     assert str(evaluation.pk) not in everything
     assert ("/pictures/0/0" in everything) == (kind != "training")
-    assert len(found) > 1 or kind == "training"
+    assert len(found) > 1
+    assert (f"{path}/rollouts/1/0" in found) == (kind == "training")
     assert ("turn 89" in everything) == (kind != "training")  # in a window that is asked for when it is reached
 
 
@@ -148,6 +149,19 @@ def test_a_link_shows_no_other_rollout_than_its_own(alice: User, evaluation: Eva
     assert [Client().get(address).status_code for address in refused] == [404, 404, 404]
     assert Client().get(f"{whole}?a={other.pk}&b={other.pk}").status_code == 200
     assert Client().get(f"{whole}/0/rollouts/0/1").status_code == 200
+
+
+def test_rollouts_of_a_training_run_are_those_of_its_own_link(
+    alice: User, evaluation: Evaluation, training: TrainingRun
+) -> None:
+    whole = link_to(alice, training=str(training.pk))
+    listed = Client().get(f"{whole}/rollouts?step=1&used=yes").content.decode()
+    assert f'href="{whole}/rollouts/1/1"' in listed
+    assert Client().get(f"{whole}/rollouts?step=9").status_code == 422
+    refused = (f"{whole}/rollouts/1/9", f"{link_to(alice, evaluation)}/rollouts", f"{whole}/0/rollouts/0/0")
+    assert [Client().get(address).status_code for address in refused] == [404, 404, 404]
+    other = create_run(alice, training_request(name="another"))
+    assert Client().get(f"{link_to(alice, training=str(other.pk))}/rollouts").status_code == 200
 
 
 def ends_by(what: str, link: ShareLink, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:

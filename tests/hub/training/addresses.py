@@ -10,7 +10,8 @@ PRIVATE = (
     "compare", "compare-time", "lineage", "adapter-lineage",
 )  # fmt: skip
 OPEN = ("list", "environment", "version-lineage")
-NAMES = (*PRIVATE, *OPEN, "new", "base", "deploy", "deployments")
+SHARED = ("shared", "shared-rollouts", "shared-rollout")
+NAMES = (*PRIVATE, *OPEN, *SHARED, "new", "base", "deploy", "deployments")
 
 
 def address(showcase: TrainingShowcase, name: str) -> str:
@@ -46,5 +47,8 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "deployments": "/deployments",
         "list": "/training",
         "environment": f"/environments/{user}/reverse-text/training",
+        "shared": showcase.shared,
+        "shared-rollouts": f"{showcase.shared}/rollouts",
+        "shared-rollout": f"{showcase.shared}/rollouts/{step}/{index}",
         "new": f"/training/new?environment={user}/reverse-text&model={user}/tiny",
     }[name]
