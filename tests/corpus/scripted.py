@@ -30,6 +30,8 @@ def answer(body: Body) -> Answer | str:
     errs = number % 4 == 0
     told = [text for role, text in said if role == "tool"]
     asked = next((text for role, text in reversed(said) if role == "user"), "")
+    if schema := ((body.get("response_format") or {}).get("json_schema") or {}).get("schema"):
+        return json.dumps(_of_schema(schema, schema.get("$defs") or {}))
     tools = body.get("tools")
     if tools and not told and not errs:
         function = tools[0]["function"]
@@ -45,6 +47,20 @@ def _arguments(function: dict[str, Any], asked: str) -> dict[str, Any]:
     values = {"integer": 2, "number": 2.0, "boolean": True, "array": [], "object": {}}
     fields = {name: schema["properties"][name] for name in schema.get("required") or ()}
     return {name: values.get(field.get("type"), quoted) for name, field in fields.items()}
+
+
+def _of_schema(schema: dict[str, Any], named: dict[str, Any]) -> Any:
+    """The least value that a JSON schema allows."""
+    schema = named.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    fixed = schema.get("enum") or [schema[key] for key in ("const", "default") if key in schema]
+    if fixed:
+        return fixed[0]
+    if "anyOf" in schema:
+        return _of_schema(schema["anyOf"][0], named)
+    if schema.get("type") == "object":
+        fields = schema.get("properties") or {}
+        return {name: _of_schema(fields.get(name, {}), named) for name in schema.get("required") or fields}
+    return {"integer": 1, "number": 1.0, "boolean": True, "array": [], "null": None}.get(schema.get("type", ""), "x")
 
 
 def _solve(asked: str, conversation: str, number: int) -> str:
