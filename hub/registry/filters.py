@@ -6,10 +6,11 @@ grow with the table; where there are more, the page says so.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
@@ -184,27 +185,33 @@ def facets(user: Viewer, asked: EnvironmentFilter) -> Facets:
         )
         for pk, owner, slug, kind, tags, publicly, privately, sandbox, archived, lacks in known[:MOST_COUNTED]
     ]
-    everything = [row for row in counted if _matches(row, asked, "")]
-    return Facets(tuple(_facets(counted, asked, user)), len(everything), len(known) > MOST_COUNTED)
+    left = _left(counted, asked)
+    return Facets(tuple(_facets(left, asked, user)), len(left[""]), len(known) > MOST_COUNTED)
 
 
 def _said(value: bool) -> str:
     return YES if value else NO
 
 
-def _matches(row: _Counted, asked: EnvironmentFilter, but: str) -> bool:
-    wanted = {name: getattr(asked, name) for name in ("owner", "kind", "leaderboard", "sandbox", "needs", "starred")}
-    wanted.pop(but, None)
-    if but != "archived" and row.archived != asked.archived:
-        return False
-    if but != "tag" and asked.tag and asked.tag.lower() not in row.tags:
-        return False
-    return all(not value or getattr(row, name) == value for name, value in wanted.items())
+def _left(counted: Iterable[_Counted], asked: EnvironmentFilter) -> Mapping[str, list[_Counted]]:
+    """What all choices leave, as "", and what one choice alone leaves out, by its name: one look at each row."""
+    names = ("owner", "kind", "leaderboard", "sandbox", "needs", "starred")
+    wanted = [(name, value) for name in names if (value := getattr(asked, name))]
+    tag, left = asked.tag.lower(), defaultdict[str, list[_Counted]](list)
+    for row in counted:
+        missed = [name for name, value in wanted if getattr(row, name) != value]
+        if row.archived != asked.archived:
+            missed.append("archived")
+        if tag and tag not in row.tags:
+            missed.append("tag")
+        if len(missed) <= 1:
+            left[missed[0] if missed else ""].append(row)
+    return left
 
 
-def _facets(counted: list[_Counted], asked: EnvironmentFilter, user: Viewer) -> Iterable[Facet]:
+def _facets(left: Mapping[str, list[_Counted]], asked: EnvironmentFilter, user: Viewer) -> Iterable[Facet]:
     def facet(title: str, name: str, read: Callable[[_Counted], Iterable[str]], titles: Mapping[str, str]) -> Facet:
-        found = Counter(value for row in counted if _matches(row, asked, name) for value in read(row) if value)
+        found = Counter(value for row in chain(left[""], left[name]) for value in read(row) if value)
         chosen = getattr(asked, name)
         shown = [value for value, _ in sorted(found.items(), key=lambda one: (-one[1], one[0]))][:MOST_VALUES]
         if chosen and chosen not in shown:
