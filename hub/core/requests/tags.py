@@ -7,7 +7,7 @@ DESCRIPTIONS = {
     "evaluations": "Evaluations on the hub or pushed from elsewhere: rollouts, exports, comparisons, labels and notes",
     "training": "Training runs: metrics, rollouts, checkpoints, adapters",
     "models": "The catalog: endpoints, local models and adapters",
-    "deployments": "Models that are kept loaded and answer at /api/v1/inference",
+    "deployments": "Models that are kept loaded and answer at /inference/v1",
     "sandboxes": "Computers to run commands in: processes, files, ports",
     "runs": "What workers do: state, log, cancelling; and what the worker of a run reports",
     "data": "Data sets, and files of the outside, that runs may read",

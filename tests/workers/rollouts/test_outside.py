@@ -106,6 +106,9 @@ async def test_what_datasets_asks_and_does_without_is_not_told(opened: OutsideBo
     assert viewer.exit_code == 1
     assert not opened.said
     assert not opened.interceptor.files_lacking
+    rows = "https://datasets-server.huggingface.co/rows?dataset=a/b"
+    await opened.python(READERS["requests"], rows)
+    assert ("GET", rows) in opened.interceptor.files_lacking
 
 
 async def test_wget_gives_up_soon_on_what_the_hub_lacks(opened: OutsideBox) -> None:

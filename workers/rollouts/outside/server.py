@@ -20,7 +20,7 @@ from workers.sandbox import Outside
 
 MOST_TOLD = 20
 BODY_LIMIT = 1024**2
-DONE_WITHOUT = ("http://datasets-server.", "https://datasets-server.")  # `datasets` asks there before HF_ENDPOINT
+DONE_WITHOUT = "http://datasets-server.127.0.0.1"  # made of HF_ENDPOINT by `datasets`, which goes on without an answer
 
 
 class OutsideServer:

@@ -13,12 +13,7 @@ from envhub.cli.training.commands import TrainingId
 from envhub.errors import UsageError
 from envhub.protocol.annotations import SavedTrainingViewRequest, SavedView, TrainingRolloutQuery
 
-FLAGS = {
-    "environment": "env",
-    "outcome": "outcome",
-    "used": "used",
-    "label": "label",
-}  # as `hub train rollouts` has them
+FLAGS = {"environment": "env", "outcome": "outcome", "used": "used", "label": "label"}  # of `hub train rollouts`
 Used = Annotated[Literal["yes", "no"] | None, typer.Option(help="yes: only those of the batch; no: those left out.")]
 
 
