@@ -12,7 +12,7 @@ DESCRIPTIONS = {
     "runs": "What workers do: state, log, cancelling; and what the worker of a run reports",
     "data": "Data sets, and files of the outside, that runs may read",
     "images": "Container images of sandboxes",
-    "repositories": "Git repositories that packages are built from",
+    "repositories": "Git repositories that boxes of runs may clone",
     "bundles": "Environments as one signed file, for hubs without a network",
     "share-links": "Secret addresses under which somebody without an account may read",
     "me": "The caller, and what its token permits",
