@@ -16,11 +16,12 @@ import httpx
 from django.conf import settings
 from envhub.client.outside import outbound
 from envhub.client.outside.addresses import OutboundRefused, check
+from envhub.client.outside.ways import way
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
 
 from hub.core.errors import HubError, NotFound, TooLarge, Unavailable
-from hub.data.reach import is_away, is_reachable, place_of
+from hub.data.reach import by_proxy, is_away, is_reachable, place_of
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 REDIRECTS = 5
@@ -50,7 +51,7 @@ def allows(url: str, entries: Sequence[str] | None = None) -> bool:
 
 def may_fetch(url: str) -> bool:
     """Whether the first who asks makes the hub fetch it."""
-    return allows(url) and not is_away(url)
+    return allows(url) and not is_away(by_proxy(url))
 
 
 def policy() -> OutboundPolicy:
@@ -70,7 +71,8 @@ def fetched(url: str, *, now: Callable[[], float] = time.monotonic) -> Iterator[
     settings.HUB.data.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=settings.HUB.data, prefix="arriving-") as content:
         try:
-            if not is_reachable(url, lookup):
+            proxy = way(policy(), url).proxy
+            if not (is_reachable(proxy) if proxy else is_reachable(url, lookup)):
                 raise Unavailable(f"the hub could not reach {urlsplit(url).hostname}")
             with outbound.client(policy(), timeout=TIMEOUT, headers=HEADERS) as http:
                 yield _read(http, url, content, now() + LONGEST_S, now)

@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from envhub.client.outside.addresses import OutboundRefused
+from envhub.proxies import proxy_for
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 1.0
@@ -61,11 +61,7 @@ def is_away(url: str, *, now: Callable[[], float] = time.monotonic) -> bool:
 
 def by_proxy(url: str) -> str:
     """The address that a client with the process's proxy settings would connect to for `url`."""
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme) or getproxies().get("all")
-    if not proxy or proxy_bypass(parts.netloc):
-        return url
-    return proxy if "://" in proxy else f"http://{proxy}"
+    return proxy_for(url) or url
 
 
 def place_of(url: str) -> tuple[str, int]:

@@ -1,8 +1,8 @@
 """Connections to our own workers and to users' URLs; the latter only to addresses that the operator's rules permit.
 
-aiohttp, not httpx: its parser is compiled, which is worth two thirds of the CPU time of a stream. The addresses of a
-host are resolved and checked in a thread, once in TRUSTED_SECONDS: a thread for every call would make the event loop
-wait for the interpreter's lock.
+aiohttp, not httpx: its parser is compiled, which is worth two thirds of the CPU time of a stream. Hosts are resolved
+and checked in a thread, once in TRUSTED_SECONDS: a thread for every call would make the event loop wait for the
+interpreter's lock.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from envhub.client.outside.addresses import check
+from envhub.client.outside.ways import Way, way
 from envhub.protocol.models import OutboundPolicy
 from yarl import URL
 
@@ -27,7 +28,7 @@ TRUSTED_SECONDS = 30.0
 MOST_HOSTS = 5000
 MOST_CONNECTIONS = 4096
 CONNECT_SECONDS = 10.0
-Place = tuple[str, int]
+Place = tuple[str, str, int]  # scheme, host, port
 
 
 @cache
@@ -36,16 +37,16 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-class Addresses(AbstractResolver):
-    """Where hosts are, as far as the policy permits. Equal questions at one time are asked once."""
+class Ways:
+    """The ways to hosts, as far as the policy permits. Equal questions at one time are asked once."""
 
     def __init__(self, policy: OutboundPolicy) -> None:
         self._policy = policy
-        self._known: dict[Place, tuple[float, list[str]]] = {}
-        self._asked: dict[Place, asyncio.Task[list[str]]] = {}
+        self._known: dict[Place, tuple[float, Way]] = {}
+        self._asked: dict[Place, asyncio.Task[Way]] = {}
 
-    async def of(self, place: Place) -> list[str]:
-        """The permitted addresses of (host, port). Raises OutboundRefused."""
+    async def to(self, place: Place) -> Way:
+        """The permitted way to (scheme, host, port). Raises OutboundRefused."""
         read_at, known = self._known.get(place, (0.0, None))
         if known is not None and time.monotonic() - read_at < TRUSTED_SECONDS:
             return known
@@ -54,12 +55,12 @@ class Addresses(AbstractResolver):
             asked = self._asked[place] = asyncio.create_task(self._ask(place))
         return await asyncio.shield(asked)  # a caller that goes away does not take the others' answer along
 
-    async def _ask(self, place: Place) -> list[str]:
-        host, port = place
+    async def _ask(self, place: Place) -> Way:
+        scheme, host, port = place
         began = time.monotonic()
         try:
             found = await asyncio.to_thread(
-                check, self._policy, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+                way, self._policy, f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
             )
         finally:
             del self._asked[place]
@@ -68,10 +69,17 @@ class Addresses(AbstractResolver):
         self._known[place] = (began, found)
         return found
 
+
+class CheckedResolver(AbstractResolver):
+    """What aiohttp connects to. It asks for names only: `open_call` has checked literal addresses."""
+
+    def __init__(self, policy: OutboundPolicy) -> None:
+        self._policy = policy
+
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """What aiohttp connects to. It asks for names only: `open_call` has checked literal addresses."""
+        """Permitted addresses. Raises OutboundRefused."""
         return [
             ResolveResult(
                 hostname=host,
@@ -81,7 +89,7 @@ class Addresses(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
-            for address in await self.of((host, port))
+            for address in await asyncio.to_thread(check, self._policy, f"http://{host}:{port}")
         ]
 
     async def close(self) -> None:
@@ -92,19 +100,19 @@ class Upstream:
     """One pool for our own workers and one for users' URLs; they live as long as their event loop."""
 
     def __init__(self, policy: OutboundPolicy) -> None:
-        self._addresses = Addresses(policy)
-        self._inside = _session(None)
-        self._outside = _session(self._addresses)
+        self._ways = Ways(policy)
+        self._inside = _session(None)  # also what goes by the operator's proxy
+        self._outside = _session(CheckedResolver(policy))
 
     async def open_call(
         self, url: str, *, inside: bool, content: bytes, headers: dict[str, str], timeout_s: float
     ) -> aiohttp.ClientResponse:
         """POST; the answer's body is unread. Raises OutboundRefused, aiohttp.ClientError, TimeoutError."""
         target = URL(url)
-        if not inside:
-            await self._addresses.of((target.raw_host or "", target.port or 0))
-        return await (self._inside if inside else self._outside).post(
+        found = Way() if inside else await self._ways.to((target.scheme, target.raw_host or "", target.port or 0))
+        return await (self._inside if inside or found.proxy else self._outside).post(
             target,
+            proxy=found.proxy,
             data=content,
             headers=headers,
             allow_redirects=False,
@@ -117,9 +125,9 @@ class Upstream:
         await self._outside.close()
 
 
-def _session(addresses: Addresses | None) -> aiohttp.ClientSession:
+def _session(resolver: CheckedResolver | None) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
-        limit=MOST_CONNECTIONS, ssl=_tls(), resolver=addresses, use_dns_cache=addresses is None
+        limit=MOST_CONNECTIONS, ssl=_tls(), resolver=resolver, ttl_dns_cache=int(TRUSTED_SECONDS)
     )
     return aiohttp.ClientSession(
         connector=connector,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import transaction
-from envhub.client.outside.addresses import OutboundRefused, check
+from envhub.client.outside.addresses import OutboundRefused
+from envhub.client.outside.ways import way
 from envhub.protocol.packages import VersionState
 from envhub.protocol.runs import Failure, RunKind, RunState
 from envhub.protocol.webhooks import DeliveryState, WebhookBody, WebhookEvent, WebhookRequest, WebhookRun
@@ -30,7 +31,7 @@ def create_webhook(*, user: User, owner: Owner, request: WebhookRequest) -> tupl
     """Make a webhook; its secret is shown once. Raises NotAllowed, Invalid (its address), Conflict (too many)."""
     require_role(user, owner, Role.ADMIN)
     try:
-        check(outbound_policy(), request.url)
+        way(outbound_policy(), request.url)
     except OutboundRefused as error:
         raise Invalid(error.message, code=error.code, hint=error.hint, fields={"url": request.url}) from error
     if webhooks_of(user, owner).count() >= MOST:

@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from envhub.proxies import network_variables
+
 from workers.images.store import PULLING
 from workers.images.streams import MIB
 from workers.runs.trimming import size_of
@@ -80,9 +82,11 @@ class Registry:
             *rest,
             *places,
         ]
-        env = {"HOME": str(desk), "REGISTRY_AUTH_FILE": str(desk / "auth.json"), "XDG_RUNTIME_DIR": str(desk)}
+        own = {"HOME": str(desk), "REGISTRY_AUTH_FILE": str(desk / "auth.json"), "XDG_RUNTIME_DIR": str(desk)}
         try:
-            result = await self._watched(Tool(argv=argv, cwd=desk, env=env, writes=[desk], timeout=timeout))
+            result = await self._watched(
+                Tool(argv=argv, cwd=desk, env=network_variables() | own, writes=[desk], timeout=timeout)
+            )
         except ToolFailed as error:
             raise PullFailed(str(error)) from error
         if result.exit_code != 0:

@@ -124,7 +124,9 @@ class PolicyEngine:
         self.process = process
         self.name = name
         root, headers = self.address.root, self.address.headers
-        self._http = httpx.AsyncClient(base_url=root, headers=headers, timeout=TIMEOUT, limits=ONE_CALL_EACH)
+        self._http = httpx.AsyncClient(
+            base_url=root, headers=headers, trust_env=False, timeout=TIMEOUT, limits=ONE_CALL_EACH
+        )
 
     @property
     def address(self) -> EngineAddress:

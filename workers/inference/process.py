@@ -131,7 +131,7 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> async
 async def answers(address: EngineAddress) -> bool:
     """Whether /health answers 200."""
     with suppress(httpx.HTTPError):
-        async with httpx.AsyncClient(timeout=5.0, verify=PLAIN, headers=address.headers) as http:
+        async with httpx.AsyncClient(timeout=5.0, verify=PLAIN, trust_env=False, headers=address.headers) as http:
             return (await http.get(f"{address.root}/health")).status_code == 200
     return False
 

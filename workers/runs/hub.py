@@ -36,6 +36,7 @@ from envhub.protocol.runs import (
     RunView,
 )
 from envhub.protocol.traces import HEADER as TRACE_HEADER
+from envhub.proxies import HOME
 from pydantic import BaseModel, ValidationError
 
 from workers.runs.errors import LeaseLost
@@ -102,7 +103,7 @@ class Connection:
 def connect(hub_url: str, patience_s: float) -> Connection:
     """A connection pool to the hub at `hub_url`."""
     limits = httpx.Limits(max_connections=32, max_keepalive_connections=8)
-    return Connection(httpx.AsyncClient(base_url=hub_url, timeout=TIMEOUT, limits=limits), patience_s)
+    return Connection(httpx.AsyncClient(base_url=hub_url, mounts=HOME, timeout=TIMEOUT, limits=limits), patience_s)
 
 
 def error_of(response: httpx.Response) -> errors.ApiError:

@@ -3,16 +3,21 @@ anything) and forwards plain http:// requests, one a connection. What is not on 
 worker's own answers (interface.Outside).
 
 It resolves a name once and connects to that address; an address that is not public is refused unless the list has the
-address itself. The box has no IP path, so a proxy that says no is the end of it.
+address itself. Public ones are asked of the operator's own proxy where this process's environment names one. The box
+has no IP path, so a proxy that says no is the end of it.
 """
 
 import asyncio
+import base64
 import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from envhub.proxies import proxy_for
 
 from .interface import APT_CONFIG, TRUSTED, WGETRC, BoxSpec, Destination, Outside
 
@@ -22,8 +27,11 @@ MAX_HEAD = 16 * 1024
 HOPS = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
 HEAD_SECONDS = 10.0
 CONNECT_SECONDS = 15.0
+NAME_SECONDS = 2.0  # networks with a proxy may know no names of the outside, and find that out slowly
+MOST_SAID = 100
 MAX_CONNECTIONS, MAX_WAITING = 64, 128
 CHUNK = 1 << 16
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Refused(Exception):
@@ -76,17 +84,73 @@ def is_address(host: str) -> bool:
     return True
 
 
-async def resolve(target: Destination) -> str:
-    """One address. A name that leads inside is refused; an address is reached only because the list names it."""
+async def resolve(target: Destination) -> str | None:
+    """One address; None for a name that nobody knows here. A name that leads inside is refused; an address is reached
+    only because the list names it."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Refused("502 the name does not resolve") from error
+    except OSError:
+        return None
     address = str(found[0][4][0])
-    if not is_address(target.host) and not ipaddress.ip_address(address.split("%")[0]).is_global:
+    if not is_address(target.host) and not is_public(address):
         raise Refused("403 the name leads to an inside address")
     return address
+
+
+def is_public(address: str) -> bool:
+    return ipaddress.ip_address(address.split("%")[0]).is_global
+
+
+async def reach(request: Request) -> Streams:
+    """The target, by the operator's proxy where it is outside; the head is already on its way. Raises Refused."""
+    target, url = request.target, f"http{'' if request.head else 's'}://{spelled(request.target)}"
+    proxy = proxy_for(url)
+    try:
+        async with asyncio.timeout(NAME_SECONDS if proxy else None):
+            address = await resolve(target)
+    except TimeoutError:
+        address = None
+    if proxy is not None and (address is None or is_public(address)):
+        return await ask_proxy(proxy, request)
+    if address is None:
+        raise Refused("502 the name does not resolve")
+    reader, writer = await asyncio.open_connection(address, target.port)
+    writer.write(request.head)
+    return reader, writer
+
+
+async def ask_proxy(url: str, request: Request) -> Streams:
+    """The target behind another proxy. Raises Refused."""
+    parts = urlsplit(url)
+    is_https, where = parts.scheme == "https", spelled(request.target)
+    port = parts.port or (443 if is_https else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=is_https or None, limit=MAX_HEAD)
+    known = b""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        known = b"Proxy-Authorization: Basic %s\r\n" % base64.b64encode(pair.encode())
+    if request.head:
+        method, _, rest = request.head.partition(b" ")
+        line, _, lines = rest.partition(b"\r\n")
+        writer.write(b"%s http://%s%s\r\n%s%s" % (method, where.encode(), line, known, lines))
+        return reader, writer
+    writer.write(f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n".encode() + known + b"\r\n")
+    try:
+        status = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0].split(b" ", 1)[-1]
+        if not status.startswith(b"2"):
+            raise Refused(f"502 the operator's proxy says {status.decode('ascii', 'replace')[:MOST_SAID]}")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        writer.close()
+        raise Refused("502 the operator's proxy gives no answer") from error
+    except BaseException:
+        writer.close()
+        raise
+    return reader, writer
+
+
+def spelled(target: Destination) -> str:
+    return f"{f'[{target.host}]' if ':' in target.host else target.host}:{target.port}"
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,25 +201,26 @@ class Proxy:
             return
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return
-        if request.head:
-            far_writer.write(request.head)
-        else:
+        if not request.head:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         try:
             await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
         finally:
             far_writer.close()
 
-    async def _connect(self, request: Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To the target that is granted, or to who answers in its place. Raises Refused."""
+    async def _connect(self, request: Request) -> Streams:
+        """To the target that is granted, or to who answers in its place; the head is on its way. Raises Refused."""
         target = request.target
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._grants(target):
-                    return await asyncio.open_connection(await resolve(target), target.port)
+                    return await reach(request)
                 if self._outside is None:
                     raise Refused(f"403 {target.host}:{target.port} is not on this run's list")
-                return await asyncio.open_unix_connection(self._outside.http if request.head else self._outside.https)
+                door = self._outside.http if request.head else self._outside.https
+                reader, writer = await asyncio.open_unix_connection(door)
+                writer.write(request.head)
+                return reader, writer
         except (OSError, TimeoutError) as error:
             raise Refused("502 no connection") from error
 

@@ -5,9 +5,10 @@ It writes into bare repositories only and nothing is checked out: no hook, no fi
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
+
+from envhub.proxies import network_variables
 
 from workers.venvs.unprivileged import Tool
 
@@ -31,7 +32,6 @@ AWAY = re.compile(
     r"Could not resolve host|Failed to connect|Connection (?:refused|timed out|reset)|timed out|unable to access.*SSL"
     r"|Couldn't connect|The requested URL returned error: (?:429|5\d\d)|early EOF|Empty reply"
 )
-_OPERATORS = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 
 
 def git_tool(work: Path, folder: str, *arguments: str) -> Tool:
@@ -40,5 +40,4 @@ def git_tool(work: Path, folder: str, *arguments: str) -> Tool:
     argv = ["prlimit", f"--fsize={MAX_BYTES}", "--", "git", *options, "-C", str(work / folder), *arguments]
     own = {"HOME": str(work), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
     own |= {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "/bin/false", "GIT_LFS_SKIP_SMUDGE": "1"}
-    env = {name: os.environ[name] for name in _OPERATORS if name in os.environ} | own
-    return Tool(argv, work, env, writes=[work], timeout=SECONDS, memory_bytes=MAX_MEMORY)
+    return Tool(argv, work, network_variables() | own, writes=[work], timeout=SECONDS, memory_bytes=MAX_MEMORY)

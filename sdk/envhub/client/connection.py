@@ -19,6 +19,7 @@ from envhub.protocol.base import ErrorBody, ErrorDetail
 from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
 from envhub.protocol.releases import PROTOCOL
 from envhub.protocol.traces import HEADER as TRACE_HEADER
+from envhub.proxies import HOME
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
@@ -75,7 +76,11 @@ class Connection:
         self._traced: set[str] = set()
         headers = {"User-Agent": f"envhub/{__version__}", PROTOCOL_HEADER: str(PROTOCOL), "Accept": "application/json"}
         self._http = httpx.Client(
-            base_url=self.url, transport=transport, headers=headers, timeout=httpx.Timeout(60.0, connect=10.0)
+            base_url=self.url,
+            transport=transport,
+            mounts=HOME,
+            headers=headers,
+            timeout=httpx.Timeout(60.0, connect=10.0),
         )
 
     def close(self) -> None:

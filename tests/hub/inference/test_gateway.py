@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -14,8 +15,10 @@ from envhub.protocol.accounts import Scope
 from hub.accounts.models import User
 from hub.accounts.services import disable_user
 from hub.catalog.models import Variant
+from tests.e2e.stack import free_port
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.catalog import create_endpoint
+from tests.fakes.forward_proxy import ForwardProxy
 from tests.fakes.policy_endpoint import Fault, PolicyEndpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,6 +60,18 @@ async def test_a_stream_is_passed_on(endpoint: PolicyEndpoint) -> None:
     text = b"".join([piece async for piece in answer.streaming_content]).decode()
     assert answer["Content-Type"] == "text/event-stream"
     assert text.rstrip().endswith("data: [DONE]")
+
+
+async def test_an_endpoint_outside_is_asked_by_the_operators_proxy(
+    endpoint: PolicyEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = await sync_to_async(prepare)(endpoint)
+    there = urlsplit(endpoint.base_url)
+    with ForwardProxy(free_port(), {"models.invalid:80": (str(there.hostname), there.port or 0)}) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        await Variant.objects.aupdate(base_url="http://models.invalid/v1")
+        assert (await call(token)).status_code == 200
+    assert [one.line for one in proxy.asked] == ["POST http://models.invalid/v1/chat/completions HTTP/1.1"]
 
 
 async def test_a_failing_call_is_repeated(endpoint: PolicyEndpoint) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from urllib.parse import urlsplit
 
 import pytest
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
 
+from tests.e2e.stack import free_port
+from tests.fakes.forward_proxy import ForwardProxy
 from tests.fakes.policy_endpoint import Fault, PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint, target
 from workers.rollouts.interceptor.answers import Route, UpstreamFailed
@@ -150,3 +153,19 @@ async def test_a_refused_address_is_never_connected_to() -> None:
     async with open_endpoint(named) as endpoint:
         with pytest.raises(UpstreamFailed, match="inside the hub's own network"):
             await endpoint.send(Route.CHAT, HELLO)
+
+
+async def test_an_endpoint_outside_is_asked_by_the_operators_proxy(
+    stub: PolicyEndpoint, open_box: OpenBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = urlsplit(stub.base_url)
+    with ForwardProxy(free_port(), {"models.invalid:80": (str(there.hostname), there.port or 0)}) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        async with (
+            quick_endpoint("http://models.invalid/v1", stub.base_url) as endpoint,
+            open_box(Interceptor(endpoint)) as box,
+        ):
+            box.interceptor.open("g.0", key="g.0")
+            answers = [await box.post(CHAT, HELLO) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 200]
+    assert [one.line for one in proxy.asked] == ["POST http://models.invalid/v1/chat/completions HTTP/1.1"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.forward_proxy import ForwardProxy
 from workers.sandbox import BoxSpec, Destination, Sandbox
 from workers.sandbox.proxy import MAX_CONNECTIONS, MAX_WAITING, Refused, parse_request, serve_proxy
 
@@ -164,3 +165,56 @@ async def test_a_box_reads_a_plain_http_page_of_its_list(sandbox: Sandbox, free_
     assert good.stdout == b"word\n", good.stderr
     assert seen[0].startswith(b"GET /a?b=c HTTP/1.1\r\n")
     assert b"is not on this run's list" in bad.stderr
+
+
+async def say_where(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    line = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0]
+    writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + line)
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "told"),
+    [
+        (
+            b"CONNECT far.invalid:443 HTTP/1.1\r\n\r\n",
+            b"200 Connection established",
+            "CONNECT far.invalid:443 HTTP/1.1",
+        ),
+        (
+            b"GET http://far.invalid/a?b HTTP/1.1\r\n\r\n",
+            b"GET /a?b HTTP/1.1",
+            "GET http://far.invalid:80/a?b HTTP/1.1",
+        ),
+        (b"CONNECT shut.invalid:443 HTTP/1.1\r\n\r\n", b"502 the operator's proxy says 403", ""),
+        (b"CONNECT other.invalid:443 HTTP/1.1\r\n\r\n", b"is not on this run's list", ""),
+    ],
+)
+async def test_a_listed_name_is_asked_of_the_operators_proxy(
+    root: Path, free_port: int, monkeypatch: pytest.MonkeyPatch, asked: bytes, answer: bytes, told: str
+) -> None:
+    far = await asyncio.start_server(say_where, "127.0.0.1", 0)
+    known = ("127.0.0.1", far.sockets[0].getsockname()[1])
+    listed = [Destination("far.invalid", 80), Destination("far.invalid", 443), Destination("shut.invalid", 443)]
+    hosts = {"far.invalid:80": known, "far.invalid:443": known}
+    with ForwardProxy(free_port, hosts) as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, proxy.url.replace("//", "//box:word@"))
+        async with far, serve_proxy(root / "p", listed):
+            assert answer in await ask(root / "p", asked)
+    if told:
+        (one,) = proxy.asked
+        assert (one.line, one.authorization) == (told, "Basic Ym94OndvcmQ=")
+
+
+async def test_a_listed_address_inside_is_reached_past_the_operators_proxy(
+    root: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    async with (
+        await asyncio.start_server(greet, "127.0.0.1", free_port),
+        serve_proxy(root / "p", [Destination("127.0.0.1", free_port)]),
+    ):
+        answer = await ask(root / "p", f"CONNECT 127.0.0.1:{free_port} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200")

@@ -1,4 +1,4 @@
-"""Connections to a target's endpoints: only to addresses that the hub's outbound rules permit.
+"""Connections to a target's endpoints: to addresses that the hub's outbound rules permit, or by the operator's proxy.
 
 async with open_endpoint(payload.target, wants_tokens=True) as endpoint: ...
 """
@@ -15,10 +15,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from envhub.client.outside.addresses import check, split
+from envhub.client.outside.ways import way
 from envhub.errors import EnvhubError
 from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.proxies import proxy_for
 
-from workers.rollouts.interceptor.endpoint import Endpoint
+from workers.rollouts.interceptor.endpoint import Endpoint, Proxied
 
 SECONDS_A_NAME_IS_TRUSTED = 30
 
@@ -61,14 +63,22 @@ async def open_endpoint(
 
     trace_hosts: those that may learn the trace of a call.
     """
+    proxies: dict[str, str] = {}
     for variant in target.variants:
-        if is_literal(split(variant.base_url)[0]):  # aiohttp asks no resolver for these
-            await asyncio.to_thread(check, target.outbound, variant.base_url)
+        url = variant.base_url
+        if is_literal(split(url)[0]) or proxy_for(url):  # aiohttp asks no resolver for the former
+            found = await asyncio.to_thread(way, target.outbound, url)
+            if found.proxy:
+                proxies[url] = found.proxy
     connector = aiohttp.TCPConnector(
         limit=0, resolver=CheckedResolver(target.outbound), ttl_dns_cache=SECONDS_A_NAME_IS_TRUSTED
     )
-    async with aiohttp.ClientSession(connector=connector, trust_env=False) as http:
-        yield Endpoint(target, http, wants_tokens=wants_tokens, trace_hosts=trace_hosts)
+    async with (
+        aiohttp.ClientSession(connector=connector, trust_env=False) as http,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False) as to_proxies,
+    ):
+        proxied = Proxied(to_proxies, proxies)
+        yield Endpoint(target, http, wants_tokens=wants_tokens, trace_hosts=trace_hosts, proxied=proxied)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
@@ -63,6 +63,14 @@ class VariantState:
             self.token_level, self.unexplained = max(self.token_level, level), 0
 
 
+@dataclass(frozen=True)
+class Proxied:
+    """The session for calls that go by a proxy; which one, by a variant's base URL."""
+
+    http: aiohttp.ClientSession
+    by_url: Mapping[str, str]
+
+
 class Endpoint:
     """An Upstream over HTTP. The session is the caller's; its connector decides which addresses may be reached."""
 
@@ -74,6 +82,7 @@ class Endpoint:
         wants_tokens: bool = True,
         first_pause_s: float = 0.5,
         trace_hosts: Collection[str] = (),
+        proxied: Proxied | None = None,
     ) -> None:
         if not target.variants:
             raise ValueError(f"the model {target.model} has no endpoint")
@@ -85,6 +94,7 @@ class Endpoint:
         self._wants_tokens = wants_tokens
         self._first_pause_s = first_pause_s
         self._trace_hosts = trace_hosts
+        self._proxied = proxied
         self._states = [VariantState(variant) for variant in target.variants]
         self._next = 0
 
@@ -161,9 +171,12 @@ class Endpoint:
         """One HTTP call. Raises Trouble."""
         url = endpoint_url(variant, wire.route, at_root=wire.at_root)
         timeout = aiohttp.ClientTimeout(total=variant.timeout_s, connect=min(30.0, variant.timeout_s))
+        proxy = self._proxied.by_url.get(variant.base_url) if self._proxied else None
+        http = self._proxied.http if self._proxied and proxy else self._http
         try:
-            async with self._http.post(
+            async with http.post(
                 url,
+                proxy=proxy,
                 data=BytesIO(json.dumps(request).encode()),
                 headers={"content-type": "application/json", **endpoint_headers(variant), **self._trace(url)},
                 timeout=timeout,

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envhub.client.outside.addresses import OutboundRefused, check, is_named, split
+from envhub.client.outside.addresses import OutboundRefused, is_named, split
+from envhub.client.outside.ways import way
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
 from envhub.protocol.models import OutboundPolicy
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import WandbTable
+from envhub.proxies import network_variables
 
 from workers.runs.children import Children
 from workers.settings import WorkerEnvironment
@@ -102,8 +104,8 @@ class WeightsAndBiases:
         url = self.secrets.get(URL) or CLOUD
         try:
             host, _ = split(url)
-            addresses = check(self.policy, url)
-            if host == "wandb.ai" or host.endswith(".wandb.ai") or is_named(self.policy, url, addresses):
+            found = way(self.policy, url)
+            if host == "wandb.ai" or host.endswith(".wandb.ai") or is_named(self.policy, url, found.addresses):
                 return
         except OutboundRefused as error:
             if error.code == "unknown_host":
@@ -118,7 +120,7 @@ class WeightsAndBiases:
         with (self.folder / "wandb.log").open("wb") as said:
             self._process = await asyncio.create_subprocess_exec(
                 *(self.python or sys.executable, "-I", str(PROGRAM)),
-                env={**own, **FIXED, **given, MODE: "offline" if self.offline else "online"},
+                env={**network_variables(), **own, **FIXED, **given, MODE: "offline" if self.offline else "online"},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=said,

@@ -13,6 +13,7 @@ import httpx
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.runs import PolicyTarget, StoredFiles, TrainPayload
 from envhub.protocol.training.trainer import TrainingMode
+from envhub.proxies import HOME
 
 from workers.inference.engines import EngineFailed, fetch_model
 from workers.runs.errors import RunFailed
@@ -72,7 +73,9 @@ async def from_hugging_face(job: Job, data_url: str, target: PolicyTarget, model
 async def fetch_repository(job: Job, data_url: str, target: PolicyTarget, directory: Path) -> None:
     """Its files into `directory`. Raises EngineFailed."""
     root, headers = job.run.absolute(data_url).rstrip("/"), dict(job.run.authorization())
-    async with httpx.AsyncClient(headers=headers, follow_redirects=True, timeout=httpx.Timeout(300.0)) as http:
+    async with httpx.AsyncClient(
+        headers=headers, mounts=HOME, follow_redirects=True, timeout=httpx.Timeout(300.0)
+    ) as http:
         try:
             answer = await http.get(f"{root}/api/models/{target.repository}/revision/{target.revision}")
             answer.raise_for_status()

@@ -50,9 +50,11 @@ def check(policy: OutboundPolicy, url: str, *, resolver: Resolver = resolve) -> 
     return [str(address) for address in addresses]
 
 
-def is_named(policy: OutboundPolicy, url: str, addresses: Iterable[str]) -> bool:
-    """Whether the operator has listed where `url` leads: `addresses` is what `check` gave for it."""
+def is_named(policy: OutboundPolicy, url: str, addresses: Sequence[str]) -> bool:
+    """Whether the operator has listed where `url` leads: its name, or all of `addresses`, which `check` gave for it."""
     host, port = split(url)
+    if not addresses:
+        return any(entry.lower() in {host, f"{host}:{port}"} for entry in policy.allow)
     return all(_is_listed(policy.allow, host, port, parse_address(text)) for text in addresses)
 
 

@@ -1,20 +1,21 @@
 """The one HTTP client for URLs that users give (model endpoints, webhooks), in the hub and on workers.
 
-It resolves a name once, connects to exactly the address that was checked (a second DNS answer is never asked for),
-follows no redirect and reads no proxy settings of the process. Refusals are OutboundRefused.
+It resolves a name once, connects to exactly the address that was checked (a second DNS answer is never asked for) or
+goes by the operator's proxy (envhub.client.outside.ways), and follows no redirect. Refusals are OutboundRefused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import httpx
 
-from envhub.client.outside.addresses import OutboundRefused, Resolver, check, resolve
+from envhub.client.outside.addresses import OutboundRefused, Resolver, resolve
+from envhub.client.outside.ways import way
 from envhub.protocol.models import OutboundPolicy
 
 __all__ = ["OutboundPolicy", "OutboundRefused", "async_client", "client"]
@@ -45,7 +46,7 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _pinned(request: httpx.Request, addresses: list[str]) -> Iterator[httpx.Request]:
+def _pinned(request: httpx.Request, addresses: Iterable[str]) -> Iterator[httpx.Request]:
     """The request once for each address: same Host header, and TLS verified for the name, not the address."""
     for address in addresses:
         yield httpx.Request(
@@ -64,14 +65,16 @@ class PinnedTransport(httpx.BaseTransport):
         self._policy = policy
         self._resolver = resolver
         self._limits = limits
-        self._pools: dict[str, httpx.HTTPTransport] = {}
+        self._pools: dict[tuple[str, str | None], httpx.HTTPTransport] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send to the checked addresses in turn until one accepts the connection."""
-        addresses = check(self._policy, str(request.url), resolver=self._resolver)
-        pool = self._pool(request.url.host)
+        """Send to the checked addresses in turn until one accepts the connection, or to the proxy."""
+        found = way(self._policy, str(request.url), resolver=self._resolver)
+        pool = self._pool(request.url.host, found.proxy)
+        if found.proxy:
+            return pool.handle_request(request)
         failure: httpx.ConnectError | None = None
-        for pinned in _pinned(request, addresses):
+        for pinned in _pinned(request, found.addresses):
             try:
                 return pool.handle_request(pinned)
             except httpx.ConnectError as error:
@@ -79,10 +82,10 @@ class PinnedTransport(httpx.BaseTransport):
         assert failure is not None
         raise failure
 
-    def _pool(self, host: str) -> httpx.HTTPTransport:
-        if host not in self._pools:
-            self._pools[host] = httpx.HTTPTransport(verify=_tls(), limits=self._limits)
-        return self._pools[host]
+    def _pool(self, host: str, proxy: str | None) -> httpx.HTTPTransport:
+        if (host, proxy) not in self._pools:
+            self._pools[host, proxy] = httpx.HTTPTransport(verify=_tls(), limits=self._limits, proxy=proxy)
+        return self._pools[host, proxy]
 
     def close(self) -> None:
         """Close every pool."""
@@ -97,14 +100,16 @@ class AsyncPinnedTransport(httpx.AsyncBaseTransport):
         self._policy = policy
         self._resolver = resolver
         self._limits = limits
-        self._pools: dict[str, httpx.AsyncHTTPTransport] = {}
+        self._pools: dict[tuple[str, str | None], httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send to the checked addresses in turn until one accepts the connection."""
-        addresses = await asyncio.to_thread(check, self._policy, str(request.url), resolver=self._resolver)
-        pool = self._pool(request.url.host)
+        found = await asyncio.to_thread(way, self._policy, str(request.url), resolver=self._resolver)
+        pool = self._pool(request.url.host, found.proxy)
+        if found.proxy:
+            return await pool.handle_async_request(request)
         failure: httpx.ConnectError | None = None
-        for pinned in _pinned(request, addresses):
+        for pinned in _pinned(request, found.addresses):
             try:
                 return await pool.handle_async_request(pinned)
             except httpx.ConnectError as error:
@@ -112,10 +117,10 @@ class AsyncPinnedTransport(httpx.AsyncBaseTransport):
         assert failure is not None
         raise failure
 
-    def _pool(self, host: str) -> httpx.AsyncHTTPTransport:
-        if host not in self._pools:
-            self._pools[host] = httpx.AsyncHTTPTransport(verify=_tls(), limits=self._limits)
-        return self._pools[host]
+    def _pool(self, host: str, proxy: str | None) -> httpx.AsyncHTTPTransport:
+        if (host, proxy) not in self._pools:
+            self._pools[host, proxy] = httpx.AsyncHTTPTransport(verify=_tls(), limits=self._limits, proxy=proxy)
+        return self._pools[host, proxy]
 
     async def aclose(self) -> None:
         """Close every pool."""
