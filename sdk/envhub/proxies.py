@@ -10,13 +10,16 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 VARIABLES = (*NAMES, *map(str.lower, NAMES), "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
 SCHEMES = ("http", "https")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HOME: Mapping[str, None] = {"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None}  # httpx's `mounts`
 
 
 def proxy_for(url: str) -> str | None:
-    """The URL of the proxy that the process's environment names for `url`. Others than http:// and https:// ones
-    (SOCKS) are left alone."""
+    """The URL of the proxy that the process's environment names for `url`, never for loopback. Others than http:// and
+    https:// ones (SOCKS) are left alone."""
     parts = urlsplit(url)
+    if parts.hostname in LOOPBACK:
+        return None
     proxies = getproxies_environment()
     named = proxies.get(parts.scheme) or proxies.get("all")
     if not named or proxy_bypass_environment(parts.netloc.rpartition("@")[2], proxies):

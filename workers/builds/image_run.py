@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-import aiohttp
 from envhub.protocol.images import ImageBuildPayload, ImageBuilt, ImageView
 from envhub.protocol.runs import FailureKind
 
@@ -22,7 +21,7 @@ from workers.images.interface import ImageLacking
 from workers.images.sources import RunImages
 from workers.images.streams import Budget
 from workers.rollouts.image_builds import BuildBoxes
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.outside.repositories import WithRepositories
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import open_stores
@@ -87,8 +86,7 @@ def _translated(name: str, lacking: Mapping[tuple[str, str], None]) -> Iterator[
 
 @asynccontextmanager
 async def _boxes(job: Job, lacking: dict[tuple[str, str], None]) -> AsyncIterator[BuildBoxes]:
-    async with aiohttp.ClientSession(trust_env=False) as http, open_stores(job.settings) as stores:
-        data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
+    async with open_data(job.run) as data, open_stores(job.settings) as stores:
         files = WithRepositories(repositories_of(job), data.files())
         yield BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking))
 

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 from envhub.client.telemetry.tracing import span
 from envhub.errors import NotFound
 from envhub.protocol.builds import LockedWheel
@@ -24,7 +23,7 @@ from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.failures import typed_failures
 from workers.rollouts.groups import GroupRunner
 from workers.rollouts.harness_trial import HarnessTrial, TrialRollout
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.interceptor.recorder import Caps
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.pool import RunnerPool, processes_for
@@ -81,8 +80,7 @@ async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Eval
     }
     data = None
     if payload.data_url:
-        http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
-        data = DataSource(job.run.absolute(payload.data_url), job.run.authorization(), http)
+        data = await stack.enter_async_context(open_data(job.run, payload.data_url))
     caps = Caps(calls=settings.call_limit, tokens=settings.token_limit)
     stored = await stored_calls(job, payload)
     interceptor = Interceptor(policy, judges=judges, caps=caps, data=data, replay=stored.calls if stored else ())

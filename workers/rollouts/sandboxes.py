@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
-import aiohttp
 from envhub import errors
 from envhub.protocol.files import RepositorySource
 
@@ -37,7 +36,7 @@ from workers.images.interface import Images
 from workers.images.sources import RunImages
 from workers.rollouts.boxes import destination
 from workers.rollouts.image_builds import BuildBoxes
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.live_sandboxes import tell_of_sandboxes
 from workers.rollouts.outside.files import NotHere
 from workers.rollouts.outside.repositories import Repositories, WithRepositories
@@ -183,8 +182,7 @@ async def run_sandboxes(
         folders = await asyncio.to_thread(task_folders, places_of(venv)) if venv is not None else []
         images: Images = run_images
         if folders:
-            http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
-            data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
+            data = await stack.enter_async_context(open_data(job.run))
             files = WithRepositories(repositories_of(job), data.files())
             boxes = BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking), allow)
             images = DockerfileImages(run_images, folders, boxes.bench(job.lease.log), salt=job.claim.owner)

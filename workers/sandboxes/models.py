@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 from aiohttp import web
+from envhub.proxies import proxy_for
 
 from workers.rollouts.package_stores import GATEWAY
 from workers.runs.execution import Job
@@ -110,5 +111,6 @@ async def open_models(job: Job, names: Sequence[str], token: str) -> AsyncIterat
         return
     job.lease.mask(token)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-    async with aiohttp.ClientSession(trust_env=False, timeout=timeout) as http:
-        yield Models(names, job.run.absolute("/inference/v1"), token, http)
+    url = job.run.absolute("/inference/v1")
+    async with aiohttp.ClientSession(proxy=proxy_for(url), trust_env=False, timeout=timeout) as http:
+        yield Models(names, url, token, http)

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import aiohttp
-
 from workers.broker.interface import Session
 from workers.broker.relay import Route
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.outside.repositories import WithRepositories
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.sandbox_choice import chosen_sandbox
@@ -27,10 +25,9 @@ async def open_session(job: Job, allow: Sequence[str], models: Models | None = N
     boxes of runs find there: the hub's files, packages, repositories. `models` answer it, too. Raises SandboxError."""
     sandbox = chosen_sandbox(job.settings)
     async with (
-        aiohttp.ClientSession(trust_env=False) as http,
+        open_data(job.run) as data,
         run_sandboxes(job, sandbox, allow=allow, shown=False) as sandboxes,
     ):
-        data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
         outside = OutsideServer(WithRepositories(sandboxes.repositories, data.files()), job.lease.log)
         async with AsyncExitStack() as stack:
             routes, variables = dict[str, Route](), dict[str, str]()

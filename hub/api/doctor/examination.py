@@ -14,6 +14,7 @@ from hub.api.doctor.findings import Finding, Level, failure
 from hub.api.doctor.fleet import look_at_fleet
 from hub.api.doctor.host import look_at_host, look_at_sandbox
 from hub.api.doctor.mail import look_at_mail
+from hub.api.doctor.outside import look_at_proxy
 from hub.api.doctor.parts import look_at_broker, look_at_storage
 from hub.api.doctor.setup import look_at_settings
 
@@ -30,6 +31,7 @@ def examine() -> Iterator[Finding]:
         yield from _safely("backup", lambda: look_at_backups(hub.backup_destination, timezone.now()))
     yield from _safely("sandbox", lambda: look_at_sandbox(hub.data))
     yield from _safely("host", lambda: look_at_host(hub.data))
+    yield from _safely("proxy", look_at_proxy)
     yield from _safely("mail", lambda: look_at_mail(hub.mail_url))
     yield from _safely("certificate", lambda: look_at_certificate(hub.base_url, timezone.now()))
     yield from look_at_settings(hub)

@@ -27,6 +27,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from envhub import __version__
 from envhub.protocol.runs import WorkerFacts
+from envhub.proxies import VARIABLES
 from pydantic import HttpUrl
 
 from hub.api.doctor import Finding
@@ -35,9 +36,11 @@ from hub.api.doctor.certificate import look_at_certificate
 from hub.api.doctor.database import look_at_database
 from hub.api.doctor.fleet import look_at_fleet
 from hub.api.doctor.host import look_at_host, look_at_sandbox
+from hub.api.doctor.outside import look_at_proxy
 from hub.api.doctor.parts import look_at_broker, look_at_storage
 from hub.api.doctor.setup import look_at_settings
 from hub.backups.models import LastBackup
+from hub.data import reach
 from hub.runs.models import Run, Worker
 from hub.runs.tokens import EMBEDDED_TOKEN_FILE
 from hub.storage.queries import backend
@@ -187,6 +190,27 @@ def showing(folder: Path, *, days: float, since_days: float = 90) -> Iterator[tu
         thread.start()
         yield listening.getsockname()[1], ssl.create_default_context(cafile=str(path))
         thread.join(10)
+
+
+@pytest.mark.parametrize("level", ["ok", "failure"])
+def test_a_proxy_of_the_network_is_tried_without_telling_its_password(
+    monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    reach.forget()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        if level == "failure":
+            listener.close()
+        for name in ("HTTPS_PROXY", "HTTP_PROXY"):
+            monkeypatch.setenv(name, f"http://hub:secret@127.0.0.1:{port}")
+        (found,) = look_at_proxy()
+    assert (found.level.value, "secret" in found.says, f"127.0.0.1:{port}" in found.says) == (level, False, True)
+
+
+def test_without_a_proxy_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert not list(look_at_proxy())
 
 
 @pytest.mark.parametrize(("days", "level"), [(60, "ok"), (5, "warning"), (-1, "failure")])

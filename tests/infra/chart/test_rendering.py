@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
         "settings": {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": 0.1},
     },
     "certificates": {"configMap": "authorities"},
+    "proxy": {"secret": "proxy", "noProxy": [".lab.example"]},
     "trial": TRIAL | {"storageClass": "fast"},
     "ingress": {"className": "nginx", "clusterIssuer": "letsencrypt", "annotations": {"a": "b"}},
     "imagePullSecrets": [{"name": "registry"}],

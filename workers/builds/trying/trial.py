@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import aiohttp
 from envhub.protocol.base import JsonObject
 from envhub.protocol.builds import BuildPayload, EnvironmentLock
 from envhub.protocol.needs import Need
@@ -21,7 +20,7 @@ from workers.builds.trying.scripted import CHECK, Scripted, run_scripted
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.errors import RunnerFatal, RunnerGone
 from workers.rollouts.failures import killed
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.interceptor.scripted import Scripted as ScriptedModel
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.needs import told
@@ -117,8 +116,7 @@ async def try_environment(subject: Subject, record: Record) -> Trial:
 async def _interceptor(subject: Subject) -> AsyncIterator[Interceptor]:
     """A scripted model, the data sets of the hub, and the judges that the settings name."""
     job = subject.job
-    async with aiohttp.ClientSession(trust_env=False) as http, AsyncExitStack() as stack:
-        data = DataSource(job.run.absolute("/hf"), job.run.authorization(), http)
+    async with open_data(job.run) as data, AsyncExitStack() as stack:
         granted = {
             name: await stack.enter_async_context(open_target(job, target, wants_tokens=False))
             for name, target in subject.payload.judges.items()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 import aiohttp
 from aiohttp import web
+from envhub.proxies import proxy_for
 from multidict import CIMultiDict
 from yarl import URL
 
 from workers.rollouts.outside.files import HubFiles
+from workers.runs.hub import RunClient
 
 CHUNK = 256 * 1024
 PASSED_ON = ("Content-Type", "Range", "If-None-Match", "If-Modified-Since", "Accept", "User-Agent")
@@ -50,6 +53,14 @@ class DataSource:
                 return await relay(request, upstream)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             return error(502, f"the hub's data cache does not answer: {problem}")
+
+
+@asynccontextmanager
+async def open_data(run: RunClient, path: str = "/hf") -> AsyncIterator[DataSource]:
+    """The hub's cache for a run."""
+    url = run.absolute(path)
+    async with aiohttp.ClientSession(proxy=proxy_for(url), trust_env=False) as http:
+        yield DataSource(url, run.authorization(), http)
 
 
 def is_plain(tail: str) -> bool:

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import aiohttp
 from envhub.client.telemetry.tracing import span
 from envhub.protocol.builds import LockedWheel
 from envhub.protocol.needs import line_for
@@ -23,7 +22,7 @@ from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.groups import POLICY_URL, GroupRunner
 from workers.rollouts.harness_trial import HarnessTrial, TrialRollout
 from workers.rollouts.interceptor.answers import Upstream
-from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.data import DataSource, open_data
 from workers.rollouts.interceptor.recorder import Budget, Caps
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.output import Repeats
@@ -192,8 +191,7 @@ async def data_source(job: Job, payload: TrainPayload, stack: AsyncExitStack) ->
     """The hub's data cache."""
     if not payload.data_url:
         return None
-    http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
-    return DataSource(job.run.absolute(payload.data_url), job.run.authorization(), http)
+    return await stack.enter_async_context(open_data(job.run, payload.data_url))
 
 
 def load_of(target: TrainTarget | EvalTarget) -> Load:

@@ -44,6 +44,7 @@
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
 {{- include "certificates.env" . }}
+{{- include "proxy.env" . }}
 {{- include "traces.env" . }}
 {{- end }}
 

@@ -61,6 +61,7 @@ spec:
         - {name: WORKER_DATA, value: /tmp/worker}
         - {name: WORKER_RAY_ROLLOUTS, value: "false"}
         {{- include "certificates.env" $root | nindent 8 }}
+        {{- include "proxy.env" $root | nindent 8 }}
       {{- $alive := printf "{port: %d}" (int (index . 3)) }}
       startupProbe: {tcpSocket: {{ $alive }}, periodSeconds: 5, failureThreshold: 60}
       livenessProbe: {tcpSocket: {{ $alive }}, periodSeconds: 20, failureThreshold: 3}

@@ -67,6 +67,7 @@ appArmorProfile: {{- toYaml . | nindent 2 }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}
 {{- end }}
 {{- include "certificates.env" (index . 0) }}
+{{- include "proxy.env" (index . 0) }}
 {{- include "traces.env" (index . 0) }}
 {{- end }}
 
