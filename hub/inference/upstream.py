@@ -25,6 +25,7 @@ from yarl import URL
 from hub.catalog.targets import outbound_policy
 
 TRUSTED_SECONDS = 30.0
+PROXIED_SECONDS = 600.0  # where only the proxy knows names, finding that out takes seconds
 MOST_HOSTS = 5000
 MOST_CONNECTIONS = 4096
 CONNECT_SECONDS = 10.0
@@ -47,8 +48,8 @@ class Ways:
 
     async def to(self, place: Place) -> Way:
         """The permitted way to (scheme, host, port). Raises OutboundRefused."""
-        read_at, known = self._known.get(place, (0.0, None))
-        if known is not None and time.monotonic() - read_at < TRUSTED_SECONDS:
+        until, known = self._known.get(place, (0.0, None))
+        if known is not None and time.monotonic() < until:
             return known
         asked = self._asked.get(place)
         if asked is None:
@@ -66,7 +67,7 @@ class Ways:
             del self._asked[place]
         if len(self._known) >= MOST_HOSTS:
             self._known.clear()
-        self._known[place] = (began, found)
+        self._known[place] = (began + (PROXIED_SECONDS if found.proxy else TRUSTED_SECONDS), found)
         return found
 
 
