@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.e2e.caches import worker_cache
 from tests.e2e.endpoints import EndpointThread
 from tests.e2e.production import BUCKET, Production
-from tests.e2e.stack import free_port, worker_cache
+from tests.e2e.stack import free_port
 from tests.fakes.faulty_link import FaultyLink
 from tests.fakes.postgres_server import DATABASE, USER, PostgresServer, server_folder
 from tests.fakes.redis_server import RedisServer

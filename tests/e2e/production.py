@@ -19,9 +19,10 @@ from pathlib import Path
 import httpx
 
 from infra.demo.processes import Process, Role, kill, processes_of
+from tests.e2e.caches import worker_cache
 from tests.e2e.endpoints import EndpointThread
 from tests.e2e.services import own_services
-from tests.e2e.stack import ROOT, SETTINGS, START_S, STOP_S, Stack, free_port, wait_until, worker_cache
+from tests.e2e.stack import ROOT, SETTINGS, START_S, STOP_S, Stack, free_port, wait_until
 from tests.fakes.round_robin import RoundRobin
 from tests.fakes.s3_server import CREDENTIALS, s3_server
 

@@ -1,12 +1,10 @@
 """A real hub for tests: `manage.py serve` with web server, sweeper and worker, the `hub` CLI, stub model endpoints.
 
-What a worker can keep between runs (virtual environments, wheels, uv's cache) lies in TEST_CACHE, by default in the
-user's cache directory: the first run downloads and is slow.
+The first run downloads what caches.py keeps, and is slow.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -32,6 +30,7 @@ from envhub.protocol.packages import VersionView
 from envhub.protocol.runs import RunView
 
 from infra.demo.processes import Role, find, kill, processes_of
+from tests.e2e.caches import copy_empty_database, worker_cache
 from tests.e2e.endpoints import EndpointThread
 from tests.fakes.policy_endpoint import Body, PolicyEndpoint
 
@@ -102,6 +101,8 @@ class Stack:
     def start(self) -> None:
         """Start it and wait until it answers. It ends with this process, however that ends."""
         self.data.mkdir(parents=True, exist_ok=True)
+        if self.root == ROOT and "HUB_DATABASE_URL" not in self.environment:
+            copy_empty_database(self.data)
         serve = [sys.executable, "manage.py", "serve", "--port", str(self.port), *self.options]
         command = ["setpriv", "--pdeathsig", "TERM", *serve]
         with self.log.open("ab") as log:
@@ -279,28 +280,6 @@ def running_stack(data: Path, settings: Mapping[str, str]) -> Iterator[Stack]:
             left = stack.stop()
             endpoints.close()
         assert not left, f"processes outlived their hub: {left}"
-
-
-@contextmanager
-def worker_cache() -> Iterator[Path]:
-    """A WORKER_DATA that lasts from run to run, and is nobody else's for now; its environments are shared by all."""
-    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "envhub-test-worker"
-    root = Path(os.environ.get("TEST_CACHE", default)).absolute()
-    root.mkdir(parents=True, exist_ok=True)
-    for number in count():
-        with (root / f"{number}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            own = root / str(number)
-            own.mkdir(exist_ok=True)
-            for name in ("venvs", "images"):  # which are safe to share, and slow to make
-                if not (own / name).exists():
-                    (root / name).mkdir(exist_ok=True)
-                    (own / name).symlink_to(root / name)
-            yield own
-            return
 
 
 def free_port() -> int:

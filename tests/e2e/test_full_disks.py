@@ -13,8 +13,8 @@ from envhub.protocol.packages import VersionState
 
 from tests.e2e import reversing
 from tests.e2e.breakable import Breakable, breakable_production
+from tests.e2e.caches import worker_cache
 from tests.e2e.fault_work import Work
-from tests.e2e.stack import worker_cache
 from tests.fakes.postgres_server import programs
 from tests.fakes.small_disk import SmallDisk, can_mount, small_disk
 

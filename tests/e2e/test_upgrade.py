@@ -25,9 +25,10 @@ from envhub.protocol.runs import RunState
 
 from tests import backends
 from tests.e2e import reversing
+from tests.e2e.caches import worker_cache
 from tests.e2e.endpoints import EndpointThread
 from tests.e2e.services import own_services
-from tests.e2e.stack import ROOT, Stack, free_port, worker_cache
+from tests.e2e.stack import ROOT, Stack, free_port
 
 pytestmark = [pytest.mark.matrix, pytest.mark.verifiers, pytest.mark.sandbox]
 EARLIER = "86e8204dd6a6b0266bd615682de7b75153454021"  # before bundles and the protocol's number

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from infra.demo.processes import Role
 from tests.bench.load.cpu import used_by
+from tests.e2e.caches import worker_cache
 from tests.e2e.endpoints import EndpointThread
 from tests.e2e.production import BUCKET, Production
-from tests.e2e.stack import ROOT, free_port, worker_cache
+from tests.e2e.stack import ROOT, free_port
 from tests.fakes.nginx import nginx
 from tests.fakes.postgres_server import PostgresServer, server_folder
 from tests.fakes.redis_server import RedisServer
