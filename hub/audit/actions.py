@@ -105,6 +105,7 @@ _API = {
     "POST sandboxes": "made a sandbox",
     f"DELETE {_SANDBOX}": "ended a sandbox",
     f"POST {_SANDBOX}/ports": "opened a port of a sandbox",
+    f"POST {_SANDBOX}/siblings": "let programs outside make sandboxes",
 }
 _PAGES = {
     "POST login": "signed in",

@@ -1,5 +1,6 @@
-"""Addresses of ports: `/sandbox-ports/<token>/...`. The token is a capability: signed, bound to one sandbox and port,
-and good for as long as it says.
+"""Addresses of ports, `/sandbox-ports/<token>/...`, and of the service by which programs outside have sandboxes beside
+one, `/sandbox-siblings/<token>/...`. The token is a capability: signed, bound to one sandbox and port, or to its
+service, and good for as long as it says.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from uuid import UUID
 from django.conf import settings
 from django.core.signing import BadSignature, TimestampSigner, b62_decode
 from django.utils import timezone
-from envhub.protocol.sandboxes import PortAddress
+from envhub.protocol.sandboxes import PortAddress, SiblingsAddress
 
-from hub.core.errors import NotFound
+from hub.core.errors import Conflict, NotFound
 from hub.sandboxes.models import Sandbox
 from hub.sandboxes.queries import Place, place_of
 
 PREFIX = "/sandbox-ports/"
+SIBLINGS_PREFIX = "/sandbox-siblings/"
+SERVICE = "/prime"  # what the service's worker answers below
+KEY = "hub"  # the address is the only credential; clients only want some key
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,43 @@ def _signer() -> TimestampSigner:
     return TimestampSigner(salt="hub.sandboxes.port", sep=".")
 
 
+def _siblings_signer() -> TimestampSigner:
+    return TimestampSigner(salt="hub.sandboxes.siblings", sep=".")
+
+
+def _base() -> str:
+    return str(settings.HUB.sandbox_ports_url or settings.HUB.base_url).rstrip("/")
+
+
 def port_address(*, sandbox: Sandbox, port: int, seconds: float, now: datetime) -> PortAddress:
     """A fresh address."""
     token = _signer().sign(f"{sandbox.pk.hex}.{port}.{seconds:.0f}")
-    base = settings.HUB.sandbox_ports_url or settings.HUB.base_url
-    url = f"{str(base).rstrip('/')}{PREFIX}{token}/"
+    url = f"{_base()}{PREFIX}{token}/"
     return PortAddress(url=url, port=port, expires_at=now + timedelta(seconds=round(seconds)))
+
+
+def siblings_origin(sandbox: Sandbox, seconds: float) -> str:
+    """What the service's own paths follow."""
+    return f"{_base()}{SIBLINGS_PREFIX}{_siblings_signer().sign(f'{sandbox.pk.hex}.{seconds:.0f}')}"
+
+
+def siblings_address(*, sandbox: Sandbox, now: datetime) -> SiblingsAddress:
+    """A fresh one, for as long as the sandbox may live. Raises Conflict when it has no siblings."""
+    if not sandbox.siblings:
+        raise Conflict(
+            "this sandbox was made without siblings", code="no_siblings", hint="`hub sandbox serve` makes one with them"
+        )
+    ends_at = (sandbox.started_at or now) + timedelta(seconds=sandbox.timeout_s)
+    url = siblings_origin(sandbox, max(1.0, (ends_at - now).total_seconds())) + SERVICE
+    variables = {
+        **dict.fromkeys(("PRIME_API_BASE_URL", "PRIME_BASE_URL", "PRIME_TRACES_URL"), url),
+        "PRIME_API_KEY": KEY,
+        "PRIME_TEAM_ID": "",
+        "PRIME_TRACES_OPT_OUT": "1",
+        "PRIME_RUNS_MODE": "disabled",
+        "PRIME_DISABLE_VERSION_CHECK": "1",
+    }
+    return SiblingsAddress(url=url, variables=variables, expires_at=ends_at)
 
 
 def is_for_ports(host: str) -> bool:
@@ -50,17 +85,33 @@ def is_for_ports(host: str) -> bool:
 
 def place_behind(token: str) -> PortPlace:
     """What the token leads to. Raises NotFound when it is forged or expired, Conflict when the sandbox has ended."""
-    signer = _signer()
+    sandbox_id, port, seconds = _signed(_signer(), token, 3)
+    place, left = _found(token, sandbox_id, seconds)
+    return PortPlace(place, int(port), left)
+
+
+def siblings_behind(token: str) -> tuple[Place, float]:
+    """Where the service answers that the token leads to, and for how many more seconds. Raises as `place_behind`."""
+    sandbox_id, seconds = _signed(_siblings_signer(), token, 2)
+    return _found(token, sandbox_id, seconds)
+
+
+def _signed(signer: TimestampSigner, token: str, parts: int) -> list[str]:
     try:
-        sandbox_id, port, seconds = signer.unsign(token).split(".")
-        made = b62_decode(token.rsplit(".", 2)[1])
-    except (BadSignature, ValueError) as error:
+        found = signer.unsign(token).split(".")
+    except BadSignature as error:
         raise _gone() from error
-    left = made + int(seconds) - timezone.now().timestamp()
+    if len(found) != parts:
+        raise _gone()
+    return found
+
+
+def _found(token: str, sandbox_id: str, seconds: str) -> tuple[Place, float]:
+    left = b62_decode(token.rsplit(".", 2)[1]) + int(seconds) - timezone.now().timestamp()
     sandbox = Sandbox.objects.filter(pk=UUID(hex=sandbox_id)).first()
     if left <= 0 or sandbox is None:
         raise _gone()
-    return PortPlace(place_of(sandbox), int(port), left)
+    return place_of(sandbox), left
 
 
 def _gone() -> NotFound:

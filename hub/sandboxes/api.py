@@ -16,6 +16,7 @@ from envhub.protocol.sandboxes import (
     SandboxRequest,
     SandboxState,
     SandboxView,
+    SiblingsAddress,
 )
 from rest_framework.decorators import api_view, authentication_classes
 from rest_framework.request import Request
@@ -28,7 +29,7 @@ from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
 from hub.core.requests.parameters import PAGE, choice, query
 from hub.runs.authentication import WorkerAuthentication, require_run
-from hub.sandboxes.addresses import port_address
+from hub.sandboxes.addresses import port_address, siblings_address
 from hub.sandboxes.models import Sandbox
 from hub.sandboxes.queries import filter_sandboxes, get_sandbox, place_of, visible_sandboxes
 from hub.sandboxes.services import create_sandbox, delete_sandbox, note_report
@@ -91,6 +92,17 @@ def sandbox_ports(request: Request, sandbox_id: GivenId) -> HttpResponse:
     place_of(row)
     wanted = parse(request, PortRequest)
     return answer(port_address(sandbox=row, port=wanted.port, seconds=wanted.seconds, now=clock.now()))
+
+
+@extend_schema(request=None, responses=SiblingsAddress)
+@api_view(["POST"])
+def sandbox_siblings(request: Request, sandbox_id: GivenId) -> HttpResponse:
+    """An address at which prime-sandboxes, outside of the hub, makes sandboxes beside this one."""
+    user = require_scope(request, Scope.WRITE)
+    row = get_sandbox(user, sandbox_id)
+    require_role(user, row.owner)
+    place_of(row)
+    return answer(siblings_address(sandbox=row, now=clock.now()))
 
 
 @extend_schema(request=SandboxReport, responses=Done)

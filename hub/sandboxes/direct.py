@@ -1,8 +1,9 @@
 """Calls of sandboxes straight from ASGI, in front of Django, whose middleware would hold a thread for each open stream.
 
-Two sorts: calls of the API with a bearer token (see routes.py), and requests to a port (see port_rules.py).
-Both are passed on to the worker piece by piece; a caller that disconnects ends the worker's part of it, too. Ports take
-web sockets as well (port_sockets.py).
+Three sorts: calls of the API with a bearer token (see routes.py), requests to a port (see port_rules.py), and requests
+to the service by which programs outside have sandboxes beside one, whose answers may be a port's. All are passed on to
+the worker piece by piece; a caller that disconnects ends the worker's part of it, too. Ports take web sockets as well
+(port_sockets.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from urllib.parse import quote
 
 import aiohttp
+from django.conf import settings
 from envhub.protocol.accounts import Scope as TokenScope
 
 from hub.accounts.authentication import user_of_token
@@ -22,7 +24,15 @@ from hub.core.errors import HubError, MethodNotAllowed, NotAllowed, NotFound
 from hub.core.http import as_hub_error, error_answer
 from hub.core.requests.body_limit import Application, Receive, Scope, Send
 from hub.core.requests.observed import note_route
-from hub.sandboxes.addresses import PREFIX, PortPlace, is_for_ports, place_behind
+from hub.sandboxes.addresses import (
+    PREFIX,
+    SERVICE,
+    SIBLINGS_PREFIX,
+    PortPlace,
+    is_for_ports,
+    place_behind,
+    siblings_behind,
+)
 from hub.sandboxes.port_rules import (
     PORT_METHODS,
     is_from_our_pages,
@@ -57,6 +67,10 @@ class DirectSandboxes:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             note_route(scope, f"{PREFIX[1:]}<str:token>/<path>")
             await _Exchange(scope, receive, send).to_port()
+            return
+        if scope["type"] == "http" and scope["path"].startswith(SIBLINGS_PREFIX):
+            note_route(scope, f"{SIBLINGS_PREFIX[1:]}<str:token>/<path>")
+            await _Exchange(scope, receive, send).to_siblings()
             return
         call = call_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
         secret = _bearer(scope) if call else ""
@@ -124,6 +138,30 @@ class _Exchange:
                 pieces = body.pieces() if _has_body(self._headers) else await body.whole() or None
                 target = _port_target(self._scope, found.port)
                 answer = await open_call(found.place, self._scope["method"], target, headers, pieces)
+                await self._pass_on(answer, dict(response_headers(answer.headers.items(), prefix=prefix)))
+
+        await self._run(work, body)
+
+    async def to_siblings(self) -> None:
+        """A request of prime-sandboxes, or to a port that it has exposed."""
+        body = RequestBody(self._receive, settings.HUB.sandbox_file_mb * 1024**2)
+        token, _, path = self._scope["path"].removeprefix(SIBLINGS_PREFIX).partition("/")
+        prefix = SIBLINGS_PREFIX + token
+
+        async def work() -> None:
+            if is_from_our_pages(self._headers):
+                raise _foreign()
+            if self._scope["method"] not in PORT_METHODS:
+                raise MethodNotAllowed("sandboxes take no such method")
+            _check_host(self._headers)
+            place, left_s = await in_database(siblings_behind, token)
+            if not f"/{path}".startswith(f"{SERVICE}/"):
+                raise NotFound("there is nothing here", hint=f"the address ends with {SERVICE}")
+            async with asyncio.timeout(left_s):
+                headers = request_headers(self._headers, port=80, prefix=prefix)
+                pieces = body.pieces() if _has_body(self._headers) else await body.whole() or None
+                target = _raw_path(self._scope).partition(prefix)[2] + _query(self._scope)
+                answer = await open_call(place, self._scope["method"], target, headers, pieces)
                 await self._pass_on(answer, dict(response_headers(answer.headers.items(), prefix=prefix)))
 
         await self._run(work, body)

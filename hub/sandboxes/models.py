@@ -32,6 +32,7 @@ class Sandbox(models.Model):
     idle_s = models.FloatField(null=True, blank=True)
     allow_hosts = models.JSONField(default=list)
     model_names = models.JSONField(default=list, db_default=[])  # that it may call
+    siblings = models.PositiveIntegerField(default=0, db_default=0)  # that programs outside may have beside it
     model_token = models.ForeignKey(ApiToken, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     variables = models.JSONField(default=list)  # names only
     encrypted_env = models.TextField(blank=True)  # until it has ended

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.abilities import SANDBOX_MODELS
+from django.db.models import Count, Sum
+from envhub.protocol.abilities import SANDBOX_MODELS, SANDBOX_SIBLINGS
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
-from envhub.protocol.sandboxes import SandboxPayload, SandboxReport, SandboxRequest, SandboxState
+from envhub.protocol.sandboxes import SandboxPayload, SandboxReport, SandboxRequest, SandboxState, SiblingLimits
 
 from hub.accounts.models import Owner, User
 from hub.accounts.queries import get_owner, require_role
@@ -18,11 +19,13 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run, end_attempt, request_cancel
+from hub.sandboxes.addresses import siblings_origin
 from hub.sandboxes.model_access import check_models, end_model_token, new_model_token
 from hub.sandboxes.models import Sandbox, SandboxLabel
 from hub.sandboxes.queries import live_sandboxes
 from hub.secrets.services import decrypt, encrypt
 
+LATE_S = 86_400.0  # after its claim a sandbox may wait for its image; addresses end with it anyway
 LOST = Failure(
     kind=FailureKind.INFRASTRUCTURE,
     code="worker_lost",
@@ -39,14 +42,14 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
     check_hosts(request.allow_hosts)
     check_models(user, request.models)
     with transaction.atomic():
-        _check_number(owner)
+        _check_number(owner, 1 + request.siblings)
         run = create_run(
             kind=RunKind.SANDBOX,
             owner=owner,
             created_by=user,
             subject=request.name or request.image,
             subject_url="",
-            ability=SANDBOX_MODELS if request.models else "",
+            ability=_ability(request),
         )
         sandbox = Sandbox.objects.create(
             owner=owner,
@@ -60,6 +63,7 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
             idle_s=request.idle_s,
             allow_hosts=list(request.allow_hosts),
             model_names=list(dict.fromkeys(request.models)),
+            siblings=request.siblings,
             variables=sorted(request.env),
             encrypted_env=encrypt(json.dumps(request.env)) if request.env else "",
             created_by=user,
@@ -89,14 +93,24 @@ def _check_limits(request: SandboxRequest) -> None:
             )
 
 
-def _check_number(owner: Owner) -> None:
+def _ability(request: SandboxRequest) -> str:
+    """The newest that it needs."""
+    if request.siblings:
+        return SANDBOX_SIBLINGS
+    return SANDBOX_MODELS if request.models else ""
+
+
+def _check_number(owner: Owner, wanted: int) -> None:
     most = settings.HUB.owner_sandboxes
     if not most:
         return
     Owner.objects.select_for_update().get(pk=owner.pk)  # requests at one time take turns to count
-    if live_sandboxes(owner)[:most].count() >= most:
+    living = live_sandboxes(owner)[:most].aggregate(count=Count("pk"), siblings=Sum("siblings"))
+    has = living["count"] + (living["siblings"] or 0)
+    if has + wanted > most:
+        asked = f", and {wanted} more are asked for" if wanted > 1 else ""
         raise Conflict(
-            f"{owner.slug} has {most} sandboxes already, and no owner may have more at once",
+            f"{owner.slug} has {has} sandboxes{asked}; no owner may have more than {most} at once",
             code="too_many_sandboxes",
             hint="end one that is not needed: `hub sandbox delete`",
         )
@@ -130,6 +144,18 @@ def sandbox_payload(run: Run) -> SandboxPayload:
         file_bytes=settings.HUB.sandbox_file_mb * 1024**2,
         models=tuple(row.model_names),
         model_token=new_model_token(row),
+        siblings=_sibling_limits(row) if row.siblings else None,
+    )
+
+
+def _sibling_limits(row: Sandbox) -> SiblingLimits:
+    hub = settings.HUB
+    return SiblingLimits(
+        at_once=row.siblings,
+        cpus=hub.sandbox_max_cpus,
+        memory_mb=hub.sandbox_max_memory_mb,
+        disk_mb=hub.sandbox_max_disk_mb,
+        origin=siblings_origin(row, row.timeout_s + LATE_S),
     )
 
 

@@ -1,4 +1,4 @@
-"""Routes of the sandboxes app. Addresses of ports are hub.sandboxes.direct's alone."""
+"""Routes of the sandboxes app. Addresses of ports and siblings are hub.sandboxes.direct's alone."""
 
 from django.urls import URLPattern, URLResolver, path
 
@@ -11,6 +11,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("sandboxes", api.sandboxes),
     path(_ONE, api.sandbox),
     path(f"{_ONE}/ports", api.sandbox_ports),
+    path(f"{_ONE}/siblings", api.sandbox_siblings),
     path(f"{_ONE}/exec", inside_api.sandbox_exec),
     path(f"{_ONE}/processes", inside_api.sandbox_processes),
     path(_PROCESS, inside_api.sandbox_process),

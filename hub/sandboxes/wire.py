@@ -44,6 +44,7 @@ def _view(row: Sandbox, reasons: dict[UUID, str]) -> SandboxView:
         variables=tuple(row.variables),
         allow_hosts=tuple(row.allow_hosts),
         models=tuple(row.model_names),
+        siblings=row.siblings,
         labels=tuple(label.text for label in row.label_rows.all()),
         use=_use(row) if running else "",
         run_id=str(run.pk),

@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from websockets.sync.client import connect
 
 from infra.demo.processes import Role
 from tests.e2e.stack import HUB, Stack, answer_text, wait_until
+from tests.external_packages import python_with
 from tests.fakes import echo_socket
 from tests.fakes.policy_endpoint import PolicyEndpoint
 
@@ -63,6 +65,66 @@ def test_a_port_speaks_web_socket(stack: Stack, sandbox: str) -> None:
     with connect(f"ws{address.removeprefix('http')}socket", additional_headers={"Cookie": "sessionid=x"}) as socket:
         socket.send("hello")
         assert socket.recv(10) == "hello /socket []"
+
+
+CLIENT = """
+import json, os, sys, urllib.request as web
+base = os.environ["PRIME_API_BASE_URL"] + "/api/v1/sandbox"
+def post(url, **body):
+    return json.load(web.urlopen(web.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})))
+made = post(base, name="mine", docker_image="hub/base")
+access = post(f"{base}/{made['id']}/auth")
+url = f"{access['gateway_url']}/{access['user_ns']}/{access['job_id']}/exec"
+print(post(url, command="echo $((6 * 7))", sandbox_id=made["id"])["stdout"].strip())
+sys.exit(7)
+"""
+
+
+def test_a_program_outside_has_sandboxes_of_the_hub_while_it_runs(stack: Stack) -> None:
+    served = ("sandbox", "serve", "--at-once", "1", "--name", "outside", "--")
+    done = stack.cli(*served, sys.executable, "-c", CLIENT, code=7)
+    assert done.out == "42\n"
+    with stack.client() as hub:
+        (keeper,) = [view for view in hub.sandboxes.list() if view.name == "outside"]
+        assert keeper.siblings == 1
+        ended = lambda: hub.sandboxes.get(keeper.id).state is SandboxState.STOPPED  # noqa: E731
+        wait_until(ended, 20, lambda: "it was not ended with its program")
+    absent = stack.cli(*served, "no-such-program", code=2)
+    assert "no-such-program is not found" in absent.err
+
+
+ORIGINAL = """
+import json, os, prime_sandboxes as ps
+from pathlib import Path
+client, folder = ps.SandboxClient(ps.APIClient()), Path(os.environ["HOME"])
+made = client.create(ps.CreateSandboxRequest(name="mine", docker_image="hub/base", labels=["l"]))
+client.wait_for_creation(made.id)
+told = {"exec": client.execute_command(made.id, "echo out; exit 3").exit_code}
+(folder / "up").write_text("words" * 1000)
+client.upload_file(made.id, "/tmp/up", str(folder / "up"))
+client.download_file(made.id, "/tmp/up", str(folder / "down"))
+told["file"] = (folder / "down").read_text() == (folder / "up").read_text()
+job = client.start_background_job(made.id, "sleep 1; echo done")
+while not (state := client.get_background_job(made.id, job)).completed:
+    pass
+told["job"] = state.stdout
+told["listed"] = [one.id == made.id for one in client.list(labels=["l"]).sandboxes]
+client.delete(made.id)
+try:
+    client.execute_command(made.id, "true")
+except ps.SandboxNotRunningError as error:
+    told["ended"] = True
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.verifiers
+@pytest.mark.parametrize("release", ["0.2.36", "0.5.1"])
+def test_the_original_client_works_outside_of_the_hub(stack: Stack, tmp_path: Path, release: str) -> None:
+    python = python_with(f"prime-sandboxes=={release}", tmp_path)
+    done = stack.cli("sandbox", "serve", "--", python, "-c", ORIGINAL, HOME=str(tmp_path))
+    assert json.loads(done.out) == {"exec": 3, "file": True, "job": "done\n", "listed": [True], "ended": True}
 
 
 CALL = """

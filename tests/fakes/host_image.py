@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from workers.broker.limits import BrokerLimits
 from workers.images.interface import BASE, Image, ImageLacking
 from workers.rollouts.package_stores import open_stores
 from workers.rollouts.sandboxes import RunSandboxes, open_sandboxes
@@ -28,7 +29,12 @@ class OnlyBase:
 
 @asynccontextmanager
 async def sandboxes_on_the_host(
-    job: Job, sandbox: Sandbox, *, allow: Sequence[str] = (), shown: bool = True
+    job: Job,
+    sandbox: Sandbox,
+    *,
+    allow: Sequence[str] = (),
+    shown: bool = True,
+    within: BrokerLimits | None = None,
 ) -> AsyncIterator[RunSandboxes]:
     """As workers.rollouts.sandboxes.run_sandboxes, but the hub is not told of them."""
     root = job.settings.folder("host-image") / "root"
@@ -37,4 +43,4 @@ async def sandboxes_on_the_host(
         (root / "work").mkdir()
     images = OnlyBase(Image(BASE, "sha256:0", root, workdir="/work"))
     async with open_stores(job.settings) as stores:
-        yield open_sandboxes(job, OnImage(sandbox, root), images, stores, allow=allow)
+        yield open_sandboxes(job, OnImage(sandbox, root), images, stores, allow=allow, within=within)

@@ -98,9 +98,7 @@ class Broker:
                 f"this rollout has {own} sandboxes already", "end some, or have WORKER_SANDBOXES_OF_A_ROLLOUT raised"
             )
         if len(living) >= limits.at_once:
-            raise TooMany(
-                f"this run has {len(living)} sandboxes already", "end some, or have WORKER_SANDBOXES_OF_A_RUN raised"
-            )
+            raise TooMany(f"this run has {len(living)} sandboxes already", f"end some, or {limits.more}")
 
 
 class BrokerSession:

@@ -26,6 +26,7 @@ class BrokerLimits:
     most_lifetime_s: float = 24 * 3600.0
     pids: int = 512
     exec_s: float = 600.0  # a command for which its client says nothing
+    more: str = "have WORKER_SANDBOXES_OF_A_RUN raised"  # what helps who wants more at once
 
     def of(self, wish: Wish) -> Limits:
         """The limits of the box for that wish. Its layer lies in memory: disk is on top of what programs get."""

@@ -173,9 +173,11 @@ async def run_sandboxes(
     venv: Path | None = None,
     lacking: dict[tuple[str, str], None] | None = None,
     shown: bool = True,
+    within: BrokerLimits | None = None,
 ) -> AsyncIterator[RunSandboxes]:
     """Those of a run of the hub, whose images it gets there. `venv`, the installed environment, may bring Dockerfiles;
-    what their steps ask for in vain is added to `lacking`. `shown`: the run's pages have them while they live."""
+    what their steps ask for in vain is added to `lacking`. `shown`: the run's pages have them while they live.
+    `within`: other limits than a run's."""
     async with AsyncExitStack() as stack:
         run_images = RunImages(job.run, job.settings)
         stores = await stack.enter_async_context(open_stores(job.settings))
@@ -186,7 +188,7 @@ async def run_sandboxes(
             files = WithRepositories(repositories_of(job), data.files())
             boxes = BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking), allow)
             images = DockerfileImages(run_images, folders, boxes.bench(job.lease.log), salt=job.claim.owner)
-        sandboxes = open_sandboxes(job, sandbox, images, stores, allow=allow, folders=folders)
+        sandboxes = open_sandboxes(job, sandbox, images, stores, allow=allow, folders=folders, within=within)
         if shown:
             await stack.enter_async_context(tell_of_sandboxes(job, sandboxes.broker))
         yield sandboxes
@@ -215,9 +217,10 @@ def open_sandboxes(
     *,
     allow: Sequence[str] = (),
     folders: Sequence[TaskFolder] = (),
+    within: BrokerLimits | None = None,
 ) -> RunSandboxes:
     """A broker with what its sandboxes reach."""
-    host = Host(sandbox, images, tickets(job), limits(job.settings))
+    host = Host(sandbox, images, tickets(job), within or limits(job.settings))
     return RunSandboxes(Broker(host), allow, stores, repositories_of(job), images, folders)
 
 

@@ -13,7 +13,8 @@ from aiohttp import web
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
-from workers.broker.interface import Command, Held, NotThere, State, TooMany, Wish
+from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
+from workers.broker.prime import PREFIX, prime_routes
 from workers.broker.use import Use
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
@@ -23,7 +24,7 @@ from .api import SandboxApi
 from .models import open_models
 from .ports import Ports
 from .processes import Processes
-from .session import open_session
+from .session import open_sessions
 
 LOOK_S = 0.25  # how soon the end of a sandbox is seen
 USE_S = 1.0
@@ -35,16 +36,16 @@ async def run_sandbox(job: Job) -> None:
     payload = SandboxPayload.model_validate(job.claim.payload)
     async with (
         open_models(job, payload.models, payload.model_token) as models,
-        open_session(job, payload.allow_hosts, models) as session,
+        open_sessions(job, payload.allow_hosts, models, payload.siblings) as sessions,
     ):
         try:
-            held = await session.create(wish_of(payload))
+            held = await sessions.own.create(wish_of(payload))
         except TooMany as error:
             raise RunFailed.because(FailureKind.INFRASTRUCTURE, error.code, error.message, error.hint) from error
         except SandboxError as error:
             raise RunFailed.because(FailureKind.LIMIT, error.code, error.message, error.hint) from error
         try:
-            await _serve(job, payload, held)
+            await _serve(job, payload, held, sessions.siblings)
         finally:
             await held.end()
 
@@ -65,7 +66,7 @@ def wish_of(payload: SandboxPayload) -> Wish:
     )
 
 
-async def _serve(job: Job, payload: SandboxPayload, held: Held) -> None:
+async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Session | None) -> None:
     try:
         await held.ready()
     except NotThere as error:
@@ -77,10 +78,11 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held) -> None:
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
-        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes)
-        runner = web.AppRunner(
-            api.application(secret), handler_cancellation=True, access_log=None, shutdown_timeout=0.5
-        )
+        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
+        if siblings is not None and payload.siblings is not None:
+            origin = payload.siblings.origin
+            api.add_subapp(PREFIX, prime_routes(siblings, run_allows=payload.allow_hosts, origin=origin))
+        runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, job.settings.serve_host, 0).start()

@@ -116,6 +116,7 @@ COMMANDS: Table = {
         "show": "sandboxes.commands:show",
         "exec": "sandboxes.execute:execute",
         "run": "sandboxes.execute:run",
+        "serve": "sandboxes.serve:serve",
         "shell": "sandboxes.shell:shell",
         "upload": "sandboxes.files:upload",
         "download": "sandboxes.files:download",

@@ -26,6 +26,7 @@ from envhub.protocol.sandboxes import (
     SandboxState,
     SandboxStats,
     SandboxView,
+    SiblingsAddress,
     SignalRequest,
     TerminalSize,
 )
@@ -184,6 +185,10 @@ class Sandboxes:
     def commands(self, sandbox_id: str) -> tuple[CommandView, ...]:
         """The last commands that were executed in it, oldest first."""
         return self._hub.get(f"/sandboxes/{sandbox_id}/commands", CommandList).items
+
+    def siblings(self, sandbox_id: str) -> SiblingsAddress:
+        """Where prime-sandboxes makes sandboxes beside this one, which was made with `siblings`."""
+        return self._hub.post(f"/sandboxes/{sandbox_id}/siblings", None, SiblingsAddress)
 
     def open_port(self, sandbox_id: str, port: int, *, seconds: float = 3600.0) -> PortAddress:
         """An address of a port, good for `seconds`, for whoever knows it."""

@@ -9,4 +9,5 @@ from __future__ import annotations
 PACK_SOURCE = "pack_source"  # make packages of an uploaded folder: envhub.protocol.builds.SourcePayload
 REPLAY = "replay"  # begin rollouts as a stored one did: envhub.protocol.replays
 SANDBOX_MODELS = "sandbox_models"  # give a user's sandbox models to call: SandboxPayload.models
-ABILITIES = (PACK_SOURCE, REPLAY, SANDBOX_MODELS)  # of this release's workers
+SANDBOX_SIBLINGS = "sandbox_siblings"  # let programs outside make more beside a sandbox: SandboxPayload.siblings
+ABILITIES = (PACK_SOURCE, REPLAY, SANDBOX_MODELS, SANDBOX_SIBLINGS)  # of this release's workers

@@ -53,6 +53,7 @@ class SandboxRequest(Request):
     env: dict[Variable, Value] = Field(default_factory=dict, max_length=200)
     allow_hosts: tuple[str, ...] = Field(default=(), max_length=50)  # host:port; none: no network
     models: tuple[ModelName, ...] = Field(default=(), max_length=20)  # that it may call at $OPENAI_BASE_URL
+    siblings: int = Field(default=0, ge=0, le=1000)  # that programs outside may have beside it, by prime-sandboxes
     labels: tuple[Label, ...] = Field(default=(), max_length=20)
 
 
@@ -75,6 +76,7 @@ class SandboxView(Response):
     variables: tuple[str, ...] = ()  # the names of its environment; values are never shown
     allow_hosts: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    siblings: int = 0  # that programs outside may have beside it at once
     labels: tuple[str, ...] = ()
     use: str = ""  # memory and CPUs now, in words
     run_id: str
@@ -230,6 +232,25 @@ class PortAddress(Response):
     expires_at: datetime
 
 
+class SiblingsAddress(Response):
+    """Whoever knows `url` makes sandboxes beside this one with the client prime-sandboxes, until `expires_at`.
+    `variables` are what that client reads."""
+
+    url: str
+    variables: dict[str, str]
+    expires_at: datetime
+
+
+class SiblingLimits(Response):
+    """Of each of them; `origin` is what comes before their service's own path in its addresses."""
+
+    at_once: int
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    origin: str
+
+
 class SandboxPayload(Response):
     """`Claim.payload` of a sandbox run."""
 
@@ -247,6 +268,7 @@ class SandboxPayload(Response):
     file_bytes: Size = 100 * 1024**2  # of one upload
     models: tuple[str, ...] = ()
     model_token: str = ""  # an API token that may call models: never enters the sandbox
+    siblings: SiblingLimits | None = None
 
 
 class SandboxReport(Request):

@@ -200,3 +200,37 @@ async def test_an_image_that_is_lacking_fails_the_run_for_good(start: Start) -> 
         async with start(image="nothing:latest"):
             pass
     assert caught.value.failure.kind == "environment"
+
+
+SIBLINGS = {
+    "at_once": 2,
+    "cpus": 0.5,
+    "memory_mb": 256,
+    "disk_mb": 64,
+    "origin": "https://hub.example/sandbox-siblings/t",
+}
+SERVICE = "/prime/api/v1"
+WISH = {"name": "x", "docker_image": "hub/base", "cpu_cores": 2, "memory_gb": 2, "disk_size_gb": 1}
+
+
+async def test_programs_outside_have_sandboxes_beside_it_within_the_hubs_limits(start: Start) -> None:
+    async with start(siblings=SIBLINGS) as running:
+        made = [await (await running.http.post(f"{SERVICE}/sandbox", json=WISH)).json() for _ in range(2)]
+        ids = [one["id"] for one in made]
+        seen = await (await running.http.get(f"{SERVICE}/sandbox")).json()
+        assert {one["id"] for one in seen["sandboxes"]} == set(ids), "the one that keeps them is not among them"
+        assert (made[0]["cpuCores"], made[0]["memoryGB"]) == (1, 1)
+        access = await (await running.http.post(f"{SERVICE}/sandbox/{ids[0]}/auth")).json()
+        assert access["gateway_url"] == "https://hub.example/sandbox-siblings/t/prime/gateway"
+        asked = {"command": "echo hello", "sandbox_id": ids[0]}
+        done = await running.http.post(f"/prime/gateway/{access['user_ns']}/{ids[0]}/exec", json=asked)
+        assert (await done.json())["stdout"] == "hello\n"
+        refused = await running.http.post(f"{SERVICE}/sandbox", json=WISH)
+        assert refused.status == 429
+        assert "--at-once" in await refused.text()
+        tunnel = await running.http.post(f"{SERVICE}/tunnel", json={"local_port": 80})
+        assert (tunnel.status, "hub eval run" in await tunnel.text()) == (501, True)
+
+
+async def test_without_siblings_there_is_no_service(running: Running) -> None:
+    assert (await running.http.get(f"{SERVICE}/sandbox")).status == 404

@@ -13,7 +13,7 @@ from workers.broker.interface import Session
 from workers.broker.prime.commands import execute
 from workers.broker.prime.control import add_control
 from workers.broker.prime.files import add_files
-from workers.broker.prime.lacking import API, add_lacking
+from workers.broker.prime.lacking import API, add_lacking, refuse_tunnels
 from workers.broker.prime.memory import MEMORY, Memory
 from workers.broker.prime.ports import add_ports
 from workers.broker.prime.refusals import answer_refusals
@@ -30,16 +30,20 @@ def prime_routes(
 ) -> web.Application:
     """The sandboxes of `session`, and no others. `run_allows`: the hosts that the run lets them reach.
 
-    `origin` is the gateway as the client reaches it; "": as its requests say. Mount it at PREFIX.
+    `origin` is the gateway as the client reaches it; "": as its requests say. Without `tunnels` there are none: the
+    client is not where they could lead. Mount it at PREFIX.
     """
     app = web.Application(middlewares=[answer_refusals])
     app[SERVICE] = Service(session, run_allows, origin)
     app[MEMORY] = Memory()
-    app[TUNNELS] = tunnels or Tunnels()
     add_lacking(app)
     add_ports(app, SANDBOXES)
     add_control(app, SANDBOXES)
-    add_tunnels(app, f"{API}/tunnel")
+    if tunnels is None:
+        refuse_tunnels(app)
+    else:
+        app[TUNNELS] = tunnels
+        add_tunnels(app, f"{API}/tunnel")
     app.router.add_post(f"{GATEWAY}/exec", execute)
     add_files(app, GATEWAY)
     add_sessions(app, GATEWAY)

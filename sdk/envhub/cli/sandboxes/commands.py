@@ -162,8 +162,8 @@ def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> N
         "sandbox": view.id, "name": view.name, "owner": view.owner, "state": _state(view), "reason": view.reason,
         "hint": view.failure.hint if view.failure else "", "image": view.image, "cpus": view.cpus,
         "memory MB": view.memory_mb, "disk MB": view.disk_mb, "variables": view.variables,
-        "network": view.allow_hosts or "none", "models": view.models, "labels": view.labels, "worker": view.worker,
-        "run": view.run_id,
+        "network": view.allow_hosts or "none", "models": view.models, "siblings": view.siblings or None,
+        "labels": view.labels, "worker": view.worker, "run": view.run_id,
         "created": view.created_at, "started": view.started_at, "ends": view.ends_at, "ended": view.ended_at,
     }))  # fmt: skip
 
