@@ -35,7 +35,8 @@ test-vllm: setup ## the tests that need vLLM (installs its CPU build)
 
 test-matrix: setup ## every supported verifiers release, every kill point, containers (long)
 	@infra/setup/podman.sh
-	@$(PY) -m pytest -q -m matrix tests
+	@infra/setup/vllm.sh
+	@VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PY) -m pytest -q -m matrix tests
 
 check: setup ## ruff, mypy --strict, import contracts, migrations
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check .

@@ -80,7 +80,7 @@ RUNS = (
     PackageRun("e2e-groups", V0, env_args={"nested": True}, example=3, rewards=(1.5, 1.5)),
     PackageRun("e2e-mcp-env", V0, calls("count_letters", {"word": "ant"}), metrics={"num_turns": 2.0}),
     PackageRun("e2e-gym", V0, says("one step"), rewards=(2.0, 2.0)),
-    PackageRun("e2e-openenv", V0, counts, metrics={"num_turns": 4.0}),
+    PackageRun("e2e-openenv", V0, counts, metrics={"num_turns": 4.0}, needs_build=True),
     PackageRun("e2e-parsers", V0, says("<think>so</think>\\boxed{0}"), {"parser": "think"}, rewards=(1.1, 1.1)),
     PackageRun("e2e-parsers", V0, says("\\boxed{0}"), {"parser": "maybe"}, rewards=(1.1, 1.1)),
     PackageRun("e2e-judge", V0, says("yes"), rewards=(1.0, 1.0)),

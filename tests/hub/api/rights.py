@@ -410,6 +410,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "api/v1/sandboxes": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
     _SANDBOX: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_SANDBOX}/ports": {"post": Access.PRIVATE},
+    f"{_SANDBOX}/siblings": {"post": Access.PRIVATE},
     f"{_SANDBOX}/exec": {"post": Access.PRIVATE},
     f"{_SANDBOX}/files": {"get": Access.PRIVATE, "put": Access.PRIVATE},
     f"{_SANDBOX}/log": {"get": Access.PRIVATE},
