@@ -91,8 +91,11 @@ def place_behind(token: str) -> PortPlace:
 
 
 def siblings_behind(token: str) -> tuple[Place, float]:
-    """Where the service answers that the token leads to, and for how many more seconds. Raises as `place_behind`."""
+    """Where the service answers that the token leads to, and for how many more seconds; of a disabled user nowhere.
+    Raises as `place_behind`."""
     sandbox_id, seconds = _signed(_siblings_signer(), token, 2)
+    if not Sandbox.objects.filter(pk=UUID(hex=sandbox_id), created_by__is_active=True).exists():
+        raise _gone()  # who may no longer sign in makes nothing
     return _found(token, sandbox_id, seconds)
 
 
@@ -115,4 +118,4 @@ def _found(token: str, sandbox_id: str, seconds: str) -> tuple[Place, float]:
 
 
 def _gone() -> NotFound:
-    return NotFound("this address has expired, or never was one", hint="`hub sandbox ports` makes a new one")
+    return NotFound("this address has expired, or never was one", hint="`hub sandbox ports` or `serve` makes a new one")

@@ -13,6 +13,7 @@ from django.utils import timezone
 from envhub.protocol.accounts import Scope
 from pydantic import HttpUrl
 
+from hub.accounts.models import User
 from hub.core.errors import Conflict
 from hub.sandboxes.addresses import siblings_address
 from hub.sandboxes.models import Sandbox
@@ -73,6 +74,9 @@ async def test_a_forged_address_and_one_whose_sandbox_has_ended_lead_nowhere(
     with monkeypatch.context() as patch:
         patch.setattr("hub.sandboxes.addresses.timezone.now", lambda: later)
         assert (await hub.get(f"{base}/api/v1/sandbox")).status_code == 404
+    await sync_to_async(User.objects.filter(pk=keeper.created_by_id).update)(is_active=False)
+    assert (await hub.get(f"{base}/api/v1/sandbox")).status_code == 404
+    await sync_to_async(User.objects.filter(pk=keeper.created_by_id).update)(is_active=True)
     await sync_to_async(Sandbox.objects.filter(pk=keeper.pk).update)(state="stopped", base_url="")
     assert (await hub.get(f"{base}/api/v1/sandbox")).status_code == 409
 
