@@ -19,6 +19,7 @@ from envhub.client.outside.addresses import OutboundRefused, check
 from envhub.client.outside.ways import way
 from envhub.errors import EnvhubError
 from envhub.protocol.models import OutboundPolicy
+from envhub.proxies import proxy_for
 
 from hub.core.errors import HubError, NotFound, TooLarge, Unavailable
 from hub.data.reach import by_proxy, is_away, is_reachable, place_of
@@ -71,7 +72,7 @@ def fetched(url: str, *, now: Callable[[], float] = time.monotonic) -> Iterator[
     settings.HUB.data.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=settings.HUB.data, prefix="arriving-") as content:
         try:
-            proxy = way(policy(), url).proxy
+            proxy = way(policy(), url).proxy if proxy_for(url) else None
             if not (is_reachable(proxy) if proxy else is_reachable(url, lookup)):
                 raise Unavailable(f"the hub could not reach {urlsplit(url).hostname}")
             with outbound.client(policy(), timeout=TIMEOUT, headers=HEADERS) as http:

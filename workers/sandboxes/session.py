@@ -63,8 +63,8 @@ def with_siblings(worker: BrokerLimits, siblings: SiblingLimits) -> BrokerLimits
     """What the worker allows and, of all of them, what the hub allows its users."""
     return replace(
         worker,
-        at_once=1 + siblings.at_once,
-        of_a_rollout=1 + siblings.at_once,
+        at_once=min(worker.at_once, 1 + siblings.at_once),
+        of_a_rollout=worker.at_once,
         most_cpus=min(worker.most_cpus, siblings.cpus),
         most_memory_mb=min(worker.most_memory_mb, siblings.memory_mb),
         most_disk_mb=min(worker.most_disk_mb, siblings.disk_mb),

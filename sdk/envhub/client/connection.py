@@ -55,7 +55,7 @@ class Retry:
 class Connection:
     """Sends requests to one hub. `transport` replaces the network (tests drive Django in-process with it).
 
-    Raises UsageError for a token that no header can hold.
+    Raises UsageError for a token that no header can hold, and for a proxy of no known scheme.
     """
 
     def __init__(
@@ -75,13 +75,19 @@ class Connection:
         self._traceparent = traceparent
         self._traced: set[str] = set()
         headers = {"User-Agent": f"envhub/{__version__}", PROTOCOL_HEADER: str(PROTOCOL), "Accept": "application/json"}
-        self._http = httpx.Client(
-            base_url=self.url,
-            transport=transport,
-            mounts=HOME,
-            headers=headers,
-            timeout=httpx.Timeout(60.0, connect=10.0),
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                transport=transport,
+                mounts=HOME,
+                headers=headers,
+                timeout=httpx.Timeout(60.0, connect=10.0),
+            )
+        except ValueError as error:
+            raise UsageError(
+                f"this environment's proxy cannot be used: {error}",
+                hint="Look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY: http://HOST:PORT, or socks5://HOST:PORT.",
+            ) from error
 
     def close(self) -> None:
         """Close the sockets."""

@@ -13,7 +13,7 @@ from envhub.client.outside import ways
 from envhub.client.outside.addresses import OutboundRefused, is_named
 from envhub.client.outside.outbound import async_client, client
 from envhub.client.outside.ways import Way, way
-from envhub.errors import ConnectionFailed
+from envhub.errors import ConnectionFailed, UsageError
 from envhub.protocol.models import OutboundPolicy
 from envhub.proxies import VARIABLES, network_variables, proxy_for
 
@@ -147,3 +147,17 @@ def test_a_hub_on_this_machine_is_reached_past_the_proxy(proxy: ForwardProxy) ->
         with pytest.raises(ConnectionFailed):
             Connection(f"http://{host}:9", None, retry=Retry(attempts=1)).send("GET", "healthz")
     assert not [one for one in proxy.asked if ":9/" in one.line]
+
+
+@pytest.mark.parametrize("proxy_url", ["socks5://127.0.0.1:9", "http://127.0.0.1:9"])
+def test_a_hub_elsewhere_is_asked_of_any_proxy(monkeypatch: pytest.MonkeyPatch, proxy_url: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy_url)
+    with pytest.raises(ConnectionFailed):
+        Connection("http://hub.invalid", None, retry=Retry(attempts=1)).send("GET", "healthz")
+
+
+def test_a_proxy_of_no_known_scheme_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "gopher://proxy.lan")
+    with pytest.raises(UsageError, match="gopher") as caught:
+        Connection("http://hub.invalid", None)
+    assert "HTTPS_PROXY" in caught.value.hint

@@ -23,9 +23,11 @@ from hub.data import file_source
 from hub.data.files import FileNotKept, add_file, find_or_fetch_file, read_nltk_index
 from hub.data.models import OutsideFile
 from hub.storage.queries import open_blob
+from tests.e2e.stack import free_port
 from tests.factories.accounts import make_token, make_user
 from tests.factories.storage import make_blob
 from tests.fakes.files import FileServer
+from tests.fakes.forward_proxy import ForwardProxy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URL = "https://raw.githubusercontent.com/someone/words/main/words.txt"
@@ -243,3 +245,18 @@ def test_what_is_no_url_is_answered(client: Client, url: str) -> None:
 def test_nothing_is_written_there(client: Client) -> None:
     keep("file", URL, b"one")
     assert client.post(f"/outside?url={URL}", headers=headers(make_user())).status_code == 404
+
+
+def test_a_name_that_nobody_knows_is_out_of_reach_and_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    permit(monkeypatch, "files.invalid")
+    with pytest.raises(FileNotKept, match="could not reach files"):
+        find_or_fetch_file("https://files.invalid/words.txt")
+
+
+def test_a_file_comes_by_the_operators_proxy(source: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, _, port = source.place.partition(":")
+    permit(monkeypatch, "files.invalid:80")
+    with ForwardProxy(free_port(), {"files.invalid:80": (host, int(port))}) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        assert bytes_of(find_or_fetch_file("http://files.invalid/words.txt")) == b"one\n"
+    assert [one.line for one in proxy.asked if one.line] == ["GET http://files.invalid/words.txt HTTP/1.1"]
