@@ -59,7 +59,7 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
             cpus=request.cpus,
             memory_mb=request.memory_mb,
             disk_mb=request.disk_mb,
-            timeout_s=request.timeout_s or settings.HUB.sandbox_timeout_s,
+            timeout_s=request.timeout_s or _lifetime_s(request),
             idle_s=request.idle_s,
             allow_hosts=list(request.allow_hosts),
             model_names=list(dict.fromkeys(request.models)),
@@ -91,6 +91,11 @@ def _check_limits(request: SandboxRequest) -> None:
                 hint=f"ask for less; an operator raises HUB_SANDBOX_MAX_{name.upper()}",
                 fields={name: f"at most {limit:g}"},
             )
+
+
+def _lifetime_s(request: SandboxRequest) -> float:
+    """Unless its maker says: programs outside may take long, and end what they began."""
+    return settings.HUB.sandbox_max_timeout_s if request.siblings else settings.HUB.sandbox_timeout_s
 
 
 def _ability(request: SandboxRequest) -> str:

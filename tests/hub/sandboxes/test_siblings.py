@@ -68,7 +68,11 @@ async def test_a_forged_address_and_one_whose_sandbox_has_ended_lead_nowhere(
     hub: httpx.AsyncClient, keeper: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = path_of(keeper)
-    for forged in (base.replace(".3600.", ".9999."), "/sandbox-siblings/x/prime/", "/sandbox-siblings/a.b.c.d/prime/"):
+    for forged in (
+        base.replace(".43200.", ".99999."),
+        "/sandbox-siblings/x/prime/",
+        "/sandbox-siblings/a.b.c.d/prime/",
+    ):
         assert (await hub.get(f"{forged}/api/v1/sandbox")).status_code == 404
     later = timezone.now() + timedelta(seconds=keeper.timeout_s + 1)
     with monkeypatch.context() as patch:
@@ -113,6 +117,7 @@ def test_siblings_count_as_sandboxes_of_their_owner_and_have_the_hubs_limits(
     own = settings.HUB.model_copy(update={"owner_sandboxes": 5, "sandbox_max_cpus": 3.0})
     monkeypatch.setattr(settings, "HUB", own)
     keeper = create_running(user, siblings=2)
+    assert keeper.timeout_s == own.sandbox_max_timeout_s
     limits = sandbox_payload(keeper.run).siblings
     assert limits is not None
     assert (limits.at_once, limits.cpus) == (2, 3.0)
