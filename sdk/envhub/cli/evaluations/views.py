@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from envhub.cli.evaluations.commands import EvaluationId
-from envhub.cli.terminal.asking import Yes, ask_to_delete
-from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.errors import UsageError
+from envhub.cli.terminal.asking import Yes
+from envhub.cli.terminal.saved_views import forget_view, show_views
+from envhub.cli.terminal.session import JsonFlag, current
 from envhub.protocol.annotations import RolloutQuery, SavedView, SavedViewRequest
 
 OPTIONS = ("outcome", "label", "min_reward", "max_reward", "sort")  # as `hub eval rollouts` has them
@@ -20,9 +21,7 @@ Name = Annotated[str, typer.Argument(help="As `hub views list` has it.")]
 def list_views(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
     """List the saved filters for an evaluation's rollouts, with the command that applies each."""
     session = current(ctx)
-    found = list(session.hub.evaluations.views(evaluation_id))
-    rows = [(item.name, _command(evaluation_id, item), item.created_by, item.created_at) for item in found]
-    session.show(found, lambda: session.table(("name", "shows", "by", "saved"), rows, "no saved views"))
+    show_views(session, session.hub.evaluations.views(evaluation_id), lambda view: _command(evaluation_id, view))
 
 
 def _command(evaluation_id: str, view: SavedView) -> str:
@@ -54,14 +53,7 @@ def delete(
 ) -> None:
     """Forget a saved filter."""
     session = current(ctx)
-    found = _named(session, evaluation_id, name)
-    ask_to_delete(f"the view {found.name}", yes=yes)
-    session.hub.evaluations.delete_view(evaluation_id, found.id)
-    session.show({"deleted": found.name}, lambda: session.out.print("deleted"))
-
-
-def _named(session: Session, evaluation_id: str, name: str) -> SavedView:
-    for one in session.hub.evaluations.views(evaluation_id):
-        if name in {one.name, one.id}:
-            return one
-    raise UsageError(f"there is no saved view {name}", hint=f"`hub views list {evaluation_id}` shows them.")
+    hub, listed = session.hub.evaluations, f"hub views list {evaluation_id}"
+    forget_view(
+        session, hub.views(evaluation_id), name, partial(hub.delete_view, evaluation_id), yes=yes, listed=listed
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
-from envhub.cli.terminal.asking import Yes, ask_to_delete
-from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.cli.terminal.asking import Yes
+from envhub.cli.terminal.saved_views import forget_view, show_views
+from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.training.commands import TrainingId
-from envhub.errors import UsageError
 from envhub.protocol.annotations import SavedTrainingViewRequest, SavedView, TrainingRolloutQuery
 
 FLAGS = {"environment": "env", "outcome": "outcome", "used": "used", "label": "label"}  # of `hub train rollouts`
@@ -20,9 +21,7 @@ Used = Annotated[Literal["yes", "no"] | None, typer.Option(help="yes: only those
 def list_views(ctx: typer.Context, training_id: TrainingId, json: JsonFlag = False) -> None:
     """List the saved filters for a run's rollouts, with the command that applies each."""
     session = current(ctx)
-    found = list(session.hub.training.views(training_id))
-    rows = [(item.name, _command(training_id, item), item.created_by, item.created_at) for item in found]
-    session.show(found, lambda: session.table(("name", "shows", "by", "saved"), rows, "no saved views"))
+    show_views(session, session.hub.training.views(training_id), lambda view: _command(training_id, view))
 
 
 def save(
@@ -51,19 +50,10 @@ def delete(
 ) -> None:
     """Forget a saved filter."""
     session = current(ctx)
-    found = _named(session, training_id, name)
-    ask_to_delete(f"the view {found.name}", yes=yes)
-    session.hub.training.delete_view(training_id, found.id)
-    session.show({"deleted": found.name}, lambda: session.out.print("deleted"))
+    hub, listed = session.hub.training, f"hub train views {training_id}"
+    forget_view(session, hub.views(training_id), name, partial(hub.delete_view, training_id), yes=yes, listed=listed)
 
 
 def _command(training_id: str, view: SavedView) -> str:
     flags = [f"--{flag}={view.query[name]}" for name, flag in FLAGS.items() if view.query.get(name)]
     return shlex.join(["hub", "train", "rollouts", training_id[:13], *flags])
-
-
-def _named(session: Session, training_id: str, name: str) -> SavedView:
-    for one in session.hub.training.views(training_id):
-        if name in {one.name, one.id}:
-            return one
-    raise UsageError(f"there is no saved view {name}", hint=f"`hub train views {training_id}` shows them.")
