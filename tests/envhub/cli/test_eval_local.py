@@ -84,6 +84,19 @@ def test_an_interpreter_without_verifiers_is_told_how_to_install_and_leaves_no_r
     assert not Path("outputs").exists()
 
 
+NEEDS_SANDBOX = """
+import verifiers as vf
+from datasets import Dataset
+
+class Env(vf.SingleTurnEnv):
+    async def setup_state(self, state, **_):
+        raise vf.SandboxError("No API key configured. Set PRIME_API_KEY environment variable.")
+
+def load_environment():
+    return Env(dataset=Dataset.from_list([{"question": "q", "answer": "a"}]), rubric=vf.Rubric())
+"""
+
+
 class Broken(LocalRunner):
     """Its environment fails as the runner says."""
 
@@ -102,6 +115,11 @@ class Broken(LocalRunner):
             "load_failed",
             "RuntimeError: closed\n  .../huggingface_hub/file_download.py",
             "HF_ENDPOINT=http://hub.test/hf",
+        ),
+        (
+            "load_failed",
+            "APIError: No API key configured. Set PRIME_API_KEY environment variable.",
+            "hub sandbox serve",
         ),
         ("load_failed", "ValueError: no", ""),
         ("bad_arguments", "n is required", "what helps in a box"),
@@ -178,3 +196,14 @@ def test_an_installed_environment_is_evaluated_and_uploaded_to_its_owner(
     arguments = ("--local", "-m", "m", "-n", "1", "-r", "1", "-b", endpoint, "--python", python, "--name", "mine")
     view = bob.json("eval", "run", "alice/tiny-env", *arguments)["evaluation"]
     assert (view["environment"], view["owner"], view["name"]) == ("alice/tiny-env", "bob", "mine")
+
+
+@pytest.mark.verifiers
+def test_a_rollout_that_finds_no_sandboxes_says_where_they_are(cli: Cli, python: str, endpoint: str) -> None:
+    folder = Path("environments/needs_sandbox")
+    folder.mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "needs-sandbox"\nversion = "1.0"\n')
+    (folder / "needs_sandbox.py").write_text(NEEDS_SANDBOX)
+    run = cli("eval", "run", "needs-sandbox", "--local", "-n", "1", "-r", "1", "--skip-upload", "--python", python,
+              "-m", "m", "-b", endpoint, code=1)  # fmt: skip
+    assert "hub sandbox serve -- hub eval run" in run.stderr

@@ -27,6 +27,8 @@ from envhub.protocol.evals import EvaluationConfig, EvaluationView
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Load, Policy
 
+SANDBOXES = "Its sandboxes can come from the hub: hub sandbox serve -- hub eval run ... --local"
+
 
 def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
     """Evaluate, write results in verifiers' format, upload. Exit 1 when no rollout could be scored."""
@@ -90,6 +92,11 @@ async def _evaluate(
                 session.fail(error)  # what was measured so far is kept
 
 
+def wants_sandboxes(message: str) -> bool:
+    """Whether prime-sandboxes says that it knows no service."""
+    return "PRIME_API_KEY" in message
+
+
 async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
     """Raises EnvhubError with a hint for this machine: no box, no run's log, and nobody has installed dependencies."""
     try:
@@ -103,6 +110,8 @@ async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
         elif error.code == "dataset_needs_network" or "huggingface_hub" in error.message:
             error.message = error.message.replace("from the sandbox", "from this machine")
             error.hint = f"The hub's own data sets are found with HF_ENDPOINT={hub}/hf and an API token in HF_TOKEN."
+        elif wants_sandboxes(error.message):
+            error.hint = SANDBOXES
         elif error.code == "load_failed":
             error.hint = ""
         raise
@@ -183,4 +192,6 @@ def _print(session: Session, item: JsonObject) -> None:
             session.table(("metric", "mean"), metadata["avg_metrics"].items())
         for text in sorted({f"{r.failure.kind}: {r.failure.message}" for r in records if r.failure})[:3]:
             session.note(text)
+    if any(wants_sandboxes(record.failure.message) for record in item["records"] if record.failure):
+        session.note(f"hint: {SANDBOXES}")
     session.out.print(item["directory"], markup=False)
