@@ -25,6 +25,7 @@ TYPES: dict[str, type[BaseModel]] = {
     "process_request": sandboxes.ProcessRequest,
     "report": sandboxes.SandboxReport,
     "request": sandboxes.SandboxRequest,
+    "siblings_address": sandboxes.SiblingsAddress,
     "signal_request": sandboxes.SignalRequest,
     "stats": sandboxes.SandboxStats,
     "terminal_size": sandboxes.TerminalSize,

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import envhub
+import envhub.proxies
 import pytest
 
 from workers.sandbox import Bind, BoxSpec, Sandbox, backend, layers
@@ -91,6 +93,9 @@ def test_a_plain_users_boxes_have_layers_too(beneath: Path, root: Path) -> None:
     for path in (beneath, *beneath.rglob("*")):
         os.chown(path, PLAIN_USER, PLAIN_USER)
     shutil.copytree(Path(layers.__file__).parent, root / "copy" / "sandbox")
+    (root / "copy" / "envhub").mkdir()
+    for module in (envhub, envhub.proxies):  # all that it takes from there
+        shutil.copy(str(module.__file__), root / "copy" / "envhub")
     user = ["setpriv", f"--reuid={PLAIN_USER}", f"--regid={PLAIN_USER}", "--clear-groups", "--"]
     argv = [*user, "/usr/bin/python3", "-c", AS_PLAIN_USER, str(beneath)]
     done = subprocess.run(argv, cwd=root / "copy", capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
