@@ -16,6 +16,7 @@ from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.endpoints import endpoint_headers, endpoint_url
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import TargetVariant
+from envhub.proxies import told
 
 from hub.core.errors import Unavailable
 from hub.inference.routing import Route
@@ -42,7 +43,7 @@ async def forward(route: Route, path: str, body: JsonObject) -> aiohttp.ClientRe
             if len(refused) == len(route.variants):
                 raise Unavailable(problem, code="endpoint_refused") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            problem = described(error)
+            problem = told(error)
         else:
             last = attempt == attempts - 1
             if response.status not in RETRIED or last:
@@ -58,11 +59,6 @@ async def forward(route: Route, path: str, body: JsonObject) -> aiohttp.ClientRe
 def failed(route: Route, what: str) -> Unavailable:
     """What a caller is told when the endpoint gives no answer, or half of one."""
     return Unavailable(f"{route.model} {what}", code="endpoint_failed", hint="`hub model test` shows why")
-
-
-def described(error: Exception) -> str:
-    """An upstream's failure in a few words; many have no text of their own."""
-    return f"{type(error).__name__}: {error}".strip(": ")
 
 
 async def _send(variant: TargetVariant, path: str, body: JsonObject, *, inside: bool) -> aiohttp.ClientResponse:
@@ -105,5 +101,5 @@ async def whole(route: Route, response: aiohttp.ClientResponse) -> bytes:
                 if len(content) > ANSWER_LIMIT:
                     raise failed(route, f"sent an answer of more than {ANSWER_LIMIT} bytes")
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise failed(route, f"broke off its answer ({described(error)})") from error
+        raise failed(route, f"broke off its answer ({told(error)})") from error
     return bytes(content)

@@ -13,12 +13,13 @@ from typing import Any
 
 import aiohttp
 from envhub.client.outside.endpoints import scrub
+from envhub.proxies import told
 
 from hub.core.errors import HubError, Invalid, Unavailable
 from hub.core.http import as_hub_error
 from hub.inference.bodies import read_body
 from hub.inference.events import Cutter, EventTooLong
-from hub.inference.forwarding import described, failed, forward, pieces, whole
+from hub.inference.forwarding import failed, forward, pieces, whole
 from hub.inference.lookup import Lookup
 from hub.inference.routing import Route
 from hub.inference.usage import Meter, with_usage
@@ -122,8 +123,8 @@ async def _events(route: Route, response: aiohttp.ClientResponse, meter: Meter |
         if cutter.rest:
             yield bytes(cutter.rest)
     except (aiohttp.ClientError, TimeoutError, EventTooLong) as error:
-        logger.warning("a stream of %s broke off: %s", route.model, described(error))
-        yield b"data: %s\n\n" % error_body(failed(route, f"broke off its answer ({described(error)})"))
+        logger.warning("a stream of %s broke off: %s", route.model, told(error))
+        yield b"data: %s\n\n" % error_body(failed(route, f"broke off its answer ({told(error)})"))
     finally:
         counting = meter.write() if meter is not None else None
     if counting is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
@@ -10,6 +11,7 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 VARIABLES = (*NAMES, *map(str.lower, NAMES), "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
 SCHEMES = ("http", "https")
+WITH_PASSWORD = re.compile(r"//[^/\s']*@")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HOME: Mapping[str, None] = {"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None}  # httpx's `mounts`
 
@@ -26,6 +28,11 @@ def proxy_for(url: str) -> str | None:
         return None
     named = named if "://" in named else f"http://{named}"
     return named if urlsplit(named).scheme in SCHEMES else None
+
+
+def told(error: BaseException) -> str:
+    """An error in words that users may read: aiohttp's tell a proxy's address with its password."""
+    return WITH_PASSWORD.sub("//", f"{type(error).__name__}: {error}".strip(": "))
 
 
 def network_variables() -> dict[str, str]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tests.fakes.tcp_thread import TcpThread, pump
 
-LONGEST_HEAD = 64 * 1024
-
 
 @dataclass(frozen=True)
 class Asked:

@@ -15,7 +15,7 @@ from envhub.client.outside.outbound import async_client, client
 from envhub.client.outside.ways import Way, way
 from envhub.errors import ConnectionFailed, UsageError
 from envhub.protocol.models import OutboundPolicy
-from envhub.proxies import VARIABLES, network_variables, proxy_for
+from envhub.proxies import VARIABLES, network_variables, proxy_for, told
 
 from tests.e2e.stack import free_port
 from tests.fakes.forward_proxy import ForwardProxy
@@ -151,8 +151,9 @@ def test_a_hub_on_this_machine_is_reached_past_the_proxy(proxy: ForwardProxy) ->
 
 @pytest.mark.parametrize("proxy_url", ["socks5://127.0.0.1:9", "http://127.0.0.1:9"])
 def test_a_hub_elsewhere_is_asked_of_any_proxy(monkeypatch: pytest.MonkeyPatch, proxy_url: str) -> None:
+    """It refuses the connection; the hub's name is asked of nobody here."""
     monkeypatch.setenv("ALL_PROXY", proxy_url)
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(ConnectionFailed, match="refused"):
         Connection("http://hub.invalid", None, retry=Retry(attempts=1)).send("GET", "healthz")
 
 
@@ -161,3 +162,9 @@ def test_a_proxy_of_no_known_scheme_is_named(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UsageError, match="gopher") as caught:
         Connection("http://hub.invalid", None)
     assert "HTTPS_PROXY" in caught.value.hint
+
+
+def test_an_error_is_told_without_the_password_of_a_proxy() -> None:
+    assert told(OSError("403, url='http://hub:ses@me@proxy.lan:3128'")) == "OSError: 403, url='http://proxy.lan:3128'"
+    assert told(TimeoutError()) == "TimeoutError"
+    assert told(OSError("no https://a.example/x@y")) == "OSError: no https://a.example/x@y"

@@ -74,6 +74,19 @@ async def test_an_endpoint_outside_is_asked_by_the_operators_proxy(
     assert [one.line for one in proxy.asked] == ["POST http://models.invalid/v1/chat/completions HTTP/1.1"]
 
 
+async def test_a_proxy_that_refuses_is_told_without_its_password(
+    endpoint: PolicyEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, token = await sync_to_async(prepare)(endpoint, max_retries=0)
+    with ForwardProxy(free_port(), {}) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", "//hub:sesame@"))
+        await Variant.objects.aupdate(base_url="https://models.invalid/v1")
+        answer = await call(token)
+    assert answer.status_code == 503
+    assert proxy.asked[0].authorization == "Basic aHViOnNlc2FtZQ=="
+    assert "sesame" not in answer.content.decode() + caplog.text
+
+
 async def test_a_failing_call_is_repeated(endpoint: PolicyEndpoint) -> None:
     _, token = await sync_to_async(prepare)(endpoint)
     endpoint.faults.append(Fault.SERVER_ERROR)

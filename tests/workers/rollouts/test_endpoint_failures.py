@@ -169,3 +169,14 @@ async def test_an_endpoint_outside_is_asked_by_the_operators_proxy(
             answers = [await box.post(CHAT, HELLO) for _ in range(2)]
     assert [status for status, _ in answers] == [200, 200]
     assert [one.line for one in proxy.asked] == ["POST http://models.invalid/v1/chat/completions HTTP/1.1"]
+
+
+async def test_a_proxy_that_refuses_is_told_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ForwardProxy(free_port(), {}) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.replace("//", "//hub:sesame@"))
+        async with quick_endpoint("https://models.invalid/v1", retries=0) as endpoint:
+            with pytest.raises(UpstreamFailed) as caught:
+                await endpoint.send(Route.CHAT, HELLO)
+    assert proxy.asked[0].authorization == "Basic aHViOnNlc2FtZQ=="
+    assert "403" in str(caught.value)
+    assert "sesame" not in str(caught.value)

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import aiohttp
 from aiohttp import web
-from envhub.proxies import proxy_for
+from envhub.proxies import proxy_for, told
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -52,7 +52,7 @@ class DataSource:
             ) as upstream:
                 return await relay(request, upstream)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            return error(502, f"the hub's data cache does not answer: {problem}")
+            return error(502, f"the hub's data cache does not answer: {told(problem)}")
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from envhub.client.telemetry.tracing import current_traceparent
 from envhub.protocol.base import JsonObject
 from envhub.protocol.models import EndpointTarget, TargetVariant
 from envhub.protocol.traces import HEADER
+from envhub.proxies import told
 
 from workers.rollouts.interceptor.answers import Answer, Garbage, Route, UpstreamFailed, is_asked
 from workers.rollouts.interceptor.wires import WIRES, Wire
@@ -186,7 +187,7 @@ class Endpoint:
         except TimeoutError as error:
             raise Trouble(f"no answer within {variant.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Trouble(scrub(f"the connection failed: {error or type(error).__name__}", variant)) from error
+            raise Trouble(scrub(f"the connection failed: {told(error)}", variant)) from error
 
     def _trace(self, url: str) -> dict[str, str]:
         """For endpoints that the operator has named. Nobody else learns which of their calls belong together."""

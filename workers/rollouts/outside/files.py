@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 from envhub.protocol.files import HUGGING_FACE
+from envhub.proxies import told
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -67,7 +68,7 @@ class HubFiles:
                     raise NotHere(await _reason(upstream))
                 return await _pass_back(request, upstream)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise NotHere(f"the hub does not answer: {problem!r}") from problem
+            raise NotHere(f"the hub does not answer: {told(problem)}") from problem
 
 
 def check_reads(request: web.Request) -> None:

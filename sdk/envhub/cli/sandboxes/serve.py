@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from typing import Annotated
 
@@ -59,8 +60,9 @@ def serve(
 
 
 def _run(program: list[str], address: SiblingsAddress) -> int:
-    """Its exit status; an interrupt is for it as well, and is waited for."""
+    """Its exit status; an interrupt is for it as well, and is waited for. SIGTERM is passed on."""
     running = subprocess.Popen(program, env={**os.environ, **address.variables})
+    signal.signal(signal.SIGTERM, lambda *_: running.terminate())
     while True:
         try:
             code = running.wait()
