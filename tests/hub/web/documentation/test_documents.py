@@ -10,8 +10,9 @@ from django.test import Client
 
 from hub.core.errors import Conflict
 from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
-from hub.web.documentation.documents import document, rendered, search
+from hub.web.documentation.documents import Section, document, rendered, search
 from hub.web.documentation.export import export_documents
+from tests.hub.web.browser import look_at
 
 GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
 
@@ -85,7 +86,7 @@ def test_pages_answer_everybody_and_say_what_is_missing() -> None:
 def test_the_exported_files_lead_to_one_another_and_nowhere_else(tmp_path: Path) -> None:
     count = export_documents(tmp_path / "site")
     pages = {path.name: path.read_text() for path in (tmp_path / "site").glob("*.html")}
-    assert len(pages) == count + 1 == len(ENTRIES) + 1
+    assert len(pages) == count + 2 == len(ENTRIES) + 2  # the first one twice, and the search
     for name, html in pages.items():
         for address in re.findall(r'(?:href|src)="([^"]*)"', html):
             file, _, anchor = address.partition("#")
@@ -99,3 +100,32 @@ def test_nothing_is_exported_over_files_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("")
     with pytest.raises(Conflict, match="not empty"):
         export_documents(tmp_path)
+
+
+@pytest.mark.browser
+def test_the_exported_search_finds_what_the_hub_finds(tmp_path: Path) -> None:
+    export_documents(tmp_path / "site")
+    with look_at((tmp_path / "site").as_uri(), width=360) as look:
+        look.open("/numbers.html")
+        look.page.fill("#q", "coverage")
+        look.page.press("#q", "Enter")
+        look.page.wait_for_url("**/search.html?q=coverage")
+        for words in ("coverage", "HUB_TRUSTED_BUNDLE_KEYS", "bad_hash promised", "the a of", "<b>"):
+            look.page.fill("#q", words)
+            told = look.page.eval_on_selector_all("#results li", "all => all.map(one => one.innerText)")
+            links = look.page.eval_on_selector_all("#results a", "all => all.map(one => one.getAttribute('href'))")
+            found = search(words)
+            assert [address_of(one.section) for one in found] == links, words
+            for one, text in zip(found, told, strict=True):
+                assert " ".join(f"{one.before}{one.match}{one.after}".split()) in " ".join(text.split())
+        look.page.fill("#q", "xyzzy")
+        assert "Nothing matches" in look.page.inner_text("#results")
+        assert (look.overflow(), look.complaints) == (0, [])
+        assert (
+            look.barriers() == []
+        )  # after the complaints: axe asks for the files, which a page that is a file may not
+
+
+def address_of(section: Section) -> str:
+    """Its place in the exported files."""
+    return f"{section.slug}.html" + (f"#{section.anchor}" if section.anchor else "")
