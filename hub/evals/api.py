@@ -168,7 +168,7 @@ def shards(request: Request, evaluation_id: GivenId) -> HttpResponse:
 def replayed(request: Request, evaluation_id: GivenId) -> HttpResponse:
     """The stored model calls that its rollouts begin with, for the run that works on it (run token)."""
     found, _ = _worked_on(request, evaluation_id)
-    return answer(stored_calls(found, stored_config(found)))
+    return answer(stored_calls(stored_config(found)))
 
 
 @extend_schema(

@@ -86,8 +86,8 @@ class Evaluation(models.Model):
     fingerprint = models.CharField(max_length=64, blank=True)  # of a push: SHA-256 of what was pushed
     push_format = models.CharField(max_length=32, blank=True)
     push_metadata = models.JSONField(default=dict)
-    replay_of = models.ForeignKey(  # of whose rollout `config.replay` is
-        "self", null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+", db_index=False
+    replay_of = models.UUIDField(  # the evaluation or training run that `config.replay` names
+        null=True, editable=False, db_column="replay_of_id"
     )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -10,10 +10,12 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 from envhub.packaging.segments import BadSegment, read_rollout
+from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.packages import Visibility
 from envhub.protocol.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.shards import DoneExample
+from pydantic import ValidationError
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
@@ -85,6 +87,18 @@ def get_evaluations(user: Caller, ids: Iterable[GivenId]) -> list[Evaluation]:
     if None in found:
         raise NotFound("there is no such evaluation")
     return [row for row in found if row is not None]
+
+
+def configuration_of(evaluation: Evaluation) -> EvaluationConfig:
+    """What another one like it is started with, by today's rules as far as they take it; its environment with its
+    version."""
+    environment, version = evaluation.environment, evaluation.version
+    reference = f"{environment.owner.slug}/{environment.name}" + (f"@{version.version}" if version else "")
+    try:
+        fields = {"environment": reference, "model": evaluation.model_name}
+        return EvaluationConfig.model_validate(evaluation.config | fields)
+    except ValidationError:  # of an earlier release
+        return EvaluationConfig(environment=reference, model=evaluation.model_name)
 
 
 def _in_words(row: Evaluation) -> str:

@@ -1,20 +1,26 @@
-"""Replays: what of a stored rollout the rollouts of another evaluation begin with, and which calls one can begin at."""
+"""Replays: what of a stored rollout the rollouts of an evaluation begin with, and which calls one can begin at.
+
+The stored rollout is one of another evaluation, or of a training run: `hub.training.replays` finds those.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
 
+from django.urls import reverse
 from envhub.packaging.asked import digest
 from envhub.packaging.conversation import conversation
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.replays import Replay, Replayed, StoredCall, StoredCalls
 from envhub.protocol.rollouts import RolloutRecord, Turn
 
-from hub.accounts.models import User
 from hub.accounts.queries import Caller
 from hub.core.errors import Invalid, NotFound
 from hub.evals.models import Evaluation
-from hub.evals.queries import get_evaluation, get_rollout, read_record, visible_evaluations
+from hub.evals.queries import configuration_of, get_evaluation, get_rollout, read_record, visible_evaluations
 from hub.registry.models import Environment
 
 MOST_LISTED = 20  # replays of a rollout
@@ -53,27 +59,89 @@ def calls_by_message(record: RolloutRecord) -> dict[int, Sampled]:
     return dict(zip(written, calls, strict=True)) if len(written) == len(calls) else {}
 
 
-def replayed_evaluation(user: User, replay: Replay) -> Evaluation:
-    """Whose rollout is replayed. Raises NotFound, also for what is no id; AmbiguousId."""
-    try:
-        return get_evaluation(user, replay.evaluation)
-    except ValueError as error:
-        raise NotFound("there is no such evaluation to replay from") from error
+@dataclass(frozen=True)
+class Origin:
+    """A stored rollout that a replay is of, and what it belongs to: an evaluation, or a training run."""
+
+    replay: Replay  # with the whole id, and the example
+    whole: Any
+    title: str  # of the rollout, in words
+    address: str  # of its page
+    whole_title: str
+    whole_address: str
+    environment: Environment
+    visibility: str
+    record: Callable[[], RolloutRecord]  # raises NotFound
+    config: Callable[[], EvaluationConfig]  # whose rollouts are made as it was
 
 
-def find_replayed(user: User, replay: Replay, environment: Environment) -> tuple[Evaluation, Replay]:
-    """The evaluation that is replayed from, and the replay with its whole id.
+class Source(Protocol):
+    """Where stored rollouts are."""
+
+    def find(self, user: Caller, replay: Replay) -> Origin:
+        """What the user may see. Raises NotFound, also for what is no id; AmbiguousId."""
+
+    def record(self, replay: Replay) -> RolloutRecord:
+        """Whoever may see it, of a replay with the whole id. Raises NotFound."""
+
+
+class _Evaluations:
+    def find(self, user: Caller, replay: Replay) -> Origin:
+        try:
+            found = get_evaluation(user, replay.evaluation)
+        except ValueError as error:
+            raise NotFound("there is no such evaluation to replay from") from error
+        return Origin(
+            replay=replay.model_copy(update={"evaluation": str(found.pk)}),
+            whole=found,
+            title=f"example {replay.example}, rollout {replay.rollout}",
+            address=reverse("rollout", args=[found.pk, replay.example, replay.rollout]),
+            whole_title=found.name or found.model_name,
+            whole_address=reverse("evaluation", args=[found.pk]),
+            environment=found.environment,
+            visibility=found.visibility,
+            record=lambda: _record(found, replay),
+            config=lambda: configuration_of(found),
+        )
+
+    def record(self, replay: Replay) -> RolloutRecord:
+        found = Evaluation.objects.filter(pk=replay.evaluation).first()
+        if found is None:
+            raise NotFound("the evaluation whose rollout was to be replayed has been deleted", hint=_ANOTHER)
+        return _record(found, replay)
+
+
+def _record(evaluation: Evaluation, replay: Replay) -> RolloutRecord:
+    return read_record(get_rollout(evaluation, replay.example or 0, replay.rollout))
+
+
+_ANOTHER = "start an evaluation of its own"
+_SOURCES: dict[bool, Source] = {False: _Evaluations()}  # by whether they are training runs
+
+
+def register_training(source: Source) -> None:
+    """Once, when the app's modules are loaded."""
+    _SOURCES[True] = source
+
+
+def find_origin(user: Caller, replay: Replay) -> Origin:
+    """The rollout that is replayed. Raises NotFound (absent or invisible), AmbiguousId."""
+    return _SOURCES[bool(replay.training)].find(user, replay)
+
+
+def find_replayed(user: Caller, replay: Replay, environment: Environment) -> Origin:
+    """The rollout that is replayed in this environment.
 
     Raises NotFound (absent or invisible), Invalid: of another environment, or with fewer calls than are to be replayed.
     """
-    evaluation = replayed_evaluation(user, replay)
-    if evaluation.environment_id != environment.pk:
+    origin = find_origin(user, replay)
+    if origin.environment != environment:
         raise Invalid(
             "the rollout to be replayed is of another environment",
-            hint=f"evaluate {evaluation.environment.owner.slug}/{evaluation.environment.name}, any version of it",
+            hint=f"evaluate {origin.environment.owner.slug}/{origin.environment.name}, any version of it",
             fields={"replay": "of another environment"},
         )
-    record = read_record(get_rollout(evaluation, replay.example, replay.rollout))
+    record = origin.record()
     if not can_be_replayed(record):
         raise Invalid(
             "this rollout has no model calls that can be replayed",
@@ -86,19 +154,15 @@ def find_replayed(user: User, replay: Replay, environment: Environment) -> tuple
             f"the rollout to be replayed has {there} answered model calls, not {replay.calls}",
             fields={"replay": f"at most {there} calls"},
         )
-    return evaluation, replay.model_copy(update={"evaluation": str(evaluation.pk)})
+    return origin
 
 
-def stored_calls(evaluation: Evaluation, config: EvaluationConfig) -> StoredCalls:
+def stored_calls(config: EvaluationConfig) -> StoredCalls:
     """What the run of a replay is told. Raises NotFound when the evaluation is none, or what it replays is gone."""
-    replay, source = config.replay, evaluation.replay_of
+    replay = config.replay
     if replay is None:
         raise NotFound("this evaluation replays nothing")
-    if source is None:
-        raise NotFound(
-            "the evaluation whose rollout was to be replayed has been deleted", hint="start an evaluation of its own"
-        )
-    record = read_record(get_rollout(source, replay.example, replay.rollout))
+    record = _SOURCES[bool(replay.training)].record(replay)
     calls = tuple(
         StoredCall(
             protocol=turn.protocol,
@@ -133,7 +197,7 @@ class Original:
     """What a replay replays, for its pages."""
 
     replay: Replay
-    evaluation: Evaluation | None  # None: it is gone, or not for the viewer
+    origin: Origin | None  # None: it is gone, or not for the viewer
 
 
 def original_of(user: Caller, evaluation: Evaluation) -> Original | None:
@@ -141,13 +205,17 @@ def original_of(user: Caller, evaluation: Evaluation) -> Original | None:
     stored = evaluation.config.get("replay")
     if not stored:
         return None
-    found = visible_evaluations(user).filter(pk=evaluation.replay_of_id).first() if evaluation.replay_of_id else None
-    return Original(Replay.model_validate(stored), found)
+    replay = Replay.model_validate(stored)
+    try:
+        return Original(replay, find_origin(user, replay))
+    except NotFound:
+        return Original(replay, None)
 
 
-def replays_of(user: Caller, evaluation: Evaluation, example: int, rollout: int) -> list[Evaluation]:
-    """The newest replays of a rollout that the user may see."""
-    rows = Evaluation.objects.filter(replay_of=evaluation.pk).order_by("-pk")
-    of_it = rows.filter(config__replay__example=example, config__replay__rollout=rollout)
+def replays_of(user: Caller, whole: UUID, **position: int) -> list[Evaluation]:
+    """The newest replays that the user may see of a rollout of an evaluation or training run; `position`: fields of
+    their Replay."""
+    rows = Evaluation.objects.filter(replay_of=whole).order_by("-pk")
+    of_it = rows.filter(**{f"config__replay__{name}": value for name, value in position.items()})
     keys = list(of_it.values_list("pk", flat=True)[:MOST_LISTED])
     return list(visible_evaluations(user).filter(pk__in=keys)) if keys else []  # most have none, and ask no more

@@ -21,7 +21,7 @@ class Work(BaseModel):
     @classmethod
     def first(cls, config: EvaluationConfig) -> Work:
         """Before anything has been given: all examples, or the only one that is replayed."""
-        return cls(next=config.replay.example if config.replay else 0)
+        return cls(next=(config.replay.example or 0) if config.replay else 0)
 
     @property
     def left(self) -> int:

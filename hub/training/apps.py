@@ -1,4 +1,4 @@
-"""App configuration: registers the train kind of run and the field that key rotation must know."""
+"""App configuration: registers the train kind of run, what replays find, and the field that key rotation must know."""
 
 from importlib import import_module
 
@@ -18,5 +18,6 @@ class TrainingAppConfig(AppConfig):
         """Called once every app's models are loaded."""
         register_encrypted_field(self.get_model("TrainingRun"), "encrypted_env")
         import_module("hub.training.run_kind")
+        import_module("hub.training.replays")
         rows = self.get_model("TrainingRun")._default_manager
         register_holding("training runs", lambda owner: rows.filter(owner=owner), "/training")

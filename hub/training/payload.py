@@ -18,7 +18,7 @@ from hub.catalog.wire import files_target
 from hub.core.errors import NotFound
 from hub.registry.check_settings import is_untried
 from hub.registry.models import Version
-from hub.registry.readiness import require_built
+from hub.registry.readiness import reference_of, require_built
 from hub.registry.wire import lock_for_payload
 from hub.runs.judges import judge_targets
 from hub.runs.models import Run
@@ -26,7 +26,7 @@ from hub.secrets.services import decrypt, reveal_for_run
 from hub.storage.queries import presign_get
 from hub.training.models import Checkpoint, TrainingRun, Use
 from hub.training.queries import newest_checkpoint
-from hub.training.services.creating import reference_of, stored_config, tables
+from hub.training.services.creating import stored_config, tables
 
 WEIGHTS = "weights/"  # of a checkpoint's files: what a warm start needs
 

@@ -26,6 +26,7 @@ from hub.training.models import (
     TrainingRollout,
     TrainingRun,
     TrainingVersion,
+    Use,
 )
 
 
@@ -147,6 +148,12 @@ def get_rollout(training: TrainingRun, step: int, index: int) -> TrainingRollout
     if found is None:
         raise NotFound(f"step {step} has no rollout {index}")
     return found
+
+
+def trained_in(training: TrainingRun, row: TrainingRollout) -> TrainingVersion | None:
+    """The `[[env]]` that a rollout is of."""
+    named = (item for item in training.versions.all() if item.use == Use.TRAIN and item.label == row.environment)
+    return next(named, None)
 
 
 def read_record(row: TrainingRollout) -> RolloutRecord:

@@ -24,13 +24,13 @@ from hub.core.ids import GivenId
 from hub.core.pages import page
 from hub.evals.reports.figures import Lines, clip, instant, library_lines, worker_lines
 from hub.evals.reports.hidden_values import hidden
+from hub.registry.readiness import reference_of
 from hub.training.charts.curves import charts_of, span_of
 from hub.training.charts.history import chart_evaluations, chart_steps
 from hub.training.evaluated import evaluated
 from hub.training.fingerprints import training_fingerprint
 from hub.training.models import TrainingRun
 from hub.training.queries import get_training
-from hub.training.services.creating import reference_of
 from hub.training.wire import trained_on, training_view
 
 AT_ENDS = 5  # steps whose mean is the first, and the newest, reward

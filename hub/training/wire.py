@@ -21,11 +21,11 @@ from pydantic import ValidationError
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
 from hub.evals.annotations import labels_of
+from hub.registry.readiness import reference_of
 from hub.runs.placing.waiting import waiting_reasons
 from hub.training.discussed import TRAINING
 from hub.training.models import Adapter, Checkpoint, TrainingRollout, TrainingRun, TrainingVersion, Use
 from hub.training.queries import adapters_of, evaluation_points, recent_metrics
-from hub.training.services.creating import reference_of
 
 INTERRUPTED = {"cancelled", "worker_stopped", "worker_lost"}  # codes of hub.runs.services
 

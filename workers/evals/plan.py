@@ -20,7 +20,7 @@ def count_examples(config: EvaluationConfig, described: Described) -> int:
     """
     size = described.size(config.split)
     if config.replay is not None:
-        return _up_to(config.replay.example, size)
+        return _up_to(config.replay.example or 0, size)
     if size == 0:
         raise RunFailed.because(FailureKind.ENVIRONMENT, "no_examples", *_why_empty(config))
     if config.num_examples >= 0:
@@ -41,7 +41,7 @@ def _up_to(example: int, size: int | None) -> int:
             FailureKind.ENVIRONMENT,
             "dataset_changed",
             f"The rollout to be replayed is of example {example}, and with these arguments the environment has {size}.",
-            "Give the version and the arguments of the evaluation that the rollout is of.",
+            "Give the version, the arguments and the split that the rollout was made with.",
         )
     return example + 1
 

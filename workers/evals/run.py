@@ -101,7 +101,7 @@ async def stored_calls(job: Job, payload: EvalPayload) -> StoredCalls | None:
         stored = await job.run.get(f"/evaluations/{payload.evaluation_id}/replayed", StoredCalls)
     except NotFound as error:
         raise RunFailed.because(FailureKind.ENVIRONMENT, error.code, error.message, error.hint) from error
-    job.lease.log(f"replaying {len(stored.calls)} model calls of rollout {replay.rollout} of example {replay.example}")
+    job.lease.log(f"replaying {len(stored.calls)} model calls of {replay}, example {replay.example}")
     return stored
 
 

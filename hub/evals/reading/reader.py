@@ -167,7 +167,7 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
         return context | {"labels": labels_of([row.pk]).get(row.pk, ())}
     context |= said_of(request.user, discussed(evaluation), place_in(evaluation, row))
     return context | {
-        "replays": replays_of(request.user, evaluation, row.example, row.rollout),
+        "replays": replays_of(request.user, evaluation.pk, example=row.example, rollout=row.rollout),
         "original": original_of(request.user, evaluation),
         "beside": beside(evaluation, row),
     }

@@ -23,7 +23,7 @@ from hub.core.ids import new_id
 from hub.core.stored_config import read_stored_config
 from hub.evals.models import Evaluation
 from hub.evals.prices import prices_now
-from hub.evals.replays import find_replayed
+from hub.evals.replays import Origin, find_replayed
 from hub.evals.work import Work
 from hub.registry.models import Environment, Version
 from hub.registry.queries import get_version
@@ -48,15 +48,15 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
     require_role(user, owner, Role.MEMBER)
     version = get_version(user, config.environment)
     require_runnable(version, brought_by(config))
-    source = None
+    origin = None
     if config.replay is not None:
-        source, replay = find_replayed(user, config.replay, version.environment)
-        config = config.model_copy(update={"replay": replay, "num_examples": 1})
+        origin = find_replayed(user, config.replay, version.environment)
+        config = config.model_copy(update={"replay": origin.replay, "num_examples": 1})
     stored_config = storable_settings("configuration", config.model_dump(mode="json"))
     models = [get_model(user, reference) for reference in (config.model, *config.judges.values())]
     _check_grants(owner, config)
     planned = plan(version, config)
-    visibility = config.visibility or _inherited(version.environment, *models, *([source] if source else []))
+    visibility = config.visibility or _inherited(version.environment, *models, *([origin] if origin else []))
     with transaction.atomic():
         evaluation = Evaluation(
             id=new_id(),
@@ -72,7 +72,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             planned=planned,
             work=Work.first(config).model_dump(mode="json"),
             prices=prices_now(models[0], models[1:]),
-            replay_of=source,
+            replay_of=origin.whole.pk if origin else None,
             created_by=user,
         )
         evaluation.run = queue_run(evaluation, user, config)
@@ -161,6 +161,6 @@ def _check_grants(owner: Owner, config: EvaluationConfig) -> None:
     check_hosts(config.allow_hosts)
 
 
-def _inherited(*shown: Environment | Model | Evaluation) -> Visibility:
+def _inherited(*shown: Environment | Model | Origin) -> Visibility:
     """Public only when everything that the rollouts show is public."""
     return Visibility.PUBLIC if {one.visibility for one in shown} == {Visibility.PUBLIC.value} else Visibility.PRIVATE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.replays import Replay
+from envhub.protocol.replays import FORMS, Replay
 
 from hub.core.errors import Invalid
 from hub.core.http import validate
@@ -98,7 +98,7 @@ def replay_of(texts: Texts) -> Replay | None:
     except ValueError as error:  # pydantic's is one
         raise Invalid(
             "the address of the rollout to be replayed is wrong",
-            hint="it is EVALUATION/EXAMPLE/ROLLOUT/CALLS",
+            hint=f"it is {FORMS}",
             fields={REPLAY: text[:100]},
         ) from error
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 from envhub.protocol.evals import EvaluationConfig
 from envhub.protocol.needs import Need, NeedKind
 from envhub.protocol.packages import VersionState
+from envhub.protocol.replays import Replay
 from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User
@@ -24,8 +25,8 @@ from hub.core.database_json import storable_text
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.form_fields import Field
 from hub.core.pages import fragment_of, page, show
-from hub.evals.queries import get_evaluation
-from hub.evals.replays import replayed_evaluation
+from hub.evals.queries import configuration_of, get_evaluation
+from hub.evals.replays import find_origin
 from hub.evals.services import create_evaluation
 from hub.evals.starting.command_line import command_of
 from hub.evals.starting.fields import Maker
@@ -57,7 +58,7 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     context = environment_context(request, owner, name, tab="evaluate")
     environment: Environment = context["environment"]
     replayed = replay_of(request.GET.dict())
-    earlier = _earlier(user, environment, replayed.evaluation if replayed else request.GET.get("from", ""))
+    earlier = _earlier(user, environment, replayed, request.GET.get("from", ""))
     asked = (
         request.POST.get("version")
         or request.GET.get("version")
@@ -108,8 +109,18 @@ def _version(environment: Environment, versions: list[Version], asked: str) -> V
     return get_version_of(environment, ready.version) if ready else None
 
 
-def _earlier(user: User, environment: Environment, evaluation_id: str) -> EvaluationConfig | None:
-    """The configuration of an evaluation of this environment, by today's rules as far as they take it."""
+def _earlier(
+    user: User, environment: Environment, replayed: Replay | None, evaluation_id: str
+) -> EvaluationConfig | None:
+    """How what is replayed was made, or the evaluation: in this environment, by today's rules as far as they take it.
+
+    Raises NotFound, AmbiguousId.
+    """
+    if replayed:
+        origin = find_origin(user, replayed)
+        if origin.environment != environment:
+            raise NotFound("that rollout is of another environment")
+        return origin.config()
     if not evaluation_id:
         return None
     try:
@@ -118,12 +129,7 @@ def _earlier(user: User, environment: Environment, evaluation_id: str) -> Evalua
         raise NotFound("there is no such evaluation") from error
     if found.environment_id != environment.pk:
         raise NotFound("that evaluation is of another environment")
-    version = found.version.version if found.version else ""
-    reference = f"{environment.owner.slug}/{environment.name}" + (f"@{version}" if version else "")
-    try:
-        return EvaluationConfig.model_validate(found.config | {"environment": reference, "model": found.model_name})
-    except ValidationError:  # of an earlier release
-        return EvaluationConfig(environment=reference, model=found.model_name)
+    return configuration_of(found)
 
 
 def _first_texts(
@@ -199,12 +205,12 @@ def _form(
 
 
 def _replay(user: User, texts: dict[str, str]) -> dict[str, Any]:
-    """What the form replays, with the evaluation that it is of. Raises NotFound."""
+    """What the form replays, with the rollout that it is of. Raises NotFound."""
     try:
         replay = replay_of(texts)
     except Invalid:  # the error is shown
         replay = None
-    return {"replay": replay, "replay_of": replayed_evaluation(user, replay) if replay else None}
+    return {"replay": replay, "replay_of": find_origin(user, replay) if replay else None}
 
 
 def _versions(versions: list[Version], chosen: Version) -> list[tuple[str, str]]:

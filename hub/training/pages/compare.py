@@ -16,6 +16,7 @@ from hub.core.errors import Invalid
 from hub.core.http import validate
 from hub.core.ids import AskedId
 from hub.core.pages import page, show
+from hub.registry.readiness import reference_of
 from hub.training.charts.curves import SEPARATOR
 from hub.training.charts.history import chart_evaluations, steps_between
 from hub.training.charts.overlay import (
@@ -33,7 +34,6 @@ from hub.training.charts.overlay_panels import OVERLAID
 from hub.training.configuration_diff import differing
 from hub.training.models import TrainingRun
 from hub.training.queries import get_many_training
-from hub.training.services.creating import reference_of
 from hub.training.wire import trained_on, training_views
 
 MOST = 8  # runs

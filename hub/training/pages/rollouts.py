@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import clipped, pretty
+from envhub.protocol.replays import OF_TRAINING
+from envhub.protocol.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
@@ -18,13 +21,14 @@ from hub.evals.annotations import label_counts
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
 from hub.evals.reading.said import said_of, views_of
+from hub.evals.replays import calls_by_turn, can_be_replayed, replays_of
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.discussed import discussed_training, place_in_training
 from hub.training.example_steps import example_over_steps
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
-from hub.training.queries import get_rollout, get_training, read_record
+from hub.training.queries import get_rollout, get_training, read_record, trained_in
 from hub.training.ratio_bounds import RatioBounds
 from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page
 from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
@@ -101,7 +105,22 @@ def training_rollout(request: HttpRequest, training_id: GivenId, step: int, inde
     row = get_rollout(found, step, index)
     context = said_of(request.user, discussed_training(found), place_in_training(found, row, step))
     context |= rollout_figures(request, found, row, step) | {"section": "training"}
+    context |= _replaying(request, found, row, step, context["record"])
     return show(request, "training/rollout_detail.html", context)
+
+
+def _replaying(
+    request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int, record: RolloutRecord
+) -> dict[str, Any]:
+    """What its replays are, and where one begins; nowhere for who cannot, or where no call can be replayed."""
+    context: dict[str, Any] = {"replays": replays_of(request.user, found.pk, step=step, rollout=row.index)}
+    pinned = trained_in(found, row)
+    if request.user.is_authenticated and pinned is not None and can_be_replayed(record):
+        environment = pinned.version.environment
+        address = reverse("evaluate", args=[environment.owner.slug, environment.name])
+        context["replay_at"] = f"{address}?replay={OF_TRAINING}{found.pk}/{step}/{row.index}/"
+        context["by_turn"] = calls_by_turn(record)
+    return context
 
 
 def rollout_figures(request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from hub.core.errors import Invalid, NotFound
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import whole_number
+from hub.registry.readiness import reference_of
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.wire import trace_url
 from hub.training.charts.curves import charts_of, span_of
@@ -35,7 +36,6 @@ from hub.training.evaluated import evaluated
 from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
-from hub.training.services.creating import reference_of
 from hub.training.services.resuming import can_go_back, is_resumable
 from hub.training.wire import adapter_view, checkpoint_view, trained_on, training_views
 

@@ -31,7 +31,7 @@ from hub.core.ids import new_id
 from hub.core.stored_config import read_stored_config
 from hub.registry.models import Version
 from hub.registry.queries import get_version
-from hub.registry.readiness import require_runnable
+from hub.registry.readiness import reference_of, require_runnable
 from hub.runs.box_hosts import check_hosts
 from hub.runs.engines import EngineNeed
 from hub.runs.models import Run
@@ -170,11 +170,6 @@ def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNee
         return GPU, gpu_need(config, policy_shape(training), engine_of(config.trainer, training.engine))
     except BadWish as error:
         raise Invalid(str(error), fields={error.field: str(error)}) from error
-
-
-def reference_of(version: Version) -> str:
-    """owner/name@version."""
-    return f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
 
 
 def own_reference(owner: Owner, reference: str) -> str:

@@ -11,11 +11,12 @@ from envhub.protocol.runs import RunState
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict, NotFound
+from hub.registry.readiness import reference_of
 from hub.secrets.services import decrypt
 from hub.training.models import Checkpoint, Step, TrainingRun, TrainingVersion, Use
 from hub.training.queries import checkpoints_of
 from hub.training.services.beginnings import discard_after
-from hub.training.services.creating import check_runnable, queue_run, reference_of, stored_config, tables
+from hub.training.services.creating import check_runnable, queue_run, stored_config, tables
 from hub.training.services.lifecycle import locked
 
 NOT_FINITE = "learner_not_finite"  # workers.training.supervise.learner

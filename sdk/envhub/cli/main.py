@@ -90,6 +90,7 @@ COMMANDS: Table = {
         "logs": "training.commands:logs",
         "metrics": "training.commands:metrics",
         "rollouts": "training.rollouts:rollouts",
+        "replay": "training.replay:replay",
         "label": "training.annotate:label",
         "labels": "training.annotate:labels",
         "note": "training.annotate:note",

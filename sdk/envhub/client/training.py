@@ -68,14 +68,16 @@ class Training:
         outcome: str | None = None,
         used: str | None = None,
         label: str | None = None,
+        after: int | None = None,
     ) -> Iterator[TrainingRolloutRow]:
         """Slim rows of one step (default: the newest), in their order; `environment` is a label of the configuration.
 
-        With a `label` that people have put on rollouts ("any": whatever it is) and no step, of all steps.
+        With a `label` that people have put on rollouts ("any": whatever it is) and no step, of all steps. Those
+        `after` this index of a step alone.
         """
         path = f"/training/{training_id}/rollouts"
         narrowed = {"environment": environment, "outcome": outcome, "used": used, "label": label}
-        return iterate(self._hub, path, Page[TrainingRolloutRow], step=step, **narrowed)
+        return iterate(self._hub, path, Page[TrainingRolloutRow], step=step, after=after, **narrowed)
 
     def rollout(self, training_id: str, step: int, index: int) -> RolloutRecord:
         """One whole rollout; its `extras["training"]` is a RolloutTokens."""

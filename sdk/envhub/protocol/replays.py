@@ -5,29 +5,49 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envhub.protocol.base import Count, Request, Response, Sha256, StoredObject
+
+OF_TRAINING = "training:"  # before the id of a training run, in a line
+FORMS = "EVALUATION/EXAMPLE/ROLLOUT/CALLS or training:RUN/STEP/ROLLOUT/CALLS"
 
 
 class Replay(Request):
     """Answer the first `calls` model calls of each rollout as those of a stored rollout were; then ask the model.
 
-    The example is the stored rollout's. Its tools, its sandboxes and its judges work again, as in any rollout.
+    The stored rollout is one of an `evaluation`, by its example, or of a `training` run, by its step. The example is
+    the stored rollout's. Its tools, its sandboxes and its judges work again, as in any rollout.
     """
 
-    evaluation: str = Field(max_length=64)  # id
-    example: Count
-    rollout: int = Field(ge=0, lt=2**15)
+    evaluation: str = Field(default="", max_length=64, exclude_if=lambda value: not value)  # id; or
+    training: str = Field(default="", max_length=64, exclude_if=lambda value: not value)  # id
+    step: int | None = Field(default=None, ge=1, lt=2**31, exclude_if=lambda value: value is None)  # of the training
+    example: Count | None = None  # of a training run's rollout the hub fills it in
+    rollout: int = Field(ge=0, lt=2**31)  # of the example, or of the step
     calls: int = Field(ge=0, le=100_000)  # 0: the same example from its beginning
+
+    @model_validator(mode="after")
+    def _of_one_rollout(self) -> Self:
+        if bool(self.evaluation) == bool(self.training):
+            raise ValueError("a replay is of a rollout of an evaluation, or of a training run")
+        if self.evaluation and (self.example is None or self.step is not None):
+            raise ValueError("a rollout of an evaluation has an example, and no step")
+        if self.training and self.step is None:
+            raise ValueError("a rollout of a training run has a step")
+        return self
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """EVALUATION/EXAMPLE/ROLLOUT/CALLS. Raises ValueError."""
-        parts = dict(zip(("evaluation", "example", "rollout", "calls"), text.strip().split("/"), strict=True))
-        return cls.model_validate(parts)
+        """One of FORMS. Raises ValueError."""
+        whole = text.strip()
+        names = ("training", "step") if whole.startswith(OF_TRAINING) else ("evaluation", "example")
+        values = whole.removeprefix(OF_TRAINING).split("/")
+        return cls.model_validate(dict(zip((*names, "rollout", "calls"), values, strict=True)))
 
     def __str__(self) -> str:
+        if self.training:
+            return f"{OF_TRAINING}{self.training}/{self.step}/{self.rollout}/{self.calls}"
         return f"{self.evaluation}/{self.example}/{self.rollout}/{self.calls}"
 
 

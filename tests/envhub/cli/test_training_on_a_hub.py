@@ -177,3 +177,16 @@ def test_an_adapter_is_listed_deployed_and_evaluated_by_name(trainer: Cli, train
 def test_a_strangers_run_does_not_exist(trainer: Cli, training: TrainingRun, make_cli) -> None:  # type: ignore[no-untyped-def]
     stranger = make_cli(make_user("bob"))
     assert "no such training run" in stranger("train", "show", str(training.pk), code=1).stderr
+
+
+def test_a_rollout_is_replayed_with_the_settings_of_the_run(trainer: Cli, training: TrainingRun) -> None:
+    key = str(training.pk)
+    view = trainer.json("train", "replay", key, "2", "1", "--calls", "1", "-r", "3", "-T", "0.2", "--no-wait")
+    assert view["config"]["replay"] == {"training": key, "step": 2, "example": 0, "rollout": 1, "calls": 1}
+    assert (view["environment"], view["model"]) == ("alice/tiny-env", "alice/sort")
+    assert (view["config"]["split"], view["config"]["sampling"]) == ("train", {"temperature": 0.2})
+    assert view["config"]["rollouts_per_example"] == 3
+    assert "no rollout 9" in trainer("train", "replay", key, "2", "9", "--calls", "1", code=1).stderr
+    text = f"training:{key}/2/0/1"
+    other = trainer.json("eval", "run", "tiny-env", "-m", "sort", "--replay", text, "--no-wait")
+    assert other["config"]["replay"]["rollout"] == 0

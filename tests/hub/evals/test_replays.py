@@ -70,7 +70,7 @@ def replay(user: User, before: Evaluation, calls: int = 2, **more: object) -> Ev
 
 def test_a_replay_is_of_one_example_and_on_no_leaderboard(ada: User, before: Evaluation) -> None:
     found = replay(ada, before)
-    assert (found.planned, found.config["num_examples"], found.replay_of) == (3, 1, before)
+    assert (found.planned, found.config["num_examples"], found.replay_of) == (3, 1, before.pk)
     assert found.config["replay"]["evaluation"] == str(before.pk)
     start(found)
     assert found.run is not None
@@ -174,7 +174,7 @@ def test_the_form_starts_a_replay_with_the_settings_of_its_evaluation(before: Ev
     assert "num_examples" not in fields
     started = client.post("/environments/ada/tiny-env/evaluate", fields | {"replay": f"{before.pk}/{EXAMPLE}/1/2"})
     found = Evaluation.objects.latest("pk")
-    assert (started.status_code, found.replay_of, found.config["replay"]["calls"]) == (302, before, 2)
+    assert (started.status_code, found.replay_of, found.config["replay"]["calls"]) == (302, before.pk, 2)
     page = client.get(f"/evaluations/{before.pk}/rollouts/{EXAMPLE}/1").content.decode()
     assert f'href="/evaluations/{found.pk}"' in page  # among its replays
 

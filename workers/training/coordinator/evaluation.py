@@ -21,7 +21,6 @@ from workers.rollouts.schedule import Unit, run_all
 from workers.runs.errors import RunFailed
 from workers.training.coordinator.figures import mean, mean_metrics
 from workers.training.coordinator.plan import RolloutRequest
-from workers.training.coordinator.sampling import sampling_arguments
 from workers.training.coordinator.sources import Source
 
 VALIDATION = "val"
@@ -85,7 +84,7 @@ class Evaluations:
         number = wanted if size is None else (size if wanted < 0 else min(wanted, size))
         rollouts = environment.rollouts_per_example or environment.group_size or table.rollouts_per_example
         sampling = self.config.eval_sampling_of(environment)
-        return Asked(source, environment.split or "eval", range(number), rollouts, sampling_arguments(sampling))
+        return Asked(source, environment.split or "eval", range(number), rollouts, sampling.arguments())
 
     def _held_out(self) -> Iterator[Asked]:
         assert self.config.val is not None
@@ -96,7 +95,7 @@ class Evaluations:
             size = source.size(split)
             if size is not None and number:
                 examples, own = range(size - number, size), self.config.sampling_of(environment)
-                sampling = sampling_arguments(own, own.temperature_at(steps, steps))
+                sampling = own.arguments(own.temperature_at(steps, steps))
                 yield Asked(source, split, examples, self.config.val.rollouts_per_example, sampling)
 
     async def _evaluate(self, label: str, asked: Sequence[Asked], step: int) -> EvaluationPoint:

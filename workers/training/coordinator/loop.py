@@ -30,7 +30,6 @@ from workers.training.coordinator.figures import Resolved
 from workers.training.coordinator.finished import FinishedGroups
 from workers.training.coordinator.plan import FinishedGroup, GroupPlan, RolloutRequest
 from workers.training.coordinator.policy import VersionedPolicy
-from workers.training.coordinator.sampling import sampling_arguments
 from workers.training.coordinator.segments import keep_step
 from workers.training.coordinator.shaping import training_sampling
 from workers.training.coordinator.sources import Source
@@ -177,7 +176,7 @@ class Coordinator:
 
     def _request(self, plan: GroupPlan) -> RolloutRequest:
         table, trainer = self._tables[plan.label], self.config.trainer
-        sampling = sampling_arguments(self.config.sampling_of(table), plan.temperature)
+        sampling = self.config.sampling_of(table).arguments(plan.temperature)
         return RolloutRequest(
             name=f"t{plan.number}",
             example=plan.example,

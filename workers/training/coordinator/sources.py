@@ -34,7 +34,6 @@ from workers.rollouts.target import open_target
 from workers.rollouts.tried_harnesses import mark_of
 from workers.runs.execution import Job
 from workers.training.coordinator.plan import RolloutRequest
-from workers.training.coordinator.sampling import sampling_arguments
 from workers.training.coordinator.shaping import Shaping
 from workers.venvs.environment import ensure_environment
 
@@ -153,9 +152,9 @@ async def open_source(
 def trial_rollout(payload: TrainPayload, table: TrainingEnvironment | EvalEnvironment) -> TrialRollout:
     """How the run asks for rollouts of a table."""
     if isinstance(table, TrainingEnvironment):
-        split, arguments = table.split or "train", sampling_arguments(payload.config.sampling_of(table))
+        split, arguments = table.split or "train", payload.config.sampling_of(table).arguments()
     else:
-        split, arguments = table.split or "eval", sampling_arguments(payload.config.eval_sampling_of(table))
+        split, arguments = table.split or "eval", payload.config.eval_sampling_of(table).arguments()
     return TrialRollout(split, arguments, table.timeout_s)
 
 

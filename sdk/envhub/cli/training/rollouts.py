@@ -43,8 +43,9 @@ def rollouts(
     if index is not None:
         _print_one(session, training_id, _step(session, training_id, step), index, tokens=tokens)
         return
-    narrowed = {"environment": environment, "outcome": outcome, "used": used, "label": label}
-    rows = session.hub.training.rollouts(training_id, step=step, **narrowed)
+    rows = session.hub.training.rollouts(
+        training_id, step=step, environment=environment, outcome=outcome, used=used, label=label
+    )
     found = list(islice(rows, limit))
     table = [(row.step, row.index, row.environment, row.example, row.outcome, row.reward, row.advantage, row.turns,
               row.completion_tokens, row.dropped or ("" if row.admitted else "not used"), ", ".join(row.labels),

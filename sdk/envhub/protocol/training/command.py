@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from envhub.protocol.base import JsonObject
+from envhub.protocol.training.config import TrainingConfig
 
 TABLES = {"args": "-a", "taskset": "--taskset", "harness": "--harness"}
 NUMBERS = {"max_tokens": "-t", "temperature": "-T"}
@@ -24,3 +25,23 @@ def evaluation_flags(config: JsonObject) -> str:
     words = [word for key, flag in TABLES.items() if table.get(key) for word in (flag, json.dumps(table[key]))]
     words += [word for key, flag in NUMBERS.items() if sampling.get(key) for word in (flag, f"{sampling[key]}")]
     return shlex.join(words)
+
+
+def evaluation_like(config: TrainingConfig, place: int, step: int) -> JsonObject:
+    """Fields of an EvaluationConfig whose rollouts are made as those of a run's `[[env]]` at a step; `place` from 0.
+
+    What the run was sent with (env_files) and its budgets of turns and tokens are not among them.
+    """
+    table = config.env[place]
+    sampling = config.sampling_of(table)
+    return {
+        "env_args": table.args,
+        "taskset": table.taskset,
+        "harness": table.harness,
+        "split": table.split or "train",
+        "sampling": sampling.arguments(sampling.temperature_at(step, config.max_steps)),
+        "timeout_s": table.timeout_s,
+        "judges": table.judges,
+        "secrets": config.secrets_of(table),
+        "allow_hosts": tuple(dict.fromkeys((*config.allow_hosts, *table.allow_hosts))),
+    }

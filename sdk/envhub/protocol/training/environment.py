@@ -44,6 +44,22 @@ class Sampling(Request):
             raise ValueError("enable_thinking and reasoning_effort exclude each other")
         return self
 
+    def arguments(self, temperature: float | None = None) -> JsonObject:
+        """What the environment is given as its sampling arguments; `temperature` wins over its own."""
+        arguments: JsonObject = {}
+        if self.max_tokens is not None:
+            arguments["max_tokens"] = self.max_tokens
+        wanted = self.temperature if temperature is None else temperature
+        if wanted is not None:
+            arguments["temperature"] = wanted
+        if self.reasoning_effort is not None:
+            arguments["reasoning_effort"] = self.reasoning_effort
+        extra = dict(self.extra_body)
+        if self.enable_thinking is not None:
+            template = dict(extra.get("chat_template_kwargs") or {})
+            extra["chat_template_kwargs"] = {**template, "enable_thinking": self.enable_thinking}
+        return {**arguments, "extra_body": extra} if extra else arguments
+
 
 class TrainingSampling(Sampling):
     """As `Sampling`, for rollouts that are trained on: the whole distribution, never cut, never greedy."""
