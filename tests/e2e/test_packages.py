@@ -170,7 +170,7 @@ def test_model_calls_of_a_judge_are_accounted_apart(started: Started) -> None:
 
 
 def test_each_turn_keeps_the_sampled_tokens(started: Started) -> None:
-    started.stack.finished(started.evaluations["e2e-tools"])
-    record = records_of(started.stack, started.evaluations["e2e-tools"], FIRST["e2e-tools"])[0]
+    started.stack.finished(started.evaluations["e2e-early-tasks"])
+    record = records_of(started.stack, started.evaluations["e2e-early-tasks"], FIRST["e2e-early-tasks"])[0]
     assert len(record.turns) == 2
     assert all(turn.tokens and len(turn.tokens.logprobs) == len(turn.tokens.completion_ids) for turn in record.turns)
