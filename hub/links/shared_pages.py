@@ -23,6 +23,7 @@ from hub.accounts.services.limits import TooManyRequests, limit_rate
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.pages import HEADLINES, fragment_of, refusal, show
 from hub.evals.annotations import label_counts
+from hub.evals.comparing.example_sides import example_figures, place_of
 from hub.evals.comparing.pages import comparison_figures
 from hub.evals.comparing.sides import Sides, compare_rows
 from hub.evals.comparing.view import Asked, asked_of, settings_that_differ
@@ -161,6 +162,21 @@ def _comparison(request: HttpRequest, link: ShareLink) -> HttpResponse:
     context |= _told(context)
     context["next"] = _own_page(context["next"], context["address"])
     return _show(request, "links/comparison.html", context)
+
+
+@_shared
+@require_safe
+def shared_example(request: HttpRequest, link: ShareLink, example: int) -> HttpResponseBase:
+    """An example of a comparison: the attempts at it side by side."""
+    if link.kind != LinkKind.COMPARISON:
+        raise NotFound("this link shows nothing")
+    context, evaluations = _context(request, link) | {"pages": {}}, shown_evaluations(link)
+    places = [f"{context['address']}/{place}/rollouts" for place in range(len(evaluations))]
+    try:
+        context |= example_figures(evaluations, place_of(request, example=example), "", places)
+    except NotFound as error:  # no rollout of that number: the link still shows the others
+        return _problem(request, error)
+    return _show(request, "links/example.html", context)
 
 
 def _compared(request: HttpRequest, link: ShareLink) -> tuple[Asked, Sides]:

@@ -19,6 +19,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("training/<id:training_id>/links", pages.training_links, name="training-links"),
     path("shared/<str:secret>", shared_pages.shared, name="shared"),
     path("shared/<str:secret>/report", shared_pages.shared_report, name="shared-report"),
+    path("shared/<str:secret>/examples/<int:example>", shared_pages.shared_example, name="shared-example"),
     path("shared/<str:secret>/rollouts", shared_pages.shared_training_rollouts, name="shared-training-rollouts"),
     path(
         "shared/<str:secret>/rollouts/<int:step>/<int:index>",

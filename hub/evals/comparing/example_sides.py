@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 from envhub.protocol.rollouts import RolloutRecord
@@ -53,6 +54,7 @@ class Column:
     letter: str
     evaluation: Evaluation
     rollout: int
+    address: str  # of the attempt's own page
     squares: tuple[tuple[str, Square], ...]  # each with the address that shows it here
     row: RolloutIndex | None
     record: RolloutRecord | None
@@ -67,36 +69,51 @@ class Column:
 def compare_example(request: HttpRequest) -> HttpResponseBase:
     """`?a=ID&b=ID&example=7&rollout=0`, or `&at=2&at=0` for an attempt of its own in each column, also of one
     evaluation (`a` and `b` the same)."""
-    asked = asked_of(request.GET)
-    place = validate(Place, request.GET.dict() | {"at": [one for one in request.GET.getlist("at") if one]})
+    asked, place = asked_of(request.GET), place_of(request)
     ids = [asked.a, *asked.b]
     if not FEWEST <= len(ids) <= MOST:
         raise Invalid(f"{FEWEST} to {MOST} attempts are shown side by side", hint="choose as many")
     evaluations = get_evaluations(request.user, ids)
     check_environment(evaluations)
+    pages = [reverse("evaluation", args=[one.pk]) for one in evaluations]
+    named = f"{asked.sides}&example={place.example}"
+    context = example_figures(evaluations, place, named, [f"{one}/rollouts" for one in pages])
+    context |= {"section": "evaluations", "query": asked.sides, "environment": evaluations[0].environment}
+    return show(request, "evals/example_compare.html", context | {"pages": dict(zip(LETTERS, pages, strict=False))})
+
+
+def place_of(request: HttpRequest, **fixed: int) -> Place:
+    """What the address asks for; of an example that it names otherwise, `fixed`. Raises Invalid."""
+    return validate(Place, request.GET.dict() | {"at": [one for one in request.GET.getlist("at") if one]} | fixed)
+
+
+def example_figures(
+    evaluations: Sequence[Evaluation], place: Place, named: str, rollouts_at: Sequence[str]
+) -> dict[str, Any]:
+    """What `evals/_example_compare.html` shows; who asks counts for nothing.
+
+    named: what the page's query says whatever the attempts; rollouts_at: what addresses of each one's rollouts begin
+    with. Raises NotFound.
+    """
     shades = shades_of([evaluation_view(one).summary for one in evaluations])
     attempts = [place.attempt(column) for column in range(len(evaluations))]
     most = max(MOST_SQUARES, max(attempts) + 1)
     rows = list(rollouts_together(evaluations, [place.example], most=most).select_related("segment"))
     if not rows:
         raise NotFound(f"none of these evaluations has a rollout of example {place.example}")
-    sides = _Sides(asked.sides, place, evaluations, attempts, rows, shades)
-    context: dict[str, Any] = {
-        "section": "evaluations",
+    sides = _Sides(named, place, evaluations, attempts, rows, shades, rollouts_at)
+    known = sorted({row.rollout for row in rows if row.rollout < MOST_SQUARES})
+    return {
         "columns": sides.columns(),
         "alike": sides.start,
         "from_start": sides.address(attempts, start=0),
         "place": place,
         "same": len(set(attempts)) == 1,
-        "query": asked.sides,
-        "environment": evaluations[0].environment,
-        "asked_text": next((row.asked for row in rows if row.asked), ""),
         "target": next((row.target for row in rows if row.target), ""),
-        "attempts": sorted({row.rollout for row in rows if row.rollout < MOST_SQUARES}),
+        "attempts": [(number, sides.address([number] * len(evaluations))) for number in known],
         "shown": SHOWN,
         "cut": f":{SHOWN}",
     }
-    return show(request, "evals/example_compare.html", context)
 
 
 class _Sides:
@@ -104,14 +121,15 @@ class _Sides:
 
     def __init__(
         self,
-        query: str,
+        named: str,
         place: Place,
         evaluations: Sequence[Evaluation],
         attempts: Sequence[int],
         rows: Sequence[RolloutIndex],
         shades: Shades,
+        rollouts_at: Sequence[str],
     ) -> None:
-        self._query, self._place, self._shades = query, place, shades
+        self._named, self._place, self._shades, self._rollouts_at = named, place, shades, rollouts_at
         self._evaluations, self._attempts, self._rows = evaluations, attempts, rows
         chosen = {(row.evaluation_id, row.rollout): row for row in rows}
         self._chosen = [chosen.get((one.pk, attempt)) for one, attempt in zip(evaluations, attempts, strict=True)]
@@ -128,8 +146,9 @@ class _Sides:
 
     def address(self, attempts: Sequence[int], *, start: int | None = None) -> str:
         """The query that shows these attempts."""
-        found = [("example", self._place.example), *(("at", one) for one in attempts)]
-        return f"?{self._query}&{urlencode(found if start is None else [*found, ('from', start)])}"
+        found = [("at", one) for one in attempts]
+        query = urlencode(found if start is None else [*found, ("from", start)])
+        return f"?{self._named}&{query}" if self._named else f"?{query}"
 
     def _column(self, number: int) -> Column:
         evaluation, whole, place = self._evaluations[number], self._whole[number], self._differ[number]
@@ -138,6 +157,7 @@ class _Sides:
             letter=LETTERS[number],
             evaluation=evaluation,
             rollout=self._attempts[number],
+            address=f"{self._rollouts_at[number]}/{self._place.example}/{self._attempts[number]}",
             squares=tuple(self._squares(number)),
             row=self._chosen[number],
             record=self._records[number],

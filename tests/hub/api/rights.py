@@ -343,6 +343,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_ROLLOUT_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_TRAINING_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     "shared/<str:secret>": {"get": Access.OPEN},
+    "shared/<str:secret>/examples/<int:example>": {"get": Access.OPEN},
     "shared/<str:secret>/rollouts": {"get": Access.OPEN},
     "shared/<str:secret>/rollouts/<int:step>/<int:index>": {"get": Access.OPEN},
     f"{_SHARED_ROLLOUT}": {"get": Access.OPEN},

@@ -127,6 +127,7 @@ def test_a_stranger_reads_what_is_shared_and_every_way_on_stays_there(
     assert ("/pictures/0/0" in everything) == (kind != "training")
     assert len(found) > 1
     assert (f"{path}/rollouts/1/0" in found) == (kind == "training")
+    assert (f"{path}/examples/0?at=0&at=1" in found) == (kind == "comparison")
     assert ("turn 89" in everything) == (kind != "training")  # in a window that is asked for when it is reached
 
 
@@ -149,6 +150,22 @@ def test_a_link_shows_no_other_rollout_than_its_own(alice: User, evaluation: Eva
     assert [Client().get(address).status_code for address in refused] == [404, 404, 404]
     assert Client().get(f"{whole}?a={other.pk}&b={other.pk}").status_code == 200
     assert Client().get(f"{whole}/0/rollouts/0/1").status_code == 200
+
+
+def test_a_comparison_shows_its_examples_side_by_side_and_no_other_link_does(
+    alice: User, evaluation: Evaluation
+) -> None:
+    other = create_hosted(alice, num_examples=3, rollouts_per_example=2)
+    start(other)
+    store(other, [make_record(0, 0, 0.25), make_record(0, 1, 0.5)])
+    path, alone = link_to(alice, evaluation, other), link_to(alice, evaluation)
+    html = Client().get(f"{path}/examples/0?at=0&at=1&example=1&a={other.pk}").content.decode()
+    assert "Example 0" in html
+    assert f'href="{path}/0/rollouts/0/0"' in html
+    assert f'href="{path}/1/rollouts/0/1"' in html
+    assert Client().get(f"{path}/examples/99").status_code == 404
+    assert Client().get(f"{path}/examples/0?at=x").status_code == 422
+    assert Client().get(f"{alone}/examples/0").status_code == 404
 
 
 def test_rollouts_of_a_training_run_are_those_of_its_own_link(
