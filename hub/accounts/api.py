@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import (
+from envhub.protocol.accounts.users import (
     DeviceCode,
     DeviceCodeRequest,
     DeviceToken,

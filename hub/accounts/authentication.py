@@ -7,7 +7,7 @@ import binascii
 
 from django.http import HttpRequest
 from django.utils import timezone
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.client_address import client_address
 from hub.accounts.models import User

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from rest_framework.request import Request
 
 from hub.accounts.models import ApiToken, User

@@ -6,9 +6,7 @@ from datetime import timedelta
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.base import Page
-from envhub.protocol.teams import (
+from envhub.protocol.accounts.teams import (
     Joined,
     MemberChange,
     MemberRequest,
@@ -22,6 +20,8 @@ from envhub.protocol.teams import (
     TeamRole,
     TeamView,
 )
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.base import Page
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.teams import MemberChange, MemberRequest, TeamInvitationRequest, TeamRequest, TeamRole
+from envhub.protocol.accounts.teams import MemberChange, MemberRequest, TeamInvitationRequest, TeamRequest, TeamRole
 
 from hub.accounts.client_address import client_address
 from hub.accounts.holdings import held_by

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import InvitationCreated, InvitationRequest, Scope, UserChange, UserView
+from envhub.protocol.accounts.users import InvitationCreated, InvitationRequest, Scope, UserChange, UserView
 from envhub.protocol.base import Page
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envhub.protocol.accounts import Scope, TokenView, UserView, WhoAmI
-from envhub.protocol.teams import MemberView, TeamInvitationView, TeamRole, TeamView
+from envhub.protocol.accounts.teams import MemberView, TeamInvitationView, TeamRole, TeamView
+from envhub.protocol.accounts.users import Scope, TokenView, UserView, WhoAmI
 
 from hub.accounts.models import ApiToken, Owner, TeamInvitation, User
 from hub.accounts.queries import visible_owners

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.audit import AuditEntryView
+from envhub.protocol.accounts.audit import AuditEntryView
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

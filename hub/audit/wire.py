@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.audit import AuditEntryView
+from envhub.protocol.accounts.audit import AuditEntryView
 
 from hub.audit.models import AuditEntry
 

@@ -6,8 +6,8 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.bundles import BundleExport, BundleImport, BundleImported, BundleKey, BundleRequest
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.registry.bundles import BundleExport, BundleImport, BundleImported, BundleKey, BundleRequest
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.db.models import QuerySet
-from envhub.protocol.bundles import BundleBlob
-from envhub.protocol.models import ModelSource
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.models.catalog import ModelSource
+from envhub.protocol.registry.bundles import BundleBlob
+from envhub.protocol.registry.needs import NeedKind
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.bundles import BundleImported
+from envhub.protocol.registry.bundles import BundleImported
 
 from hub.bundles.services.arrived import Imported
 from hub.registry.queries import version_with_owner

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
+from envhub.protocol.models.catalog import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from envhub.protocol.models import ModelSource
+from envhub.protocol.models.catalog import ModelSource
 from envhub.protocol.training.estimate import SMALL
 
 from hub.catalog.contents import weights_mb

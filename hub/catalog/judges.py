@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from envhub.protocol.models import EndpointTarget
+from envhub.protocol.models.catalog import EndpointTarget
 
 from hub.accounts.models import User
 from hub.catalog.queries import get_model

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from django.db import models
-from envhub.protocol.models import EndpointKind, ModelSource
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointKind, ModelSource
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id

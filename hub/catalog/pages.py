@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
-from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import Caller, get_owner, member_owners, owner_ids, require_role

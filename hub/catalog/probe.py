@@ -10,7 +10,7 @@ import httpx
 from envhub.client.outside import outbound
 from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, scrub
-from envhub.protocol.models import EndpointKind, OutboundPolicy, TargetVariant, VariantTest
+from envhub.protocol.models.catalog import EndpointKind, OutboundPolicy, TargetVariant, VariantTest
 
 TIMEOUT_S = 20.0
 MAX_ANSWER = 1024 * 1024

@@ -10,8 +10,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import ProtectedError
 from envhub.client.outside.addresses import OutboundRefused, split
-from envhub.protocol.models import EndpointVariant, ModelRequest, ModelSource, ModelTest, TargetVariant
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointVariant, ModelRequest, ModelSource, ModelTest, TargetVariant
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

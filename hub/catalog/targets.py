@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from django.conf import settings
-from envhub.protocol.models import EndpointKind, OutboundPolicy, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, OutboundPolicy, TargetVariant
 
 from hub.catalog.models import Variant
 from hub.secrets.services import decrypt

@@ -7,7 +7,7 @@ import json
 from pathlib import PurePosixPath
 
 from envhub.protocol.base import BlobRef
-from envhub.protocol.models import (
+from envhub.protocol.models.catalog import (
     EndpointKind,
     EndpointTarget,
     LocalTarget,
@@ -16,7 +16,7 @@ from envhub.protocol.models import (
     ModelView,
     VariantView,
 )
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.catalog.capacity import Capacity
 from hub.catalog.models import Model, Variant

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from envhub.client.telemetry.json_logs import LogFormat
 from envhub.packaging.private_file import write_private
-from envhub.protocol.bundles import KEY_PATTERN
-from envhub.protocol.images import AllowedRegistry
-from envhub.protocol.links import LONGEST_DAYS
+from envhub.protocol.accounts.links import LONGEST_DAYS
+from envhub.protocol.registry.bundles import KEY_PATTERN
 from envhub.protocol.runs import RunKind
+from envhub.protocol.sandboxes.images import AllowedRegistry
 from pydantic import (
     Field,
     HttpUrl,

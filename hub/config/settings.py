@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from envhub.client.telemetry.json_logs import TEXT
-from envhub.protocol.files import FileKind
+from envhub.protocol.registry.files import FileKind
 
 from hub.config.database import parse as parse_database
 from hub.config.environment import load

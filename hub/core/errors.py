@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envhub.protocol.releases import Mismatch
+from envhub.protocol.placing.releases import Mismatch
 
 
 class HubError(Exception):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.data import DataRequest, DataView
-from envhub.protocol.files import FileDeletion, FileRequest, FileView, name_of
+from envhub.protocol.registry.files import FileDeletion, FileRequest, FileView, name_of
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.images import (
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.runs import RunKind
+from envhub.protocol.sandboxes.images import (
     ImageBuildRequest,
     ImageBuildView,
     ImageBuilt,
@@ -18,8 +20,6 @@ from envhub.protocol.images import (
     ImageView,
     ImageWanted,
 )
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.runs import RunKind
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.files import RepositorySource, RepositoryWanted
+from envhub.protocol.registry.files import RepositorySource, RepositoryWanted
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

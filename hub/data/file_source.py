@@ -18,7 +18,7 @@ from envhub.client.outside import outbound
 from envhub.client.outside.addresses import OutboundRefused, check
 from envhub.client.outside.ways import way
 from envhub.errors import EnvhubError
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.proxies import proxy_for
 
 from hub.core.errors import HubError, NotFound, TooLarge, Unavailable

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from envhub.protocol.files import NLTK_INDEX, FileKind, FileRequest, canonical, name_of, url_of
+from envhub.protocol.registry.files import NLTK_INDEX, FileKind, FileRequest, canonical, name_of, url_of
 
 from hub.accounts.models import User
 from hub.core.errors import HubError, Invalid, NotFound, Unavailable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from django.conf import settings
-from envhub.protocol.files import FileKind, need_of, url_of
-from envhub.protocol.images import canonical, reference_in, spellings
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.files import FileKind, need_of, url_of
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.sandboxes.images import canonical, reference_in, spellings
 
 from hub.core.needs import Arrival, Gate, Holder, announce, register_gate, register_holder
 from hub.data import file_source, upstream

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import transaction
 from envhub.protocol.base import BlobRef
-from envhub.protocol.images import ImageBuildPayload, ImageBuildRequest, ImageBuilt, ImageRequest
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.sandboxes.images import ImageBuildPayload, ImageBuildRequest, ImageBuilt, ImageRequest
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict, Invalid, NotFound

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from envhub.protocol.base import BlobRef
-from envhub.protocol.images import (
+from envhub.protocol.sandboxes.images import (
     BASE,
     ImageRequest,
     ImageSource,

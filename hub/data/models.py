@@ -67,7 +67,7 @@ class OutsideFile(models.Model):
     """What boxes find at `url`, the same for ever: pinned when it was first fetched, unless it was added by hand."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    kind = models.CharField(max_length=8)  # envhub.protocol.files.FileKind
+    kind = models.CharField(max_length=8)  # envhub.protocol.registry.files.FileKind
     name = models.CharField(max_length=1000)  # "words" of nltk, "cl100k_base" of tiktoken, else the URL
     url = models.CharField(max_length=1000, unique=True)
     blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
@@ -89,9 +89,9 @@ class Image(models.Model):
     that the first worker pulled from a registry."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    name = models.CharField(max_length=300, unique=True)  # envhub.protocol.images.canonical
+    name = models.CharField(max_length=300, unique=True)  # envhub.protocol.sandboxes.images.canonical
     digest = models.CharField(max_length=80)  # "sha256:...", of the archive or of the manifest
-    layout = models.CharField(max_length=8, blank=True)  # envhub.protocol.images.Layout; empty: in its registry
+    layout = models.CharField(max_length=8, blank=True)  # Layout; empty: in its registry
     blob = models.ForeignKey(Blob, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     added_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     pinned_at = models.DateTimeField(auto_now_add=True)
@@ -112,7 +112,7 @@ class ImageBuild(models.Model):
     """What a run of kind `image` builds: an image by this name, of a folder with a Dockerfile."""
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="image_build")
-    name = models.CharField(max_length=300)  # envhub.protocol.images.canonical
+    name = models.CharField(max_length=300)  # envhub.protocol.sandboxes.images.canonical
     context = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
     dockerfile = models.CharField(max_length=300)
     arguments = models.JSONField(default=dict)

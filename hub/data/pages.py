@@ -13,9 +13,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
-from envhub.protocol.accounts import Scope
-from envhub.protocol.files import NLTK_INDEX
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.registry.files import NLTK_INDEX
+from envhub.protocol.registry.needs import NeedKind
 from rest_framework.request import Request
 
 from hub.accounts.authentication import BasicTokenAuthentication, TokenAuthentication

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from django.db.models import Count, Q, QuerySet, Sum
-from envhub.protocol.files import NLTK_INDEX
+from envhub.protocol.registry.files import NLTK_INDEX
 
 from hub.core.errors import NotFound
 from hub.data.models import Image, OutsideFile, Snapshot, SnapshotFile

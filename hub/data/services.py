@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from envhub.protocol.bundles import BundledPath, BundledSnapshot
 from envhub.protocol.data import DataRequest
+from envhub.protocol.registry.bundles import BundledPath, BundledSnapshot
 
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.data import upstream

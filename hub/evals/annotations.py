@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Count, Model, QuerySet
-from envhub.protocol.annotations import ANY_LABEL, LabelCount
+from envhub.protocol.evals.annotations import ANY_LABEL, LabelCount
 
 from hub.accounts.models import Owner
 from hub.core.errors import NotFound

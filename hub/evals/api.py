@@ -8,9 +8,9 @@ from functools import partial
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.evals import (
+from envhub.protocol.evals.evaluations import (
     EvaluationConfig,
     EvaluationPush,
     EvaluationView,
@@ -19,10 +19,10 @@ from envhub.protocol.evals import (
     SegmentReply,
     SegmentRequest,
 )
-from envhub.protocol.packages import VisibilityPatch
-from envhub.protocol.replays import StoredCalls
-from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.shards import ShardOrders, ShardReport, ShardViews
+from envhub.protocol.evals.replays import StoredCalls
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import ShardOrders, ShardReport, ShardViews
+from envhub.protocol.registry.packages import VisibilityPatch
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

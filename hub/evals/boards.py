@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from envhub.protocol.measured import measured
+from envhub.protocol.evals.measured import measured
 
 from hub.evals.models import Evaluation
 

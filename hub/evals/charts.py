@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envhub.protocol.evals import EvaluationSummary, MetricSummary, PassAtK
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
+from envhub.protocol.evals.rollouts import Outcome
 
 MOST_K = 8  # rows of the pass@k table; of more, the powers of two and the last
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from envhub.packaging.segments import SCHEMA, read_row_groups, to_records
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.core.errors import Invalid
 from hub.core.http import as_json

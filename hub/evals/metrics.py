@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import RunKind
 from prometheus_client import Counter
 

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
-from envhub.protocol.annotations import LABEL_PATTERN, MOST_NOTE
-from envhub.protocol.evals import EvaluationSource
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.annotations import LABEL_PATTERN, MOST_NOTE
+from envhub.protocol.evals.evaluations import EvaluationSource
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import FailureKind, RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id
@@ -72,7 +72,7 @@ class Evaluation(models.Model):
     visibility = models.CharField(
         max_length=8, choices=[(item.value, item.value) for item in Visibility], default=Visibility.PRIVATE.value
     )
-    config = models.JSONField()  # envhub.protocol.evals.EvaluationConfig
+    config = models.JSONField()  # envhub.protocol.evals.evaluations.EvaluationConfig
     planned = models.PositiveIntegerField(default=0)  # rollouts; 0 until known
     work = models.JSONField(default=dict, db_default={})  # hub.evals.work.Work: what no run has in hand
     prices = models.JSONField(default=dict, db_default={}, editable=False)  # hub.evals.prices.Prices, of its beginning
@@ -137,7 +137,7 @@ class Evaluation(models.Model):
 
 
 class Shard(models.Model):
-    """What one run, for as long as a worker has it, has in hand of its evaluation. See envhub.protocol.shards."""
+    """What one run, for as long as a worker has it, has in hand of its evaluation. See envhub.protocol.evals.shards."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="shard")
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="shards")

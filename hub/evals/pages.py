@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig, EvaluationSummary
-from envhub.protocol.packages import VisibilityPatch
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationSummary
+from envhub.protocol.evals.shards import ShardView
+from envhub.protocol.registry.packages import VisibilityPatch
 from envhub.protocol.runs import Failure, Progress
-from envhub.protocol.shards import ShardView
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role

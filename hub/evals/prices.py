@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.rollouts import Usage
 
 from hub.catalog.models import Model
 

@@ -10,11 +10,11 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 from envhub.packaging.segments import BadSegment, read_rollout
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.shards import DoneExample
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.shards import DoneExample
+from envhub.protocol.visibility import Visibility
 from pydantic import ValidationError
 
 from hub.accounts.models import User

@@ -13,9 +13,9 @@ from uuid import UUID
 from django.urls import reverse
 from envhub.packaging.asked import digest
 from envhub.packaging.conversation import conversation
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.replays import Replay, Replayed, StoredCall, StoredCalls
-from envhub.protocol.rollouts import RolloutRecord, Turn
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.replays import Replay, Replayed, StoredCall, StoredCalls
+from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 
 from hub.accounts.queries import Caller
 from hub.core.errors import Invalid, NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envhub.protocol.evals import EvaluationSummary
+from envhub.protocol.evals.evaluations import EvaluationSummary
 
 SHADES = 5
 

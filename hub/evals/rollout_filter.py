@@ -6,7 +6,7 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 

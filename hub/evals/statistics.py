@@ -27,8 +27,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from envhub.protocol.evals import EvaluationSummary, IndexRow, MetricSummary, PassAtK
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.evals.evaluations import EvaluationSummary, IndexRow, MetricSummary, PassAtK
+from envhub.protocol.evals.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind
 from pydantic import BaseModel, Field
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.conf import settings
-from envhub.protocol.annotations import NoteView
-from envhub.protocol.annotations import SavedView as SavedViewAnswer
 from envhub.protocol.base import BlobRef
-from envhub.protocol.evals import (
+from envhub.protocol.evals.annotations import NoteView
+from envhub.protocol.evals.annotations import SavedView as SavedViewAnswer
+from envhub.protocol.evals.evaluations import (
     EvalPayload,
     EvaluationSource,
     EvaluationSummary,
@@ -16,10 +16,11 @@ from envhub.protocol.evals import (
     RolloutRow,
     SegmentBlob,
 )
-from envhub.protocol.packages import GenerationEvidence, Visibility
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.evals.rollouts import Outcome, Usage
+from envhub.protocol.evals.shards import ShardView
+from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.runs import FailureKind, RunState
-from envhub.protocol.shards import ShardView
+from envhub.protocol.visibility import Visibility
 
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for

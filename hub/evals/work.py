@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 from pydantic import BaseModel, Field
 
 Range: TypeAlias = tuple[int, int]

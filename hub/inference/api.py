@@ -6,10 +6,10 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.deployments import DeploymentRequest, DeploymentView
-from envhub.protocol.inference import ServeAccepted, ServeAddress
+from envhub.protocol.models.deployments import DeploymentRequest, DeploymentView
+from envhub.protocol.models.inference import ServeAccepted, ServeAddress
 from rest_framework.decorators import api_view, authentication_classes
 from rest_framework.request import Request
 

@@ -12,8 +12,8 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.deployments import DeploymentRequest
-from envhub.protocol.models import ModelSource
+from envhub.protocol.models.catalog import ModelSource
+from envhub.protocol.models.deployments import DeploymentRequest
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Role, User

@@ -15,7 +15,7 @@ import aiohttp
 from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.endpoints import endpoint_headers, endpoint_url
 from envhub.protocol.base import JsonObject
-from envhub.protocol.models import TargetVariant
+from envhub.protocol.models.catalog import TargetVariant
 from envhub.proxies import told
 
 from hub.core.errors import Unavailable

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.utils import timezone
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.authentication import user_of_token
 from hub.accounts.models import ApiToken, User

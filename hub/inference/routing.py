@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from envhub.protocol.models import EndpointKind, ModelSource, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, ModelSource, TargetVariant
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, QuerySet
-from envhub.protocol.deployments import DeploymentRequest
-from envhub.protocol.gpu_need import heads_message
-from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.inference import ServeAddress, ServePayload
-from envhub.protocol.models import ModelSource
+from envhub.protocol.models.catalog import ModelSource
+from envhub.protocol.models.deployments import DeploymentRequest
+from envhub.protocol.models.inference import ServeAddress, ServePayload
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.training.gpu_need import heads_message
 
 from hub.accounts.acting import note_owner
 from hub.accounts.models import Role, User

@@ -19,7 +19,7 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from envhub.client.outside.addresses import check
 from envhub.client.outside.ways import Way, way
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from yarl import URL
 
 from hub.catalog.targets import outbound_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from envhub.protocol.deployments import DeploymentUsage, DeploymentView
+from envhub.protocol.models.deployments import DeploymentUsage, DeploymentView
 from envhub.protocol.runs import Failure, RunState
 
 from hub.inference.models import Deployment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from envhub.protocol.links import MOST_NOTE, LinkKind
+from envhub.protocol.accounts.links import MOST_NOTE, LinkKind
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id

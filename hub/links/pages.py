@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.links import ShareLinkRequest
+from envhub.protocol.accounts.links import ShareLinkRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from envhub.protocol.links import LinkKind, ShareLinkRequest
+from envhub.protocol.accounts.links import LinkKind, ShareLinkRequest
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
-from envhub.protocol.links import LinkKind
+from envhub.protocol.accounts.links import LinkKind
 
 from hub.accounts.client_address import client_address
 from hub.accounts.services.limits import TooManyRequests, limit_rate

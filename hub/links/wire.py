@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.links import LinkKind, ShareLinkView
+from envhub.protocol.accounts.links import LinkKind, ShareLinkView
 
 from hub.links.models import ShareLink
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
-from envhub.protocol.notices import Follows, NoticeKind
+from envhub.protocol.accounts.notices import Follows, NoticeKind
 
 from hub.accounts.models import User
 from hub.core.ids import new_id

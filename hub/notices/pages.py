@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from envhub.protocol.notices import Follows, NoticeChoices
+from envhub.protocol.accounts.notices import Follows, NoticeChoices
 
 from hub.accounts.models import User
 from hub.accounts.queries import confirmed_address

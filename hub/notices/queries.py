@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from django.db.models import QuerySet
-from envhub.protocol.notices import Follows
+from envhub.protocol.accounts.notices import Follows
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import Membership, User

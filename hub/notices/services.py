@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from envhub.protocol.notices import NoticeChoices, NoticeKind
+from envhub.protocol.accounts.notices import NoticeChoices, NoticeKind
 from envhub.protocol.runs import Failure, RunKind, RunState
 
 from hub.accounts.models import User

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.notices import Follows, NoticeChoicesView, NoticeKind, NoticeView
+from envhub.protocol.accounts.notices import Follows, NoticeChoicesView, NoticeKind, NoticeView
 
 from hub.notices.models import Notice, NoticeSettings
 

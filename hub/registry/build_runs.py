@@ -4,8 +4,8 @@ from fnmatch import fnmatchcase
 
 from django.conf import settings
 from django.db.models import Q
-from envhub.protocol.builds import BuildPayload, SourcePayload
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.builds import BuildPayload, SourcePayload
+from envhub.protocol.registry.needs import NeedKind
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.core.needs import Gate, listen, listen_to_uses, register_gate

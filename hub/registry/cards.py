@@ -12,7 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q, Sum
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hub.accounts.models import User

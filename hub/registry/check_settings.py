@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.needs import CheckSettings
+from envhub.protocol.registry.needs import CheckSettings
 from pydantic import ValidationError
 
 from hub.registry.models import Version

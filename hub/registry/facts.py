@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 from envhub.protocol.runner import Described
 from pydantic import ValidationError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envhub.errors import ArchiveError
 from envhub.packaging.archives.reading import read_member
-from envhub.protocol.packages import FileContent, FileEntry
+from envhub.protocol.registry.packages import FileContent, FileEntry
 
 from hub.core.errors import NotFound
 from hub.registry.models import Version

@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
-from envhub.protocol.packages import ForkRequest
+from envhub.protocol.registry.packages import ForkRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners

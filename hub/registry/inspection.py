@@ -22,7 +22,7 @@ from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
 from envhub.protocol.json_values import checked_settings
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.registry.packages import GenerationEvidence
 from packaging.version import Version as Pep440
 
 from hub.core.errors import Invalid, TooLarge

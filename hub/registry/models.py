@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import VersionState, Visibility
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.registry.packages import VersionState
+from envhub.protocol.visibility import Visibility
 from packaging.utils import parse_wheel_filename
 
 from hub.accounts.models import Owner, slug_validator
@@ -175,24 +176,24 @@ class Version(models.Model):
     eval_config = models.JSONField(default=dict)  # [tool.verifiers.eval]
     hub_config = models.JSONField(default=dict)  # [tool.envhub]
     programs = models.JSONField(default=list)  # requirements that tools start by `uvx`
-    evidence = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GenerationEvidence
-    git = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.GitState
-    origin = models.JSONField(null=True, blank=True)  # envhub.protocol.packages.Origin: it came in a bundle
+    evidence = models.JSONField(null=True, blank=True)  # envhub.protocol.registry.packages.GenerationEvidence
+    git = models.JSONField(null=True, blank=True)  # envhub.protocol.registry.packages.GitState
+    origin = models.JSONField(null=True, blank=True)  # envhub.protocol.registry.packages.Origin: it came in a bundle
 
     # what the build found
     build_run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    lock = models.JSONField(null=True, blank=True)  # envhub.protocol.builds.EnvironmentLock, without URLs
+    lock = models.JSONField(null=True, blank=True)  # envhub.protocol.registry.builds.EnvironmentLock, without URLs
     lock_sha256 = models.CharField(max_length=64, blank=True)
     describe = models.JSONField(null=True, blank=True)  # envhub.protocol.runner.Description
-    checks = models.JSONField(default=list)  # [envhub.protocol.packages.Check, ...]
-    tried = models.JSONField(default=list)  # [envhub.protocol.packages.TriedRelease, ...]
+    checks = models.JSONField(default=list)  # [envhub.protocol.registry.packages.Check, ...]
+    tried = models.JSONField(default=list)  # [envhub.protocol.registry.packages.TriedRelease, ...]
     scripted_rollout = models.JSONField(null=True, blank=True)
     build_seconds = models.JSONField(default=dict)
     failure = models.JSONField(null=True, blank=True)  # envhub.protocol.runs.Failure: why it is invalid
 
     # what its checks are run with, and the newest time that they alone were run again
     check_settings = models.JSONField(null=True, blank=True)  # CheckSettings; None: those of its pyproject.toml
-    granted = models.JSONField(default=list)  # [envhub.protocol.needs.Need, ...] that these settings met
+    granted = models.JSONField(default=list)  # [envhub.protocol.registry.needs.Need, ...] that these settings met
     check_run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     check_again = models.CharField(max_length=5, choices=Again, default=Again.NO)
 
@@ -278,7 +279,7 @@ class Push(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=64)
-    request = models.JSONField()  # envhub.protocol.packages.PushRequest
+    request = models.JSONField()  # envhub.protocol.registry.packages.PushRequest
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.CASCADE, related_name="+")  # once done
@@ -297,7 +298,7 @@ class SourceUpload(models.Model):
     folder = models.CharField(max_length=255, blank=True)  # of its pyproject.toml, in the archive
     name = models.CharField(max_length=64)  # of the project
     requires_python = models.CharField(max_length=255, blank=True)
-    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.packages.Visibility; empty: as it is
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.visibility; empty: as it is
     version = models.ForeignKey(Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
 
     def __str__(self) -> str:

@@ -11,9 +11,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.needs import CheckSettings, command_for, flags_for, hint_for
-from envhub.protocol.packages import EnvironmentPatch, MoveRequest, VersionState, VersionView
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.needs import CheckSettings, command_for, flags_for, hint_for
+from envhub.protocol.registry.packages import EnvironmentPatch, MoveRequest, VersionState, VersionView
 from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 

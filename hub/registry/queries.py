@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import Visibility
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.visibility import Visibility
 from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import Version as Pep440
 

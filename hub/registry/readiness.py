@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envhub.protocol.needs import CheckSettings, Need, NeedKind, distinct, flag_for, toml_for, way_of_a_run
-from envhub.protocol.packages import Check, VersionState
+from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind, distinct, flag_for, toml_for, way_of_a_run
+from envhub.protocol.registry.packages import Check, VersionState
 
 from hub.core.errors import Conflict
 from hub.core.needs import can_have

@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from envhub.errors import ArchiveError
 from envhub.packaging.archives.reading import Member, member_digests, read_members
-from envhub.protocol.packages import Check
-from envhub.protocol.version_diffs import Change, CheckChange, FileChange, PackageChange
+from envhub.protocol.evals.version_diffs import Change, CheckChange, FileChange, PackageChange
+from envhub.protocol.registry.packages import Check
 
 from hub.core.errors import Conflict
 from hub.registry.models import Version

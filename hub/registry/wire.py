@@ -7,10 +7,10 @@ from contextlib import suppress
 from django.conf import settings
 from django.db.models import Q
 from envhub.protocol.base import BlobRef
-from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
-from envhub.protocol.models import EndpointTarget
-from envhub.protocol.needs import CheckSettings, Need, distinct
-from envhub.protocol.packages import (
+from envhub.protocol.models.catalog import EndpointTarget
+from envhub.protocol.registry.builds import BuildPayload, EnvironmentLock, LockedWheel
+from envhub.protocol.registry.needs import CheckSettings, Need, distinct
+from envhub.protocol.registry.packages import (
     Check,
     EnvironmentView,
     GenerationEvidence,
@@ -19,9 +19,9 @@ from envhub.protocol.packages import (
     TriedRelease,
     VersionState,
     VersionView,
-    Visibility,
 )
 from envhub.protocol.runs import Failure
+from envhub.protocol.visibility import Visibility
 
 from hub.core.errors import Conflict, NotFound
 from hub.registry.check_settings import settings_of

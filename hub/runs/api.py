@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.base import Request as Body
-from envhub.protocol.live_sandboxes import LiveReply, LiveReport, LiveSandboxes
 from envhub.protocol.runs import LogAppend, LogAppended, LogPage, RunKind, RunState, RunView
+from envhub.protocol.sandboxes.live import LiveReply, LiveReport, LiveSandboxes
 from pydantic import Field
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

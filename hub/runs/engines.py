@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from django.db.models import Q
-from envhub.protocol.gpus import in_words
+from envhub.protocol.placing.gpus import in_words
 from envhub.protocol.runs import WorkerFacts
 
 from hub.runs.models import Run, Worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.runs import WorkerDetail, WorkerTokenCreated, WorkerTokenRequest, WorkerView
 from rest_framework.decorators import api_view

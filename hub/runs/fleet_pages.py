@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.permissions import require_administrator
 from hub.core import clock

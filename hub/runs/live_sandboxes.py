@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from envhub.protocol.live_sandboxes import TELL_S, LiveReply, LiveReport, LiveSandbox, LiveSandboxes
+from envhub.protocol.sandboxes.live import TELL_S, LiveReply, LiveReport, LiveSandbox, LiveSandboxes
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, require_role

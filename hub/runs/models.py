@@ -89,7 +89,7 @@ class Run(models.Model):
     gpu_memory_mb = models.PositiveIntegerField(default=0)  # of each of them
     hosts = models.PositiveSmallIntegerField(default=1, db_default=1)  # more than one: of the worker's cluster
     gpus_by_host = models.JSONField(default=list, db_default=[])  # `gpus` on each of several hosts
-    # of envhub.protocol.abilities, which its worker must have; empty: any worker will do
+    # of envhub.protocol.placing.abilities, which its worker must have; empty: any worker will do
     ability = models.CharField(max_length=32, blank=True, default="", db_default="")
     engine = models.CharField(max_length=8, blank=True, default="", db_default="")  # likewise, to serve its models
     weights_mb = models.PositiveIntegerField(default=0, db_default=0)  # of the largest of these
@@ -174,7 +174,7 @@ class RunSandboxes(models.Model):
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="sandboxes_inside")
     living = models.PositiveIntegerField()
-    items = models.JSONField(default=list)  # envhub.protocol.live_sandboxes.LiveSandbox
+    items = models.JSONField(default=list)  # envhub.protocol.sandboxes.live.LiveSandbox
     ending = models.JSONField(default=dict)  # ids of those to be ended -> who asked for it
     told_at = models.DateTimeField()
 

@@ -75,7 +75,7 @@ def claimable_runs(worker: Worker, queues: Iterable[str], *, now: datetime) -> Q
 
 
 def abilities_of(worker: Worker) -> tuple[str, ...]:
-    """Of envhub.protocol.abilities; none of a worker of an older release."""
+    """Of envhub.protocol.placing.abilities; none of a worker of an older release."""
     return WorkerFacts.model_validate(worker.facts).abilities
 
 

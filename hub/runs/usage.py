@@ -13,8 +13,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import F, Sum
 from django.utils import timezone
+from envhub.protocol.accounts.usage import USAGE_DAYS, KindUsage, ModelUsage, UsageView
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.usage import USAGE_DAYS, KindUsage, ModelUsage, UsageView
 
 from hub.accounts.models import Owner
 from hub.core.errors import Conflict

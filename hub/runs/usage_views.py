@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.usage import USAGE_DAYS, UsageViews
+from envhub.protocol.accounts.usage import USAGE_DAYS, UsageViews
+from envhub.protocol.accounts.users import Scope
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -10,9 +10,8 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from envhub import __version__
 from envhub.protocol.base import Request as Body
-from envhub.protocol.clusters import ClusterHeads
-from envhub.protocol.live_sandboxes import LiveReport
-from envhub.protocol.releases import OLDEST, PROTOCOL
+from envhub.protocol.placing.clusters import ClusterHeads
+from envhub.protocol.placing.releases import OLDEST, PROTOCOL
 from envhub.protocol.runs import (
     BeatReply,
     BeatRequest,
@@ -28,6 +27,7 @@ from envhub.protocol.runs import (
     RunView,
     WorkersWanted,
 )
+from envhub.protocol.sandboxes.live import LiveReport
 from pydantic import Field, field_validator
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.core.signing import BadSignature, TimestampSigner, b62_decode
 from django.utils import timezone
-from envhub.protocol.sandboxes import PortAddress, SiblingsAddress
+from envhub.protocol.sandboxes.sandboxes import PortAddress, SiblingsAddress
 
 from hub.core.errors import Conflict, NotFound
 from hub.sandboxes.models import Sandbox

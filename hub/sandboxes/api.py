@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
 from envhub.protocol.base import Request as Body
-from envhub.protocol.sandboxes import (
+from envhub.protocol.sandboxes.sandboxes import (
     Done,
     PortAddress,
     PortRequest,

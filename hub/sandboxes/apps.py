@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from django.apps import AppConfig
-from envhub.protocol.sandboxes import SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from hub.accounts.holdings import register_holding
 from hub.secrets.encrypted_fields import register_encrypted_field

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import aiohttp
 from django.conf import settings
-from envhub.protocol.accounts import Scope as TokenScope
+from envhub.protocol.accounts.users import Scope as TokenScope
 
 from hub.accounts.authentication import user_of_token
 from hub.core.database_threads import in_database

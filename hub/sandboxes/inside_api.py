@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.sandboxes import (
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.sandboxes.sandboxes import (
     CommandList,
     Done,
     ExecRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from envhub.protocol.sandboxes import SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from hub.accounts.models import ApiToken, Owner
 from hub.core.ids import new_id

@@ -9,8 +9,8 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
-from envhub.protocol.live_sandboxes import command_line
-from envhub.protocol.sandboxes import CommandList, CommandView, SandboxState, SandboxStats
+from envhub.protocol.sandboxes.live import command_line
+from envhub.protocol.sandboxes.sandboxes import CommandList, CommandView, SandboxState, SandboxStats
 from pydantic import BaseModel, ValidationError
 
 from hub.accounts.models import User

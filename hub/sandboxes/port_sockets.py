@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType
-from envhub.protocol.web_sockets import sendable_close_code
+from envhub.protocol.sandboxes.web_sockets import sendable_close_code
 
 from hub.core.errors import HubError
 from hub.core.http import error_answer

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from envhub.protocol.runs import RunState
-from envhub.protocol.sandboxes import SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import Caller, has_role, owner_ids, require_role, visible_owner_ids

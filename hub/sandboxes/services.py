@@ -8,9 +8,15 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Sum
-from envhub.protocol.abilities import SANDBOX_MODELS, SANDBOX_SIBLINGS
+from envhub.protocol.placing.abilities import SANDBOX_MODELS, SANDBOX_SIBLINGS
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
-from envhub.protocol.sandboxes import SandboxPayload, SandboxReport, SandboxRequest, SandboxState, SiblingLimits
+from envhub.protocol.sandboxes.sandboxes import (
+    SandboxPayload,
+    SandboxReport,
+    SandboxRequest,
+    SandboxState,
+    SiblingLimits,
+)
 
 from hub.accounts.models import Owner, User
 from hub.accounts.queries import get_owner, require_role

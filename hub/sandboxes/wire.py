@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from envhub.protocol.runs import Failure, Progress
-from envhub.protocol.sandboxes import SandboxState, SandboxView
+from envhub.protocol.sandboxes.sandboxes import SandboxState, SandboxView
 
 from hub.runs.placing.waiting import waiting_reasons
 from hub.sandboxes.models import Sandbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.secrets import SecretRequest, SecretView
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.secrets import SecretRequest, SecretView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

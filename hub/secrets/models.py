@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
-from envhub.protocol.secrets import SECRET_NAME
+from envhub.protocol.accounts.secrets import SECRET_NAME
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id

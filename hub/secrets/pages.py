@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
-from envhub.protocol.secrets import SecretRequest
+from envhub.protocol.accounts.secrets import SecretRequest
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, has_role, member_owners, require_role

@@ -8,8 +8,8 @@ from typing import Any
 
 from cryptography.fernet import InvalidToken
 from django.db import models, transaction
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.secrets import SECRET_NAME
+from envhub.protocol.accounts.secrets import SECRET_NAME
+from envhub.protocol.registry.needs import NeedKind
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Invalid, NotFound, Unavailable

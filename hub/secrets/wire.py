@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.secrets import SecretView
+from envhub.protocol.accounts.secrets import SecretView
 
 from hub.secrets.models import Secret
 

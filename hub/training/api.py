@@ -6,10 +6,10 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.packages import VisibilityPatch
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.packages import VisibilityPatch
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import ResumeRequest, TrainingRequest, TrainingRolloutRow, TrainingRunView
 from rest_framework.decorators import api_view

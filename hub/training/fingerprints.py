@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.fingerprints import FingerprintView, fingerprint
+from envhub.protocol.evals.fingerprints import FingerprintView, fingerprint
 
 from hub.evals.reports.fingerprints import FORMAT, package_of
 from hub.training.models import TrainingRun

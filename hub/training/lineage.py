@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 from django.urls import reverse
-from envhub.protocol.models import ModelSource
+from envhub.protocol.models.catalog import ModelSource
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import Role

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.trainer import TrainingMode
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner
 from hub.catalog.models import Model

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from envhub.protocol.base import BlobRef
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig
 from envhub.protocol.training.environment import EnvironmentTable
 from envhub.protocol.training.runs import EvalTarget, PolicyTarget, ResumeState, StoredFiles, TrainPayload, TrainTarget

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.urls import reverse
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.estimate import TrainingEstimate, estimate

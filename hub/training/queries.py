@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from envhub.packaging.segments import BadSegment, read_rollout
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.health import WINDOW
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from django.urls import reverse
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.replays import Replay
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.replays import Replay
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.command import evaluation_like
 
 from hub.accounts.queries import Caller

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.fingerprints import FingerprintView
+from envhub.protocol.evals.fingerprints import FingerprintView
 from envhub.protocol.training.metrics import StepMetrics
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

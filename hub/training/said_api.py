@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.annotations import (
+from envhub.protocol.base import Page
+from envhub.protocol.evals.annotations import (
     LabelCounts,
     NoteRequest,
     NoteView,
@@ -12,7 +13,6 @@ from envhub.protocol.annotations import (
     SavedTrainingViewRequest,
     SavedView,
 )
-from envhub.protocol.base import Page
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

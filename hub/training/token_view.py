@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envhub.packaging.conversation import Message, answer_text, messages_of
-from envhub.protocol.rollouts import RolloutRecord, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from pydantic import ValidationError
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from envhub.protocol.cluster_need import cluster_split
-from envhub.protocol.gpu_need import engine_of
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import Failure, FailureKind, RunState
+from envhub.protocol.training.cluster_need import cluster_split
+from envhub.protocol.training.gpu_need import engine_of
 from envhub.protocol.training.health import health
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import AdapterView, CheckpointView, TrainingRolloutRow, TrainingRunView
 from envhub.protocol.training.trainer import TrainerTable, TrainingMode
+from envhub.protocol.visibility import Visibility
 from pydantic import ValidationError
 
 from hub.accounts.models import Role

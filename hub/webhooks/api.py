@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.accounts.webhooks import DeliveryView, NewWebhook, WebhookPatch, WebhookRequest, WebhookView
 from envhub.protocol.base import Page
-from envhub.protocol.webhooks import DeliveryView, NewWebhook, WebhookPatch, WebhookRequest, WebhookView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

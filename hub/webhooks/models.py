@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from envhub.protocol.webhooks import DeliveryState
+from envhub.protocol.accounts.webhooks import DeliveryState
 
 from hub.accounts.models import Owner
 from hub.core.ids import new_id
@@ -18,7 +18,7 @@ class Webhook(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
     url = models.CharField(max_length=500)
-    events = models.JSONField(default=list)  # of envhub.protocol.webhooks.WebhookEvent
+    events = models.JSONField(default=list)  # of envhub.protocol.accounts.webhooks.WebhookEvent
     encrypted_secret = models.TextField()
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

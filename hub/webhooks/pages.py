@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.webhooks import CHOICES, WebhookRequest
+from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.outbound import async_client
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 from hub.webhooks.models import ANSWER
 from hub.webhooks.signing import headers

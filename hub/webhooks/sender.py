@@ -15,8 +15,8 @@ from queue import Empty, SimpleQueue
 from uuid import UUID
 
 from django.db.models import F
-from envhub.protocol.models import OutboundPolicy
-from envhub.protocol.webhooks import DeliveryState, WebhookEvent
+from envhub.protocol.accounts.webhooks import DeliveryState, WebhookEvent
+from envhub.protocol.models.catalog import OutboundPolicy
 
 from hub.catalog.targets import outbound_policy
 from hub.core import clock

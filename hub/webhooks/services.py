@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import transaction
 from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.ways import way
-from envhub.protocol.packages import VersionState
+from envhub.protocol.accounts.webhooks import DeliveryState, WebhookBody, WebhookEvent, WebhookRequest, WebhookRun
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import Failure, RunKind, RunState
-from envhub.protocol.webhooks import DeliveryState, WebhookBody, WebhookEvent, WebhookRequest, WebhookRun
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.webhooks import DeliveryState, DeliveryView, WebhookView
+from envhub.protocol.accounts.webhooks import DeliveryState, DeliveryView, WebhookView
 
 from hub.webhooks.models import Delivery, Webhook
 

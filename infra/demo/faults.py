@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from envhub.client import HubClient
 from envhub.errors import ConnectionFailed, ServerError
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import RunState
 
 from infra.demo.hub import DemoFailed, Hub

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.evals import EvalPayload, EvaluationConfig
-from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.evals.evaluations import EvalPayload, EvaluationConfig
+from envhub.protocol.models.catalog import EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 
 from tests.fakes.hub import FakeHub, FakeRun
 from workers.evals.run import run_evaluation

@@ -18,7 +18,7 @@ from tests.bench.bench_lists import execute, rollout_paths  # first: it sets Dja
 from django.db import connection, connections, transaction  # isort: skip
 from django.test import Client
 from django.test.utils import setup_test_environment
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.backups.rows.constraints import without_constraints

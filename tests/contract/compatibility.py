@@ -15,7 +15,7 @@ from typing import Any
 
 from envhub import __version__, protocol
 from envhub.protocol.base import Request, Response
-from envhub.protocol.releases import PROTOCOL
+from envhub.protocol.placing.releases import PROTOCOL
 from pydantic import BaseModel
 
 GOLDEN = Path(__file__).parent / "golden" / "protocol"

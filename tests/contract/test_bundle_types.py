@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envhub.packaging.bundles import read_manifest
-from envhub.protocol import bundles
+from envhub.protocol.registry import bundles
 from pydantic import BaseModel
 
 from tests.contract.test_training_types import covers

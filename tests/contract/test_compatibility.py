@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.releases import OLDEST, PROTOCOL, mismatch
+from envhub.protocol.placing.releases import OLDEST, PROTOCOL, mismatch
 
 from tests.contract.compatibility import GOLDEN, accepts, problems, written
 
@@ -39,7 +39,7 @@ def test_clients_of_an_earlier_release_work_with_this_hub(file: Path) -> None:
     earlier = json.loads(file.read_text())
     if earlier["protocol"] < OLDEST:
         pytest.skip("this hub refuses that release")
-    assert list(problems(earlier, NOW)) == [], "raise envhub.protocol.releases.PROTOCOL, or keep what there was"
+    assert list(problems(earlier, NOW)) == [], "raise envhub.protocol.placing.releases.PROTOCOL, or keep what there was"
 
 
 def test_every_release_is_written_down() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import MlflowTable

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol import clusters, gpus, runs
+from envhub.protocol import runs
+from envhub.protocol.placing import clusters, gpus
 from pydantic import BaseModel, ValidationError
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "runs"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol import sandboxes
+from envhub.protocol.sandboxes import sandboxes
 from pydantic import BaseModel
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "sandboxes"

@@ -13,7 +13,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from envhub.client.hub import HubClient
 from envhub.errors import Invalid, NotFound
-from envhub.protocol.deployments import DeploymentRequest
+from envhub.protocol.models.deployments import DeploymentRequest
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import TrainingRequest
 

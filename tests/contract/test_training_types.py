@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol import deployments
+from envhub.protocol.models import deployments
 from envhub.protocol.training import config, metrics, runs
 from pydantic import BaseModel
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envhub.protocol.needs import CheckSettings, NeedKind
-from envhub.protocol.packages import VersionView
-from envhub.protocol.secrets import SecretRequest
+from envhub.protocol.accounts.secrets import SecretRequest
+from envhub.protocol.registry.needs import CheckSettings, NeedKind
+from envhub.protocol.registry.packages import VersionView
 
 from tests.corpus.trials import Trial
 from tests.e2e.stack import Stack

@@ -18,8 +18,8 @@ from pathlib import Path
 from envhub.errors import PackageError
 from envhub.packaging.example_content import content_hash
 from envhub.packaging.saved.finding import read_saved_results
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.builds import EnvironmentLock
 from uv import find_uv_bin
 
 from tests.corpus.trials import Trial

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envhub.protocol.needs import NeedKind, distinct
+from envhub.protocol.registry.needs import NeedKind, distinct
 
 from tests.corpus.trials import Trial
 from tests.e2e.stack import Stack

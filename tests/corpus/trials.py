@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from envhub.errors import ApiError
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import VersionView
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import VersionView
 
 from tests.corpus.packages import Package
 from tests.e2e.stack import Stack

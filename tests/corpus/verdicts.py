@@ -10,8 +10,8 @@ import subprocess
 from enum import StrEnum
 
 from envhub.errors import PackageError
-from envhub.protocol.packages import VersionState
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import FailureKind
 
 from tests.corpus import rewards

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import boto3
 import psycopg
-from envhub.protocol.evals import EvaluationView
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.registry.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
 
 from tests.e2e import reversing

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.packages import VersionState
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import RunState
 
 from infra.demo.processes import Role

@@ -24,9 +24,9 @@ import httpx
 from envhub.client import HubClient
 from envhub.client.connection import Retry
 from envhub.errors import ConnectionFailed, ServerError
-from envhub.protocol.evals import EvaluationConfig, EvaluationView, RolloutRow
-from envhub.protocol.models import EndpointVariant, ModelRequest
-from envhub.protocol.packages import VersionView
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView, RolloutRow
+from envhub.protocol.models.catalog import EndpointVariant, ModelRequest
+from envhub.protocol.registry.packages import VersionView
 from envhub.protocol.runs import RunView
 
 from infra.demo.processes import Role, find, kill, processes_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from envhub.protocol.packages import VersionState
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.registry.packages import VersionState
 
 from tests.e2e.operators_server import WORD
 from tests.e2e.package_runs import PACKAGES

@@ -10,8 +10,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import Check, VersionState, VersionView
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.registry.packages import Check, VersionState, VersionView
 
 from infra.demo.processes import Role, kill
 from tests.e2e.package_runs import PACKAGES

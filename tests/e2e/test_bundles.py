@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging.bundles import open_bundle
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.registry.packages import VersionState, VersionView
 
 from infra.demo.processes import Role, kill
 from tests.e2e.endpoints import EndpointThread

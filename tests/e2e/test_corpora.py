@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.registry.packages import VersionState, VersionView
 
 from tests.e2e.package_runs import PACKAGES, says
 from tests.e2e.stack import USER, Stack, wait_until

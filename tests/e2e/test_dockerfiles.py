@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 
 from tests.e2e.package_runs import PACKAGES, calls, says
 from tests.e2e.stack import Stack

@@ -19,12 +19,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.notices import ScoreWatchRequest
-from envhub.protocol.packages import VersionState
-from envhub.protocol.replays import Replay
+from envhub.protocol.accounts.notices import ScoreWatchRequest
+from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.replays import Replay
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import RunState
-from envhub.protocol.webhooks import CHOICES, WebhookRequest
 
 from infra.demo.processes import Role, kill
 from tests.e2e import reversing

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 from envhub.errors import Conflict
-from envhub.protocol.deployments import DeploymentRequest
-from envhub.protocol.packages import MoveRequest, VersionState
+from envhub.protocol.accounts.teams import TeamRequest
+from envhub.protocol.models.deployments import DeploymentRequest
+from envhub.protocol.registry.packages import MoveRequest, VersionState
 from envhub.protocol.runs import RunState
-from envhub.protocol.teams import TeamRequest
 
 from infra.demo.processes import Role, kill
 from tests.e2e import reversing

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import FailureKind, RunState
 
 from tests.e2e import reversing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 
 from tests.e2e import reversing
 from tests.e2e.breakable import Breakable, breakable_production

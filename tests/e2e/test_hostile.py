@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from envhub.client.blobs import LocalBlob
 from envhub.errors import ApiError
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import PushFile, PushRequest, VersionState, VersionView
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.registry.packages import PushFile, PushRequest, VersionState, VersionView
 from envhub.protocol.runs import FailureKind, RunState
 
 from infra.demo.processes import Role

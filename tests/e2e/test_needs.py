@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.accounts.secrets import SecretRequest
+from envhub.protocol.registry.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
-from envhub.protocol.secrets import SecretRequest
 
 from tests.e2e.package_runs import says
 from tests.e2e.stack import USER, Stack, wait_until

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.packages import VersionState, VersionView
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.accounts.secrets import SecretRequest
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
-from envhub.protocol.secrets import SecretRequest
 
 from tests.e2e.package_runs import BY_HUB, PACKAGES, RUNS, V0, PackageRun, says
 from tests.e2e.stack import USER, Stack

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.registry.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
 
 from tests.e2e.package_runs import PACKAGES

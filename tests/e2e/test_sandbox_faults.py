@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import RunState
 
 from infra.demo.processes import Role, kill, processes_of

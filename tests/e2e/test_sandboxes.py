@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from envhub.protocol.packages import VersionState, VersionView
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.packages import VersionState, VersionView
 
 from tests.e2e.package_runs import PACKAGES, Script, calls
 from tests.e2e.stack import Stack

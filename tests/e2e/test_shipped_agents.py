@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from tests.e2e.endpoints import in_thread
 from tests.e2e.others_repositories import GITHUB, cloned

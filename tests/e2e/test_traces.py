@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals.evaluations import EvaluationView
 
 from tests.e2e import reversing
 from tests.e2e.stack import Stack

@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from envhub.protocol.releases import HEADER
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.replays import Replay
+from envhub.protocol.placing.releases import HEADER
 from envhub.protocol.runs import RunState
 
 from tests import backends

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from envhub.protocol.sandboxes import ProcessRequest, SandboxRequest, SandboxState
+from envhub.protocol.sandboxes.sandboxes import ProcessRequest, SandboxRequest, SandboxState
 from websockets.sync.client import connect
 
 from infra.demo.processes import Role

@@ -28,7 +28,7 @@ pytestmark = [
 REGISTER = """
 from pathlib import Path
 from hub.accounts.models import Owner
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 from hub.catalog.models import Model
 from hub.catalog.services import register_adapter
 from hub.storage.services import store_file

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envhub.protocol.models import EndpointVariant, ModelRequest
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointVariant, ModelRequest
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

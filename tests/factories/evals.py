@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from django.db import transaction
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
-from envhub.protocol.evals import EvaluationConfig, EvaluationPush, IndexRow, SegmentRequest
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationPush, IndexRow, SegmentRequest
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind, RunState
 
 from hub.accounts.models import User

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.test import Client
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
-from envhub.protocol.needs import Need
-from envhub.protocol.packages import Check, GitState, PushFile, PushRequest, VersionState, Visibility
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.needs import Need
+from envhub.protocol.registry.packages import Check, GitState, PushFile, PushRequest, VersionState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, User
 from hub.registry.models import Environment, Version

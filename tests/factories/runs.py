@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from envhub.protocol.abilities import ABILITIES
+from envhub.protocol.placing.abilities import ABILITIES
 from envhub.protocol.runs import JoinRequest, RunKind, RunState, WorkerFacts
 
 from hub.accounts.models import Owner, User

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 from envhub.protocol.runs import RunState
-from envhub.protocol.sandboxes import SandboxReport, SandboxRequest, SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxReport, SandboxRequest, SandboxState
 
 from hub.accounts.models import User
 from hub.runs.services import end_attempt

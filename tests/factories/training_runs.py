@@ -8,8 +8,7 @@ from typing import Any
 
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import (
     AdapterReport,
@@ -24,6 +23,7 @@ from envhub.protocol.training.runs import (
     TrainingRequest,
 )
 from envhub.protocol.training.trainer import LORA_TARGETS, TrainingMode
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, User
 from hub.catalog.models import Model

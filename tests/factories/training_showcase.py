@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from django.utils import timezone
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
-from envhub.protocol.links import ShareLinkRequest
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.accounts.links import ShareLinkRequest
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind, RunState
 from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
 from envhub.protocol.training.runs import (
@@ -26,6 +25,7 @@ from envhub.protocol.training.runs import (
     TrainingIndexRow,
     TrainingRequest,
 )
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.evals.services import add_label, add_note, save_view

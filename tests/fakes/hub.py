@@ -16,10 +16,11 @@ from typing import Any, Self
 from aiohttp import web
 from celery import Celery
 from envhub.packaging.segments import read_segment
-from envhub.protocol.evals import SegmentRequest
-from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.replays import StoredCalls
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import SegmentRequest
+from envhub.protocol.evals.replays import StoredCalls
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import DoneExample, ExampleRange, ShardOrders, ShardReport
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import (
     RUN_TASK,
     BeatReply,
@@ -34,7 +35,6 @@ from envhub.protocol.runs import (
     RunTask,
     RunView,
 )
-from envhub.protocol.shards import DoneExample, ExampleRange, ShardOrders, ShardReport
 
 from hub.evals.work import Range, merged, without
 from workers.tasks.queues import queue_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils import timezone
-from envhub.protocol.shards import HeldRange, ShardOrders, ShardReport
+from envhub.protocol.evals.shards import HeldRange, ShardOrders, ShardReport
 
 from hub.evals.models import Evaluation
 from hub.evals.services import report_shard

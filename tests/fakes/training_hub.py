@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from envhub.protocol.deployments import DeploymentRequest, DeploymentView
+from envhub.protocol.models.deployments import DeploymentRequest, DeploymentView
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import TrainingRequest, TrainingRunView
 from envhub.protocol.training.toml import TrainingConfigError, read_training_request

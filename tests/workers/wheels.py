@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 
 from workers.venvs import interpreters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from envhub.protocol.sandboxes import SandboxStats
+from envhub.protocol.sandboxes.sandboxes import SandboxStats
 
 from workers.broker.interface import Held
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import aiohttp
 from aiohttp import WSCloseCode, web
-from envhub.protocol.web_sockets import sendable_close_code
+from envhub.protocol.sandboxes.web_sockets import sendable_close_code
 from yarl import URL
 
 MESSAGE_LIMIT = 8 * 1024 * 1024  # a message is held whole

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import BuildPayload, EnvironmentLock, LockedWheel
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.record import Record

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from envhub.protocol.images import ImageBuildPayload, ImageBuilt, ImageView
 from envhub.protocol.runs import FailureKind
+from envhub.protocol.sandboxes.images import ImageBuildPayload, ImageBuilt, ImageView
 
 from workers.images.archives import unpack_folder
 from workers.images.dockerfile.archive import write_archive

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from envhub.packaging import constraints
 from envhub.packaging.constraints import Candidate
-from envhub.protocol.builds import BuildPayload, EnvironmentLock, LockedScript, LockedWheel
+from envhub.protocol.registry.builds import BuildPayload, EnvironmentLock, LockedScript, LockedWheel
 
 from workers.builds.errors import BuildFailed
 from workers.builds.index.catalog import Catalog

@@ -13,8 +13,8 @@ from envhub.packaging.archives.reading import safe_members
 from envhub.packaging.archives.sdist_readme import add_readme
 from envhub.packaging.metadata import README_FILES, read_wheel_metadata
 from envhub.packaging.source_archives import repack_source
-from envhub.protocol.builds import SourcePacked, SourcePayload
-from envhub.protocol.packages import PushFile, VersionView
+from envhub.protocol.registry.builds import SourcePacked, SourcePayload
+from envhub.protocol.registry.packages import PushFile, VersionView
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.errors import BuildFailed

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from envhub.client.telemetry.tracing import span
-from envhub.protocol.needs import Need
-from envhub.protocol.packages import Check
+from envhub.protocol.registry.needs import Need
+from envhub.protocol.registry.packages import Check
 
 from workers.builds.errors import BuildFailed
 from workers.runs.lease import Lease

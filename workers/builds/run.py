@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from envhub.protocol.builds import BuildPayload, BuildReport, EnvironmentLock, SourcePayload
-from envhub.protocol.packages import TriedRelease, VersionView
+from envhub.protocol.registry.builds import BuildPayload, BuildReport, EnvironmentLock, SourcePayload
+from envhub.protocol.registry.packages import TriedRelease, VersionView
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.again import check_again, explained, fits_here

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envhub.packaging.archives.reading import Member, read_members
-from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.registry.builds import EnvironmentLock
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from workers.builds.record import Record

@@ -15,9 +15,9 @@ from datetime import datetime
 
 from envhub.packaging import constraints
 from envhub.packaging.constraints import Candidate
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.needs import distinct
-from envhub.protocol.packages import TriedRelease
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.needs import distinct
+from envhub.protocol.registry.packages import TriedRelease
 from packaging.version import Version
 
 from workers.builds.errors import BuildFailed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers.runs.gpu_detection import ALL, NONE, detect_gpus
 from workers.settings import WorkerEnvironment

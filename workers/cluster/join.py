@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from envhub import errors
-from envhub.protocol.clusters import ClusterHead
+from envhub.protocol.placing.clusters import ClusterHead
 from pydantic import SecretStr
 
 from workers.cluster.access import ClusterAccess

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from envhub.protocol.clusters import ClusterFacts, ClusterHost
+from envhub.protocol.placing.clusters import ClusterFacts, ClusterHost
 from pydantic import SecretStr, ValidationError
 
 from workers.cluster.access import ClusterAccess, forget_access, write_access

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers.cluster.access import ClusterAccess, host_settings
 from workers.runs.children import Children

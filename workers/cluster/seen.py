@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from envhub.protocol.clusters import MOST_HOSTS, ClusterHost
+from envhub.protocol.placing.clusters import MOST_HOSTS, ClusterHost
 from pydantic import BaseModel
 
 from workers.cluster.node import MEMORY_LABEL

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import Group, Policy
 
 from workers.rollouts.groups import POLICY_URL, GroupRunner

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.shards import DoneExample
 from envhub.protocol.runner import Described
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.shards import DoneExample
 
 from workers.rollouts.schedule import Unit
 from workers.runs.errors import RunFailed

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from envhub.client.telemetry.tracing import span
 from envhub.errors import NotFound
-from envhub.protocol.builds import LockedWheel
-from envhub.protocol.evals import EvalPayload, SegmentReply, SegmentRequest
-from envhub.protocol.needs import flag_for
-from envhub.protocol.replays import StoredCalls
+from envhub.protocol.evals.evaluations import EvalPayload, SegmentReply, SegmentRequest
+from envhub.protocol.evals.replays import StoredCalls
+from envhub.protocol.registry.builds import LockedWheel
+from envhub.protocol.registry.needs import flag_for
 from envhub.protocol.runner import Load
 from envhub.protocol.runs import FailureKind
 

@@ -1,7 +1,7 @@
 """This run's share of an evaluation: ranges of examples from the hub, begun in order, reported every few seconds.
 
 Other runs may work on the same evaluation. So that two never run the same rollout, only the hub hands out examples, and
-what has been begun here is never given back. envhub.protocol.shards has the messages.
+what has been begun here is never given back. envhub.protocol.evals.shards has the messages.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TypeAlias
 
-from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.shards import MOST_IN_FLIGHT, ExampleRange, HeldRange, ShardOrders, ShardReport
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import MOST_IN_FLIGHT, ExampleRange, HeldRange, ShardOrders, ShardReport
 
 from workers.evals.plan import units
 from workers.rollouts.schedule import Unit, first_of

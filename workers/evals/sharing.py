@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envhub.protocol.evals import EvalPayload
-from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.shards import ShardOrders, ShardReport
+from envhub.protocol.evals.evaluations import EvalPayload
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import ShardOrders, ShardReport
 
 from workers.evals.attempts import Attempts
 from workers.evals.shard import Shard

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from envhub.protocol.images import Layout
+from envhub.protocol.sandboxes.images import Layout
 from pydantic import ValidationError
 
 from workers.images.config import ImageConfig, RawConfig

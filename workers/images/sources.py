@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from envhub import errors
-from envhub.protocol.images import ImagePinned, ImagePulled, ImageSource, Layout, canonical, python_wanted
+from envhub.protocol.sandboxes.images import ImagePinned, ImagePulled, ImageSource, Layout, canonical, python_wanted
 
 from workers.images.archives import unpack
 from workers.images.base import CONFIG, ensure_base

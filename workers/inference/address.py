@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from envhub.protocol.models import EndpointKind, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, TargetVariant
 
 KEY_VARIABLE = "VLLM_API_KEY"  # vLLM reads it by itself; the torch engine and our guard in vLLM read the same
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
 from pydantic import ValidationError
 
 from workers.inference.address import EngineAddress

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.gpus import Gpu, GpuNeed
 from pydantic import ValidationError
 
 from workers.inference.process import (

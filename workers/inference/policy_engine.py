@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 import httpx
 from envhub.protocol.base import JsonObject
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers.inference.address import EngineAddress
 from workers.inference.process import (

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 from envhub.client.outside.own_processes import MARK
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers.inference.address import KEY_VARIABLE, EngineAddress, new_key
 from workers.inference.causes import DEFAULT_HINT, cause_of, hint_for

@@ -7,8 +7,8 @@ import secrets
 import time
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
-from envhub.protocol.deployments import DRAIN_SECONDS
-from envhub.protocol.inference import ServeAccepted, ServeAddress, ServePayload
+from envhub.protocol.models.deployments import DRAIN_SECONDS
+from envhub.protocol.models.inference import ServeAccepted, ServeAddress, ServePayload
 from envhub.protocol.runs import Failure, FailureKind
 
 from workers.inference.address import EngineAddress

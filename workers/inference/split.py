@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from envhub.protocol.gpu_need import MB, RESERVE
-from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.gpus import Gpu, GpuNeed
+from envhub.protocol.training.gpu_need import MB, RESERVE
 from envhub.protocol.training.shapes import shape_of_config
 
 from workers.inference.requests import EngineRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure
 
 # how the C library, Python's clients and the box's own proxy say it

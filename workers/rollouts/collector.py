@@ -15,8 +15,8 @@ from typing import Self
 from envhub.client.telemetry.tracing import span
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import SEGMENT_ROLLOUTS, fitting_segment, positions
-from envhub.protocol.evals import INLINE_BYTES, SegmentReply, SegmentRequest
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import INLINE_BYTES, SegmentReply, SegmentRequest
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 SEGMENT_SECONDS = 2.0
 WAITING_LIMIT = 2 * SEGMENT_ROLLOUTS  # then `add` waits: a hub that is away must not fill our memory

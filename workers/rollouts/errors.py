@@ -7,7 +7,7 @@ RunnerError
 
 from __future__ import annotations
 
-from envhub.protocol.needs import Need
+from envhub.protocol.registry.needs import Need
 from envhub.protocol.runs import Failure
 
 

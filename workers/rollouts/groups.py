@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from envhub.protocol.rollouts import RolloutFailure, RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutFailure, RolloutRecord
 from envhub.protocol.runner import Group, RolloutDone
 from envhub.protocol.runs import FailureKind
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.needs import Need, way_of_a_run
+from envhub.protocol.registry.needs import Need, way_of_a_run
 from envhub.protocol.runner import Group, Policy, RolloutDone
 from envhub.protocol.runs import FailureKind
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from envhub.errors import EnvhubError
-from envhub.protocol.live_sandboxes import (
+from envhub.protocol.sandboxes.live import (
     MOST_LAST,
     MOST_LIVE,
     TELL_S,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from envhub.packaging.references import host_of
-from envhub.protocol.files import REPOSITORY, need_at
-from envhub.protocol.needs import NPM, Need, NeedKind, distinct
-from envhub.protocol.secrets import SECRET_NAME
+from envhub.protocol.accounts.secrets import SECRET_NAME
+from envhub.protocol.registry.files import REPOSITORY, need_at
+from envhub.protocol.registry.needs import NPM, Need, NeedKind, distinct
 
 LIMIT = 20
 DETAIL = 500

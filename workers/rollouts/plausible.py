@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, Usage
 from envhub.protocol.runs import FailureKind
 
 NO_HASH = ""  # not known: the hub compares it with none

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from envhub.protocol.rollouts import Outcome, RolloutRecord, SandboxCommand, SandboxUse
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, SandboxCommand, SandboxUse
 from envhub.protocol.runs import FailureKind
 
 from workers.broker.interface import Command, State

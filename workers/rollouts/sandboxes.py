@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlencode
 
 from envhub import errors
-from envhub.protocol.files import RepositorySource
+from envhub.protocol.registry.files import RepositorySource
 
 from workers.broker.broker import Broker
 from workers.broker.interface import Session, Wish

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from envhub.client.telemetry.tracing import NO_SPAN, Span, Value, begin_span, is_tracing, now_ns
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Group
 
 from workers.rollouts.interceptor.call_spans import word

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 from envhub.protocol.runner import StepCredit
 
 from workers.rollouts.plausible import usable

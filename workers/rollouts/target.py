@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from envhub.errors import EnvhubError
-from envhub.protocol.models import EndpointTarget
+from envhub.protocol.models.catalog import EndpointTarget
 from envhub.protocol.runs import FailureKind
 
 from workers.inference.engines import EngineFailed, acquire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envhub.protocol.needs import ANY, Need, NeedKind
+from envhub.protocol.registry.needs import ANY, Need, NeedKind
 
 from workers.broker.broker import Broker
 from workers.rollouts.interceptor.server import Interceptor

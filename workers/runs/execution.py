@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envhub import errors
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import Claim, Failure, FailureKind, FinishRequest, RunState
 
 from workers.runs.artifacts import Artifacts

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 from pydantic import ValidationError
 
 logger = logging.getLogger(__name__)

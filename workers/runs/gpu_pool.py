@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.gpus import Gpu, GpuNeed
 
 from workers.runs.gpu_detection import NONE, detect_gpus
 

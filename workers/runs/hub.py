@@ -18,9 +18,9 @@ import httpx
 from envhub import errors
 from envhub.client.telemetry.tracing import current_traceparent
 from envhub.protocol.base import ErrorBody, ErrorDetail
-from envhub.protocol.clusters import ClusterHeads
-from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
-from envhub.protocol.releases import PROTOCOL
+from envhub.protocol.placing.clusters import ClusterHeads
+from envhub.protocol.placing.releases import HEADER as PROTOCOL_HEADER
+from envhub.protocol.placing.releases import PROTOCOL
 from envhub.protocol.runs import (
     BeatReply,
     BeatRequest,

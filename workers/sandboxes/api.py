@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from aiohttp import web
-from envhub.protocol.sandboxes import (
+from envhub.protocol.sandboxes.sandboxes import (
     MOST_COMMANDS,
     CommandList,
     CommandView,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from aiohttp import web
-from envhub.protocol.sandboxes import Done, ProcessList, ProcessRequest, SignalRequest, TerminalSize
+from envhub.protocol.sandboxes.sandboxes import Done, ProcessList, ProcessRequest, SignalRequest, TerminalSize
 
 from .answers import answer, number, read
 from .processes import Processes

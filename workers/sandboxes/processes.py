@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
-from envhub.protocol.sandboxes import OutputEvent, ProcessRequest, ProcessView
+from envhub.protocol.sandboxes.sandboxes import OutputEvent, ProcessRequest, ProcessView
 
 from workers.broker.interface import Held, Process, Stream
 from workers.sandbox import SandboxError

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from aiohttp import web
 from envhub.protocol.runs import FailureKind
-from envhub.protocol.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
+from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
 from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
 from workers.broker.prime import PREFIX, prime_routes

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from envhub.protocol.sandboxes import SiblingLimits
+from envhub.protocol.sandboxes.sandboxes import SiblingLimits
 
 from workers.broker.interface import Session
 from workers.broker.limits import BrokerLimits

@@ -19,7 +19,7 @@ from typing import Any
 from envhub import errors
 from envhub.client.telemetry.json_logs import note
 from envhub.client.telemetry.tracing import now_ns, start_tracing, stop_tracing
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from workers.runs.children import die_with_parent, name_process

@@ -10,9 +10,9 @@ import socket
 import time
 
 from envhub import __version__, errors
-from envhub.protocol.abilities import ABILITIES
-from envhub.protocol.clusters import ClusterFacts
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.abilities import ABILITIES
+from envhub.protocol.placing.clusters import ClusterFacts
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import JoinReply, JoinRequest, WorkerFacts
 
 from workers.runs.hub import HubClient

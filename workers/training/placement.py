@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envhub.protocol.gpu_need import (
+from envhub.protocol.placing.gpus import MB_PER_GB, Gpu
+from envhub.protocol.training.gpu_need import (
     GB,
     MB,
     RESERVE,
@@ -23,7 +24,6 @@ from envhub.protocol.gpu_need import (
     shared_bytes,
     split_of,
 )
-from envhub.protocol.gpus import MB_PER_GB, Gpu
 from envhub.protocol.training.trainer import Engine, TrainerTable
 
 MOST_OF_A_GPU = 0.92  # for an engine that has it alone

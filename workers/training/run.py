@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import aiohttp
 from envhub.client.telemetry.tracing import span
-from envhub.protocol.gpu_need import engine_of, gpu_sizes
-from envhub.protocol.models import EndpointTarget
+from envhub.protocol.models.catalog import EndpointTarget
 from envhub.protocol.runs import FailureKind
+from envhub.protocol.training.gpu_need import engine_of, gpu_sizes
 from envhub.protocol.training.runs import TrainPayload
 from envhub.protocol.training.shapes import shape_of_config
 from envhub.protocol.training.trainer import TrainingMode

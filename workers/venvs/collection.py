@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.registry.builds import EnvironmentLock
 
 from workers.venvs.assembly import remove_tree
 from workers.venvs.layout import LOCK_FILE

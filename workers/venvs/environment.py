@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 
 from workers.runs.file_lock import alone
 from workers.venvs import interpreters

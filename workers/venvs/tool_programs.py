@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from envhub.protocol.builds import EnvironmentLock, LockedScript
+from envhub.protocol.registry.builds import EnvironmentLock, LockedScript
 
 from workers.venvs import uv_in_box
 from workers.venvs.programs import SHEBANG

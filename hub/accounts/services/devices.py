@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.accounts import DeviceCode, DeviceToken, Scope
+from envhub.protocol.accounts.users import DeviceCode, DeviceToken, Scope
 
 from hub.accounts.errors import DeviceError
 from hub.accounts.models import DeviceDecision, DeviceLogin, User

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.utils import timezone
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.models import ApiToken, User
 from hub.core.digests import new_secret, sha256_hex

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from envhub.protocol.base import Upload
-from envhub.protocol.bundles import BundledModel, BundledSnapshot, BundleGap, BundleManifest
 from envhub.protocol.data import DataFile, DataRequest
-from envhub.protocol.files import FileRequest, url_of
-from envhub.protocol.images import ImageRequest
+from envhub.protocol.registry.bundles import BundledModel, BundledSnapshot, BundleGap, BundleManifest
+from envhub.protocol.registry.files import FileRequest, url_of
+from envhub.protocol.sandboxes.images import ImageRequest
 
 from hub.accounts.models import Owner, User
 from hub.bundles.queries import model_like

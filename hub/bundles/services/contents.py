@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from envhub.protocol.bundles import (
+from envhub.protocol.registry.bundles import (
     BundledFile,
     BundledImage,
     BundledModel,
@@ -14,9 +14,10 @@ from envhub.protocol.bundles import (
     BundledVersion,
     BundleGap,
 )
-from envhub.protocol.files import name_of
-from envhub.protocol.images import BASE
-from envhub.protocol.packages import Check, GitState, PushFile, Visibility
+from envhub.protocol.registry.files import name_of
+from envhub.protocol.registry.packages import Check, GitState, PushFile
+from envhub.protocol.sandboxes.images import BASE
+from envhub.protocol.visibility import Visibility
 
 from hub.bundles.queries import fingerprint_of, image_kept, shared_wheels, sources_of
 from hub.catalog.models import Model

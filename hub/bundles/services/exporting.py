@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.conf import settings
 from envhub import __version__
-from envhub.protocol.bundles import (
+from envhub.protocol.registry.bundles import (
     FORMAT,
     BundledImage,
     BundleExport,

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from django.db import transaction
-from envhub.protocol.bundles import BundledVersion, BundleImport, BundleManifest
-from envhub.protocol.files import url_of
-from envhub.protocol.packages import Origin, PushRequest
+from envhub.protocol.registry.bundles import BundledVersion, BundleImport, BundleManifest
+from envhub.protocol.registry.files import url_of
+from envhub.protocol.registry.packages import Origin, PushRequest
 from pydantic import ValidationError
 
 from hub.accounts.models import Owner, User

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from envhub.packaging.bundle_keys import PREFIX, read, written
-from envhub.protocol.bundles import SIGNED, BundleSignature
+from envhub.protocol.registry.bundles import SIGNED, BundleSignature
 
 from hub.bundles.models import OWN, SigningKey
 from hub.secrets.services import decrypt, encrypt

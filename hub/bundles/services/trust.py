@@ -6,7 +6,7 @@ from django.conf import settings
 from envhub.errors import ArchiveError
 from envhub.packaging import bundle_keys
 from envhub.packaging.bundles import read_manifest
-from envhub.protocol.bundles import BundleManifest, BundleSignature
+from envhub.protocol.registry.bundles import BundleManifest, BundleSignature
 
 from hub.bundles.services.keys import own_key
 from hub.core.errors import Invalid, NotAllowed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
 from envhub import __version__
-from envhub.protocol.releases import HEADER, PROTOCOL, mismatch
+from envhub.protocol.placing.releases import HEADER, PROTOCOL, mismatch
 
 from hub.core.errors import UpgradeRequired
 from hub.core.http import error_answer

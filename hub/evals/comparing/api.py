@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.comparisons import (
+from envhub.protocol.evals.comparisons import (
     ComparisonMatrix,
     ComparisonView,
     ExamplePair,

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
 from hub.core.errors import Invalid, NotFound

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals.evaluations import EvaluationView
 
 from hub.core.pages import page, show
 from hub.evals.comparing.matrix import LETTERS, MOST, MatrixRow, PairTest, narrowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.version_diffs import VersionDiff
+from envhub.protocol.evals.version_diffs import VersionDiff
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

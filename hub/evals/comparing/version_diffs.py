@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from uuid import UUID
 
-from envhub.protocol.comparisons import ExamplePair
-from envhub.protocol.measured import measured
+from envhub.protocol.evals.comparisons import ExamplePair
+from envhub.protocol.evals.measured import measured
+from envhub.protocol.evals.version_diffs import FlippedExamples, VersionDiff
 from envhub.protocol.runs import RunState
-from envhub.protocol.version_diffs import FlippedExamples, VersionDiff
 
 from hub.accounts.queries import Caller
 from hub.core.errors import Invalid

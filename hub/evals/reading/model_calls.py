@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from envhub.packaging.conversation import answer_text, clipped, pretty
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 
 MOST_TOKENS = 4000  # shown of one call
 STEPS = ((0.9, "p0"), (0.5, "p1"), (0.2, "p2"), (0.05, "p3"), (0.0, "p4"))  # least probability -> shade

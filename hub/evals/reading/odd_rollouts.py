@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envhub.protocol.evals import RolloutRow
+from envhub.protocol.evals.evaluations import RolloutRow
 
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows

@@ -17,7 +17,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import clipped, pretty
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
 from hub.core.errors import NotFound

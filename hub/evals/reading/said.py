@@ -11,7 +11,7 @@ from typing import Any, cast
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from envhub.protocol.annotations import NoteRequest, SavedViewRequest
+from envhub.protocol.evals.annotations import NoteRequest, SavedViewRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import Caller, has_role

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpResponse
-from envhub.protocol.accounts import Scope
-from envhub.protocol.annotations import LabelCounts, NoteRequest, RolloutLabels
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.evals.annotations import LabelCounts, NoteRequest, RolloutLabels
 from rest_framework.request import Request
 
 from hub.accounts.models import Role, User

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from envhub.protocol.live_sandboxes import command_line
-from envhub.protocol.rollouts import RolloutRecord, SandboxCommand, SandboxUse, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, SandboxCommand, SandboxUse, Turn
+from envhub.protocol.sandboxes.live import command_line
 
 LONGEST = 2000  # characters of a command line
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 
 from envhub.packaging.conversation import Message, ToolCall, conversation
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 WINDOW, WINDOW_CHARACTERS = 40, 60_000  # turns of one window, and of their texts at most (but for one turn)
 SHOWN = 4_000  # characters of a text, until it is asked for as a whole

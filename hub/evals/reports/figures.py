@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db.models import Q
 from envhub.packaging.conversation import pretty
-from envhub.protocol.evals import EvaluationSummary, MetricSummary
-from envhub.protocol.measured import measured
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary
+from envhub.protocol.evals.measured import measured
 from envhub.protocol.runs import WorkerFacts
 
 from hub.core.errors import Invalid

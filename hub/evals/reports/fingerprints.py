@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.fingerprints import FingerprintView, fingerprint
-from envhub.protocol.measured import measured
+from envhub.protocol.evals.fingerprints import FingerprintView, fingerprint
+from envhub.protocol.evals.measured import measured
 
 from hub.evals.models import Evaluation
 from hub.registry.models import Version

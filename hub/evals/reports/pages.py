@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.fingerprints import FingerprintView
+from envhub.protocol.evals.fingerprints import FingerprintView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from envhub.protocol.annotations import ANY_LABEL, LABEL_PATTERN
+from envhub.protocol.evals.annotations import ANY_LABEL, LABEL_PATTERN
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import has_role, require_role

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from django.db import transaction
-from envhub.protocol.abilities import REPLAY
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.evals import EvaluationConfig, EvaluationSource
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import Visibility
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationSource
+from envhub.protocol.placing.abilities import REPLAY
+from envhub.protocol.registry.needs import CheckSettings
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

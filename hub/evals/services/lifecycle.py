@@ -8,8 +8,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
-from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.utils import timezone
-from envhub.protocol.evals import EvaluationPush, EvaluationSource
-from envhub.protocol.packages import Visibility
+from envhub.protocol.evals.evaluations import EvaluationPush, EvaluationSource
 from envhub.protocol.runs import RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import transaction
 from envhub.packaging.index_rows import LARGEST, MAX_METRICS, MAX_NAME
 from envhub.packaging.segments import MAX_SEGMENT_BYTES, BadSegment
-from envhub.protocol.evals import INLINE_BYTES, IndexRow, SegmentRequest
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.evals.evaluations import INLINE_BYTES, IndexRow, SegmentRequest
+from envhub.protocol.evals.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind, RunKind
 
 from hub.core.database_json import storable, storable_text

@@ -12,8 +12,8 @@ from math import ceil
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.shards import (
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.shards import (
     MOST_IN_FLIGHT,
     DoneExample,
     ExampleRange,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.db.models import Q
-from envhub.protocol.notices import NoticeKind, ScoreWatchRequest
+from envhub.protocol.accounts.notices import NoticeKind, ScoreWatchRequest
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Role, User

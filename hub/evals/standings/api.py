@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.leaderboards import LeaderboardView, StandingView
+from envhub.protocol.evals.leaderboards import LeaderboardView, StandingView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

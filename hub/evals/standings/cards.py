@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.evals.models import Evaluation
 from hub.evals.queries import Contending, boards, contenders, newest_of_models

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from envhub.protocol.evals import EvaluationView, MetricSummary
-from envhub.protocol.leaderboards import BoardSettings
-from envhub.protocol.measured import in_words, measured
+from envhub.protocol.evals.evaluations import EvaluationView, MetricSummary
+from envhub.protocol.evals.leaderboards import BoardSettings
+from envhub.protocol.evals.measured import in_words, measured
 
 from hub.accounts.queries import Caller
 from hub.core.database_json import storable_text

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from envhub.protocol.evals import MetricSummary
-from envhub.protocol.measured import measured
+from envhub.protocol.evals.evaluations import MetricSummary
+from envhub.protocol.evals.measured import measured
 
 from hub.evals.boards import examples_of
 from hub.evals.models import Evaluation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
-from envhub.protocol.notices import ScoreWatches, ScoreWatchRequest, ScoreWatchView
+from envhub.protocol.accounts.notices import ScoreWatches, ScoreWatchRequest, ScoreWatchView
+from envhub.protocol.accounts.users import Scope
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

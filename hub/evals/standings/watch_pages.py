@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
-from envhub.protocol.notices import ScoreWatchRequest
+from envhub.protocol.accounts.notices import ScoreWatchRequest
 
 from hub.accounts.models import User
 from hub.core.errors import HubError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from envhub.protocol.notices import ScoreWatchView
+from envhub.protocol.accounts.notices import ScoreWatchView
 
 from hub.accounts.models import User
 from hub.core.errors import NotFound

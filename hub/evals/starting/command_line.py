@@ -6,7 +6,7 @@ import json
 from shlex import quote
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 
 _FLAGS = {
     "num_examples": "-n",

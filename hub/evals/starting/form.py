@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.replays import FORMS, Replay
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.replays import FORMS, Replay
+from envhub.protocol.registry.needs import Need, NeedKind
 
 from hub.core.errors import Invalid
 from hub.core.http import validate

@@ -10,10 +10,10 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.packages import VersionState
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.replays import Replay
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.packages import VersionState
 from pydantic import ValidationError
 
 from hub.accounts.models import Owner, Role, User

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.urls import reverse
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.models import ModelSource
-from envhub.protocol.needs import Need, NeedKind, hint_for
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.models.catalog import ModelSource
+from envhub.protocol.registry.needs import Need, NeedKind, hint_for
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.builds import BuildReport, LockedWheel, SourcePacked
-from envhub.protocol.packages import VersionView
+from envhub.protocol.registry.builds import BuildReport, LockedWheel, SourcePacked
+from envhub.protocol.registry.packages import VersionView
+from envhub.protocol.registry.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 from envhub.protocol.runs import RunKind
-from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 

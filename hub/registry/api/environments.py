@@ -6,9 +6,9 @@ import uuid
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.packages import (
+from envhub.protocol.registry.packages import (
     EnvironmentPatch,
     EnvironmentView,
     ForkRequest,

@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import FileContent, FileEntry, VersionView, YankRequest
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import FileContent, FileEntry, VersionView, YankRequest
 from pydantic import RootModel
 from rest_framework.decorators import api_view
 from rest_framework.request import Request

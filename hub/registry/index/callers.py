@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.authentication import basic_password, user_of_token
 from hub.core.errors import NotAllowed, NotAuthenticated, NotFound

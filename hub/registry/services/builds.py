@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import User

@@ -11,8 +11,8 @@ import logging
 from uuid import UUID
 
 from django.db import transaction
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import Check, VersionState
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import Check, VersionState
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User

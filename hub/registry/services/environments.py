@@ -9,7 +9,8 @@ from django.db import transaction
 from django.db.models import F, Model, ProtectedError, QuerySet, Sum
 from django.db.models.functions import Greatest
 from django.utils import timezone
-from envhub.protocol.packages import EnvironmentPatch, Visibility
+from envhub.protocol.registry.packages import EnvironmentPatch
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner
 from hub.core.database_json import storable_text

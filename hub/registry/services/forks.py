@@ -7,7 +7,8 @@ owner that who forks may not see. So a fork is built anew, and stays when the or
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
-from envhub.protocol.packages import VersionState, Visibility
+from envhub.protocol.registry.packages import VersionState
+from envhub.protocol.visibility import Visibility
 from packaging.utils import canonicalize_name
 
 from hub.accounts.models import Owner, Role, User

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.registry.builds import EnvironmentLock
 
 
 def lock_columns(lock: EnvironmentLock) -> dict[str, Any]:

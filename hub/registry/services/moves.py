@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 from packaging.utils import canonicalize_name
 
 from hub.accounts.acting import note_receiver

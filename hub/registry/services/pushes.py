@@ -11,8 +11,9 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from envhub.protocol.base import Upload
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.packages import Origin, PushRequest, Visibility
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Origin, PushRequest
+from envhub.protocol.visibility import Visibility
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,

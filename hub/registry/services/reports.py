@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import transaction
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.builds import BuildReport
-from envhub.protocol.needs import Need, distinct
-from envhub.protocol.packages import Check, GenerationEvidence
+from envhub.protocol.registry.builds import BuildReport
+from envhub.protocol.registry.needs import Need, distinct
+from envhub.protocol.registry.packages import Check, GenerationEvidence
 
 from hub.core.database_json import storable
 from hub.core.errors import NotFound, TooLarge

@@ -9,7 +9,8 @@ from pathlib import Path
 from envhub.packaging.build import build_package
 from envhub.packaging.project import read_project
 from envhub.packaging.template import write_template
-from envhub.protocol.packages import PushFile, PushRequest, Visibility
+from envhub.protocol.registry.packages import PushFile, PushRequest
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -17,11 +17,12 @@ from django.db import transaction
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging.metadata import PackageMetadata, read_wheel_metadata
 from envhub.packaging.source_archives import drop_comment, read_source, sdist_of_wheel
-from envhub.protocol.abilities import PACK_SOURCE
 from envhub.protocol.base import BlobRef
-from envhub.protocol.builds import SourcePacked, SourcePayload
-from envhub.protocol.packages import PushFile, PushRequest, Visibility
+from envhub.protocol.placing.abilities import PACK_SOURCE
+from envhub.protocol.registry.builds import SourcePacked, SourcePayload
+from envhub.protocol.registry.packages import PushFile, PushRequest
 from envhub.protocol.runs import RunKind
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from django.db import transaction
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440

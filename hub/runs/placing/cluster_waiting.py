@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from envhub.protocol.cluster_need import hosts_left
-from envhub.protocol.gpus import GpuNeed, in_words
+from envhub.protocol.placing.gpus import GpuNeed, in_words
+from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.runs.models import Run, Worker
 from hub.runs.placing.clusters import Hosts, cluster_need_of, cluster_of, hosts_of, left_of

@@ -14,10 +14,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q
-from envhub.protocol.cluster_need import hosts_left
-from envhub.protocol.clusters import ClusterFacts, ClusterHead
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.clusters import ClusterFacts, ClusterHead
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunState, WorkerFacts
+from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.runs.models import Run, Worker, WorkerToken
 from hub.runs.queries import silent_after

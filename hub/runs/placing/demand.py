@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import Case, Count, Q, When
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
 
 from hub.runs.engines import gpu_room_mb

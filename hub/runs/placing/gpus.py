@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
-from envhub.protocol.cluster_need import hosts_left
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
+from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.runs.models import Run
 from hub.runs.placing.clusters import Hosts, cluster_need_of

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Sum
-from envhub.protocol.abilities import PACK_SOURCE, REPLAY
-from envhub.protocol.gpus import GpuNeed, in_words
+from envhub.protocol.placing.abilities import PACK_SOURCE, REPLAY
+from envhub.protocol.placing.gpus import GpuNeed, in_words
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
 from hub.runs.engines import why_unserved

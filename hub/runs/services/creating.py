@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User
@@ -40,7 +40,7 @@ def create_run(
     `not_before`: no worker is given it earlier. `limited`: it counts against what its owner may have waiting; not what
     the hub starts by itself, at times where nobody could be told. `parent`: the run that it helps and ends with, in
     the same trace. `after`: the run that it goes on with; its trace is linked. `ability`: it waits for a worker that
-    has this one of envhub.protocol.abilities. `engine`: for one that can serve its models.
+    has this one of envhub.protocol.placing.abilities. `engine`: for one that can serve its models.
     Raises Conflict (`too_many_queued`, `usage_limit`) when the owner has as many waiting, or has used as much, as the
     operator allows.
     """

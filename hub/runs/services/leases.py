@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.cluster_need import hosts_left
 from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
+from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.accounts.models import Owner
 from hub.core.database_json import storable

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
-from envhub.protocol.packages import VisibilityPatch
+from envhub.protocol.registry.packages import VisibilityPatch
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import ResumeRequest
 

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
-from envhub.protocol.deployments import DRAIN_SECONDS
-from envhub.protocol.evals import EvaluationView
-from envhub.protocol.models import ModelSource
+from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.models.catalog import ModelSource
+from envhub.protocol.models.deployments import DRAIN_SECONDS
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training.command import evaluation_flags
 

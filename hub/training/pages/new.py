@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import Owner, Role, User

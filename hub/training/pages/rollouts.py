@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 from envhub.packaging.conversation import clipped, pretty
-from envhub.protocol.replays import OF_TRAINING
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.replays import OF_TRAINING
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid

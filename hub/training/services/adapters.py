@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from django.db import transaction
 from django.db.models import ProtectedError, QuerySet
-from envhub.protocol.packages import Visibility
 from envhub.protocol.training.runs import AdapterReport
 from envhub.protocol.training.trainer import TrainingMode
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.services import system_owner
 from hub.catalog.models import Model

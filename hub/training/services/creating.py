@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from django.db import transaction
-from envhub.protocol.cluster_need import without_gpus
-from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
-from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.needs import TOML_KEYS, CheckSettings
-from envhub.protocol.packages import Visibility
+from envhub.protocol.placing.gpus import GpuNeed
+from envhub.protocol.registry.needs import TOML_KEYS, CheckSettings
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.training.cluster_need import without_gpus
 from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig, alpha_of
 from envhub.protocol.training.environment import EnvironmentTable
+from envhub.protocol.training.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.training.runs import TrainingRequest
 from envhub.protocol.training.toml import TrainingConfigError, read_training_request
 from envhub.protocol.training.trainer import TrainingMode
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from envhub.protocol.packages import Visibility
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.estimate import SMALL
 from envhub.protocol.training.shapes import ModelShape, shape_of_config
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, User
 from hub.catalog.contents import CONFIG, WEIGHTS, read_config, shape_of

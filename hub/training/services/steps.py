@@ -8,7 +8,7 @@ from functools import partial
 from django.db import transaction
 from envhub.packaging.index_rows import LARGEST, MAX_METRICS
 from envhub.protocol.base import Json
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import RunKind
 from envhub.protocol.training.runs import EvaluationReport, StepReport, StepSegment, TrainingIndexRow
 

@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationSummary
-from envhub.protocol.measured import in_words
-from envhub.protocol.money import dollars
-from envhub.protocol.needs import distinct
-from envhub.protocol.packages import Check
+from envhub.protocol.evals.evaluations import EvaluationSummary
+from envhub.protocol.evals.measured import in_words
+from envhub.protocol.models.money import dollars
+from envhub.protocol.registry.needs import distinct
+from envhub.protocol.registry.packages import Check
 
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes

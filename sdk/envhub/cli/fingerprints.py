@@ -9,7 +9,7 @@ import typer
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import EnvhubError
-from envhub.protocol.fingerprints import FingerprintView, canonical, fingerprint
+from envhub.protocol.evals.fingerprints import FingerprintView, canonical, fingerprint
 
 Settings = Annotated[
     bool, typer.Option("--settings", help="Print the canonical JSON instead: its SHA-256 is the fingerprint.")

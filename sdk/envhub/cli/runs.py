@@ -12,8 +12,8 @@ from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.progress import state_line
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.live_sandboxes import LiveSandbox
 from envhub.protocol.runs import RunKind, RunState, RunView
+from envhub.protocol.sandboxes.live import LiveSandbox
 
 LISTED = Fit(drop=("kind", "created"), wrap=("state",))
 SANDBOXES = Fit(drop=("memory", "rollout", "last command"), cut=("last command",))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.protocol.money import dollars
-from envhub.protocol.usage import USAGE_DAYS, UsageView
+from envhub.protocol.accounts.usage import USAGE_DAYS, UsageView
+from envhub.protocol.models.money import dollars
 
 
 def usage(ctx: typer.Context, json: JsonFlag = False) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from envhub.client.connection import Connection, api_error
 from envhub.client.pages import iterate
 from envhub.errors import NotAllowed, NotAuthenticated
-from envhub.protocol.accounts import (
+from envhub.protocol.accounts.users import (
     DeviceCode,
     DeviceCodeRequest,
     DeviceToken,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.audit import AuditEntryView
+from envhub.protocol.accounts.audit import AuditEntryView
 from envhub.protocol.base import Page
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.errors import ServerError
-from envhub.protocol.bundles import BundleExport, BundleImport, BundleImported, BundleKey, BundleRequest
+from envhub.protocol.registry.bundles import BundleExport, BundleImport, BundleImported, BundleKey, BundleRequest
 
 LAST_S = 600.0  # the last call of an import reads the package's archives
 

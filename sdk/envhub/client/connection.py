@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from envhub import __version__
 from envhub.errors import BY_STATUS, ApiError, ConnectionFailed, EnvhubError, ServerError, UsageError
 from envhub.protocol.base import ErrorBody, ErrorDetail
-from envhub.protocol.releases import HEADER as PROTOCOL_HEADER
-from envhub.protocol.releases import PROTOCOL
+from envhub.protocol.placing.releases import HEADER as PROTOCOL_HEADER
+from envhub.protocol.placing.releases import PROTOCOL
 from envhub.protocol.traces import HEADER as TRACE_HEADER
 from envhub.proxies import HOME
 

@@ -10,7 +10,7 @@ from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
 from envhub.protocol.data import DataFile, DataKind, DataRequest, DataView
-from envhub.protocol.files import FileKind, FileRequest, FileView
+from envhub.protocol.registry.files import FileKind, FileRequest, FileView
 
 
 class Data:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.deployments import DeploymentRequest, DeploymentView
+from envhub.protocol.models.deployments import DeploymentRequest, DeploymentView
 
 
 class Deployments:

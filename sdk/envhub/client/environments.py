@@ -9,9 +9,10 @@ from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import (
+from envhub.protocol.evals.version_diffs import VersionDiff
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import (
     EnvironmentPatch,
     EnvironmentView,
     FileContent,
@@ -24,7 +25,6 @@ from envhub.protocol.packages import (
     VersionView,
     YankRequest,
 )
-from envhub.protocol.version_diffs import VersionDiff
 
 
 class Environments:

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from envhub.client.blobs import Blobs
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.annotations import (
+from envhub.protocol.base import Page
+from envhub.protocol.evals.annotations import (
     LabelCounts,
     NoteRequest,
     NoteView,
@@ -17,9 +18,8 @@ from envhub.protocol.annotations import (
     SavedView,
     SavedViewRequest,
 )
-from envhub.protocol.base import Page
-from envhub.protocol.comparisons import ComparisonMatrix, ComparisonView
-from envhub.protocol.evals import (
+from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView
+from envhub.protocol.evals.evaluations import (
     EvaluationConfig,
     EvaluationPush,
     EvaluationView,
@@ -28,11 +28,12 @@ from envhub.protocol.evals import (
     SegmentReply,
     SegmentRequest,
 )
-from envhub.protocol.fingerprints import FingerprintView
-from envhub.protocol.leaderboards import LeaderboardView
-from envhub.protocol.packages import Visibility, VisibilityPatch
-from envhub.protocol.rollouts import RolloutRecord
-from envhub.protocol.shards import ShardViews
+from envhub.protocol.evals.fingerprints import FingerprintView
+from envhub.protocol.evals.leaderboards import LeaderboardView
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import ShardViews
+from envhub.protocol.registry.packages import VisibilityPatch
+from envhub.protocol.visibility import Visibility
 
 
 class Evaluations:

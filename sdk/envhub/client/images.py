@@ -9,7 +9,7 @@ from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.images import ImageBuildRequest, ImageBuildView, ImageRequest, ImageView, Layout
+from envhub.protocol.sandboxes.images import ImageBuildRequest, ImageBuildView, ImageRequest, ImageView, Layout
 
 
 class Images:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.protocol.accounts.links import NewShareLink, ShareLinkRequest, ShareLinkView
 from envhub.protocol.base import Page
-from envhub.protocol.links import NewShareLink, ShareLinkRequest, ShareLinkView
 
 
 class Links:

@@ -10,8 +10,8 @@ from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.errors import EnvhubError
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import LocalModelRequest, ModelFiles, ModelRequest, ModelTest, ModelView
+from envhub.protocol.visibility import Visibility
 
 
 class Models:

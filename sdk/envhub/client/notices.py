@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.base import Page
-from envhub.protocol.notices import (
+from envhub.protocol.accounts.notices import (
     NoticeChoices,
     NoticeChoicesView,
     NoticeView,
@@ -15,6 +14,7 @@ from envhub.protocol.notices import (
     ScoreWatchRequest,
     ScoreWatchView,
 )
+from envhub.protocol.base import Page
 
 
 class Notices:

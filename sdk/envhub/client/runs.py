@@ -10,8 +10,8 @@ from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.errors import ConnectionFailed, ServerError
 from envhub.protocol.base import Page
-from envhub.protocol.live_sandboxes import LiveSandboxes
 from envhub.protocol.runs import LogPage, RunView
+from envhub.protocol.sandboxes.live import LiveSandboxes
 
 PATIENCE = 6  # failed calls in a row; each has retried for several seconds itself
 WAITED_SHARE = 0.05  # of the time that a run was watched: this late its end may be seen

@@ -10,7 +10,7 @@ from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.errors import ConnectionFailed, EnvhubError, ServerError
 from envhub.protocol.base import Page
-from envhub.protocol.sandboxes import (
+from envhub.protocol.sandboxes.sandboxes import (
     CommandList,
     CommandView,
     Done,

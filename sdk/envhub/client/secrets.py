@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.protocol.accounts.secrets import SecretRequest, SecretView
 from envhub.protocol.base import Page
-from envhub.protocol.secrets import SecretRequest, SecretView
 
 
 class Secrets:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.base import Page
-from envhub.protocol.teams import (
+from envhub.protocol.accounts.teams import (
     Joined,
     MemberChange,
     MemberRequest,
@@ -21,6 +20,7 @@ from envhub.protocol.teams import (
     TeamRole,
     TeamView,
 )
+from envhub.protocol.base import Page
 
 
 class Teams:

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.annotations import (
+from envhub.protocol.base import Page
+from envhub.protocol.evals.annotations import (
     LabelCounts,
     NoteRequest,
     NoteView,
@@ -16,10 +17,9 @@ from envhub.protocol.annotations import (
     SavedTrainingViewRequest,
     SavedView,
 )
-from envhub.protocol.base import Page
-from envhub.protocol.fingerprints import FingerprintView
-from envhub.protocol.packages import Visibility, VisibilityPatch
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.fingerprints import FingerprintView
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.packages import VisibilityPatch
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import (
     AdapterView,
@@ -29,6 +29,7 @@ from envhub.protocol.training.runs import (
     TrainingRolloutRow,
     TrainingRunView,
 )
+from envhub.protocol.visibility import Visibility
 
 
 class Training:

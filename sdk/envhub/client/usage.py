@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.client.connection import Connection
-from envhub.protocol.usage import UsageViews
+from envhub.protocol.accounts.usage import UsageViews
 
 
 class Usage:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
-from envhub.protocol.accounts import InvitationCreated, InvitationRequest, UserChange, UserView
+from envhub.protocol.accounts.users import InvitationCreated, InvitationRequest, UserChange, UserView
 from envhub.protocol.base import Page
 
 

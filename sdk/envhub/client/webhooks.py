@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
+from envhub.protocol.accounts.webhooks import DeliveryView, NewWebhook, WebhookPatch, WebhookRequest, WebhookView
 from envhub.protocol.base import Page
-from envhub.protocol.webhooks import DeliveryView, NewWebhook, WebhookPatch, WebhookRequest, WebhookView
 
 
 class Webhooks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from envhub.errors import ArchiveError
-from envhub.protocol.bundles import SIGNED, BundleSignature
+from envhub.protocol.registry.bundles import SIGNED, BundleSignature
 
 try:
     from cryptography.exceptions import InvalidSignature

@@ -1,4 +1,4 @@
-"""The file of a bundle (envhub.protocol.bundles): written as its bytes come, read without believing any of it.
+"""The file of a bundle (envhub.protocol.registry.bundles): written as its bytes come, read without believing any of it.
 
 A reader knows from the manifest which members must follow, where each lies and how long it is. Whatever differs is
 refused, so that links, paths that lead out, repeated names and bombs are no cases of their own. Used by `hub bundle`.
@@ -18,7 +18,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from envhub.errors import ArchiveError
-from envhub.protocol.bundles import FORMAT, LARGEST_MANIFEST, BundleBlob, BundleManifest, BundleSignature
+from envhub.protocol.registry.bundles import FORMAT, LARGEST_MANIFEST, BundleBlob, BundleManifest, BundleSignature
 
 BLOCK = 512
 CHUNK = 1024 * 1024

@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 
 GENERATIONS = (Generation.LEGACY, Generation.HARNESS, Generation.CURRENT)  # tried in this order beside the guess
 OVERRIDDEN = 3  # releases that are tried against a package's own requirement

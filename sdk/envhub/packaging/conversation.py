@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from envhub.protocol.base import Json
-from envhub.protocol.rollouts import RolloutRecord, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 
 LONGEST = 100_000  # characters of one text
 MOST = 1000  # messages that one call is shown with

@@ -10,7 +10,7 @@ from typing import Any
 
 from envhub.packaging.clean_text import clean_text
 from envhub.packaging.saved.results import canonical_hash
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 _TRACES = {"traces", "nodes"}  # an episode's traces; in 0.2.x each rollout's record is one trace
 

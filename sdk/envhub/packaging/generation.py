@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from envhub.packaging import constraints, verifiers_usage
 from envhub.packaging.verifiers_usage import Usage
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 
 
 def _names(text: str) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from envhub.protocol.packages import GitState
+from envhub.protocol.registry.packages import GitState
 
 
 def read_git_state(directory: Path) -> GitState | None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from envhub.packaging.clean_text import clean_text
 from envhub.packaging.example_content import content_hash
 from envhub.packaging.snippets import snippets_of
-from envhub.protocol.evals import IndexRow
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
+from envhub.protocol.evals.evaluations import IndexRow
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 MAX_MESSAGE = 300

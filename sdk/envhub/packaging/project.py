@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 from envhub.errors import PackageError, UsageError
 from envhub.packaging.metadata import README_FILES, parse_pyproject
 from envhub.packaging.secret_files import secret_files
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "outputs", ".mypy_cache"}
 MAX_TREE_BYTES = 1024 * 1024 * 1024

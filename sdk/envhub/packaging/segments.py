@@ -19,7 +19,16 @@ import pyarrow.parquet as pq
 
 from envhub.errors import PackageError
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, SandboxUse, Timing, TokenData, Turn, Usage
+from envhub.protocol.evals.rollouts import (
+    Outcome,
+    RolloutFailure,
+    RolloutRecord,
+    SandboxUse,
+    Timing,
+    TokenData,
+    Turn,
+    Usage,
+)
 
 ROW_GROUP = 8  # rollouts a row group at most: reading one decodes all of them
 MAX_ROWS = 1024

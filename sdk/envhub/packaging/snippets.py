@@ -11,7 +11,7 @@ from typing import NamedTuple
 from envhub.packaging.clean_text import clean_text
 from envhub.packaging.conversation import Message, last_message, openings
 from envhub.protocol.base import Json
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 SHOWN = 160  # characters
 READ = 8 * SHOWN  # of a text, before its white space is folded

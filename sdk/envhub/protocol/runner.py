@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from envhub.protocol.base import Count, Json, JsonObject, Number, Request, Response, Split, StoredObject, Whole
-from envhub.protocol.needs import Need
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.needs import Need
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runs import Failure
 
 MAX_FRAME = 16 * 1024 * 1024

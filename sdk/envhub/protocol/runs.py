@@ -8,8 +8,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
-from envhub.protocol.clusters import ClusterFacts
-from envhub.protocol.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.clusters import ClusterFacts
+from envhub.protocol.placing.gpus import Gpu, GpuNeed
 from envhub.protocol.traces import Traceparent
 
 MOST_LOGGED = 4_000_000  # characters of one piece
@@ -109,7 +109,7 @@ class WorkerFacts(Response):
     gpus: tuple[Gpu, ...] = ()
     version: str = ""  # of the worker; empty: one that does not tell it yet
     cluster: ClusterFacts | None = None  # the Ray cluster for its training runs of several hosts
-    abilities: tuple[str, ...] = ()  # of envhub.protocol.abilities
+    abilities: tuple[str, ...] = ()  # of envhub.protocol.placing.abilities
 
 
 class JoinRequest(Request):
@@ -174,7 +174,7 @@ class JoinReply(Response):
     beat_seconds: float
     index_url: str  # the hub's index root for owners: <index_url>/<owner>/simple/
     release: str = ""  # of the hub
-    protocol: int = 1  # that it speaks, and the oldest that it takes: envhub.protocol.releases
+    protocol: int = 1  # that it speaks, and the oldest that it takes: envhub.protocol.placing.releases
     oldest_protocol: int = 1
     cluster_token: str = ""  # of the cluster whose head this worker starts; derived by the hub, never stored
 

@@ -1,4 +1,4 @@
-"""The normalised rollout record, as envhub.protocol.rollouts reads it (without turns: the interceptor has those)."""
+"""The normalised rollout record, as envhub.protocol.evals.rollouts reads it (no turns: the interceptor has those)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Iterator
 
 NAME = re.compile(r"\b[a-z]{2,3}_(?:core|dep|ent|sent|pipeline)_[a-z]+_(?:sm|md|lg|trf)\b")
-ADDRESS = "https://github.com/explosion/spacy-models/releases/download/{0}/{0}.whl"  # envhub.protocol.files
+ADDRESS = "https://github.com/explosion/spacy-models/releases/download/{0}/{0}.whl"  # envhub.protocol.registry.files
 MOST_BYTES = 2 * 1024**3
 MOST_SOURCE = 4 * 1024**2
 SECONDS = 120

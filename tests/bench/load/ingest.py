@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 from envhub.packaging.segments import SEGMENT_ROLLOUTS
-from envhub.protocol.evals import SegmentReply, SegmentRequest
+from envhub.protocol.evals.evaluations import SegmentReply, SegmentRequest
 from envhub.protocol.runs import BeatRequest, Claim, FinishRequest, Heartbeat, JoinRequest, RunState
 
 from tests.bench.load.rollouts import rollouts

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import psycopg
 from envhub.packaging.segments import SEGMENT_ROLLOUTS
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 

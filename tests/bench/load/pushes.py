@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 from envhub.client import HubClient
-from envhub.protocol.packages import PushFile, PushRequest
+from envhub.protocol.registry.packages import PushFile, PushRequest
 
 from tests.bench.load.site import USER, Site
 from tests.bench.load.timings import Timings

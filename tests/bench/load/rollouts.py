@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from envhub.protocol.rollouts import Outcome, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, Timing, TokenData, Turn, Usage
 
 NUMBERS = 7  # reward, two metrics, prompt and completion tokens, turns, seconds
 PROMPT, ANSWER, EACH = 300, 150, 8

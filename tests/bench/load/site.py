@@ -24,7 +24,7 @@ from tests.fakes.s3_server import CREDENTIALS, s3_server
 USER = "load"
 SEED = """
 import os, sys
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 from hub.evals.models import Evaluation
 from hub.registry.models import Environment
 from tests.factories.accounts import make_user

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from envhub.cli.administration.workers import cluster_of
-from envhub.protocol.accounts import Scope
-from envhub.protocol.clusters import ClusterFacts
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.placing.clusters import ClusterFacts
 from envhub.protocol.runs import RunState, WorkerFacts, WorkerView
 
 from tests.envhub.cli.conftest import Cli, MakeCli

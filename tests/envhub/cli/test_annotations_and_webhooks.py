@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from envhub.protocol.notices import NoticeKind
+from envhub.protocol.accounts.notices import NoticeKind
 
 from hub.notices.services import tell
 from tests.envhub.cli.conftest import Cli

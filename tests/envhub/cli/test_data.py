@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.data.models import OutsideFile
 from hub.data.services import resolve

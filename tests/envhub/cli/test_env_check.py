@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from envhub.client.runs import Runs
-from envhub.protocol.builds import BuildReport
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.builds import BuildReport
+from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runs import FailureKind, RunState
 
 from hub.registry.models import Version

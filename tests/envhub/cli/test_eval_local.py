@@ -15,8 +15,8 @@ import pytest
 from envhub.cli.evaluations.local import load_here, plan
 from envhub.cli.evaluations.local_runner import LocalRunner
 from envhub.errors import EnvhubError
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.packages import Generation
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import Described, Hello, Load, Policy, SplitInfo
 
 from hub.evals.models import RolloutIndex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envhub.cli.evaluations.summary import pass_at_k
-from envhub.protocol.evals import EvaluationSummary, PassAtK
+from envhub.protocol.evals.evaluations import EvaluationSummary, PassAtK
 
 
 @pytest.mark.parametrize(("most", "shown"), [(3, [1, 2, 3]), (4, [1, 2, 4]), (40, [1, 2, 4, 8, 16, 32, 40])])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 from envhub.cli.terminal.session import Session
-from envhub.protocol.evals import EvaluationView
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from hub.evals.models import Evaluation, RolloutIndex

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.data.models import Image
 from hub.storage.queries import open_blob

@@ -8,7 +8,7 @@ import pytest
 from envhub.packaging import generation
 from envhub.packaging.build import build_package
 from envhub.packaging.project import read_project
-from envhub.protocol.packages import Generation
+from envhub.protocol.registry.packages import Generation
 
 from tests.envhub.cli.conftest import Cli
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from envhub.cli.environments.locked import versions
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 
 from hub.registry.models import Version
 from hub.registry.wire import lock_for_reader

@@ -28,7 +28,7 @@ try:
     app({arguments})
 except SystemExit:
     groups = ("envhub.cli.environments.push", "envhub.cli.environments.commands")
-    heavy = (*groups, "envhub.protocol.packages", "envhub.protocol.runs")
+    heavy = (*groups, "envhub.protocol.registry.packages", "envhub.protocol.runs")
     sys.exit(", ".join(name for name in heavy if name in sys.modules) or 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

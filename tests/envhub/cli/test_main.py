@@ -13,7 +13,7 @@ import pytest
 from envhub.cli.main import COMMANDS
 from envhub.cli.terminal.session import Session, cell, printable
 from envhub.errors import UsageError
-from envhub.protocol.packages import EnvironmentPatch
+from envhub.protocol.registry.packages import EnvironmentPatch
 
 from hub.registry.services import patch_environment
 from tests.envhub.cli.conftest import Cli

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import EnvhubError
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 
 from hub.registry.models import Version
 from tests.envhub.cli.conftest import Cli, MakeCli

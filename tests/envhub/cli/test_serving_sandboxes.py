@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from envhub.cli.sandboxes import serve
-from envhub.protocol.sandboxes import SiblingsAddress
+from envhub.protocol.sandboxes.sandboxes import SiblingsAddress
 
 ADDRESS = SiblingsAddress(url="http://hub.test/prime", variables={"A": "b"}, expires_at=datetime.now(UTC))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from envhub.cli.evaluations.files import FIELDS
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.training.config import (
     AdaptersTable,
     BatchFilter,

@@ -14,7 +14,7 @@ from envhub.cli.terminal.session import Session
 from envhub.cli.training.follow import step_line
 from envhub.cli.training.rollouts import token_rows
 from envhub.cli.training.summary import steps_line
-from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TokenData, Turn
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining

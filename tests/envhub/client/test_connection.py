@@ -20,8 +20,8 @@ from envhub.errors import (
     RateLimited,
     ServerError,
 )
-from envhub.protocol.accounts import TokenRequest
-from envhub.protocol.models import EndpointVariant, ModelRequest
+from envhub.protocol.accounts.users import TokenRequest
+from envhub.protocol.models.catalog import EndpointVariant, ModelRequest
 
 ME = {"user": "alice", "owners": ["alice"], "scopes": ["read"]}
 Handler = Callable[[httpx.Request], httpx.Response]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, model_name, read_endpoints
 from envhub.errors import UsageError
-from envhub.protocol.models import EndpointKind, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, TargetVariant
 
 TWO_VARIANTS = """
 [[endpoint]]

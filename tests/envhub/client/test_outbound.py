@@ -14,7 +14,7 @@ import pytest
 from envhub.client.outside.addresses import OutboundRefused, check
 from envhub.client.outside.outbound import async_client, client
 from envhub.client.outside.own_processes import MARK
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 
 class _Handler(BaseHTTPRequestHandler):

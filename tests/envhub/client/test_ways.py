@@ -14,7 +14,7 @@ from envhub.client.outside.addresses import OutboundRefused, is_named
 from envhub.client.outside.outbound import async_client, client
 from envhub.client.outside.ways import Way, way
 from envhub.errors import ConnectionFailed, UsageError
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.proxies import VARIABLES, network_variables, proxy_for, told
 
 from tests.e2e.stack import free_port

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from envhub.errors import ArchiveError
 from envhub.packaging.bundles import open_bundle, read_manifest, whole_file, write_bundle
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.bundles import BundleBlob, BundledVersion, BundleManifest, BundleSignature
-from envhub.protocol.packages import PushFile, Visibility
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.bundles import BundleBlob, BundledVersion, BundleManifest, BundleSignature
+from envhub.protocol.registry.packages import PushFile
+from envhub.protocol.visibility import Visibility
 
 SIGNATURE = BundleSignature(key=f"ed25519:{'A' * 43}", signature="A" * 86)
 CONTENTS = (b"a wheel", b"an sdist" * 100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.packaging.example_content import content_hash
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 QUESTION: list[Json] = [{"role": "system", "content": "one word"}, {"role": "user", "content": "2+2"}]
 

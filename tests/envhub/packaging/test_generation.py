@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envhub.packaging.generation import classify
-from envhub.protocol.packages import Generation
+from envhub.protocol.registry.packages import Generation
 
 V0 = """
 import verifiers as vf

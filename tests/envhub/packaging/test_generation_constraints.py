@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.packaging import constraints
 from envhub.packaging.constraints import Candidate
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 
 LEGACY, HARNESS, CURRENT = Generation.LEGACY, Generation.HARNESS, Generation.CURRENT
 

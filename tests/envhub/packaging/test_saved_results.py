@@ -14,8 +14,8 @@ from envhub.packaging.saved.finding import read_saved_results
 from envhub.packaging.saved.metadata import pass_at_k, write_results
 from envhub.packaging.saved.results import to_records
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 
 SAVED = Path(__file__).parent / "saved"

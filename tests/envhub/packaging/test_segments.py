@@ -13,8 +13,8 @@ import pytest
 from envhub.packaging import segments
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import BadSegment, positions, read_rollout, read_segment, write_segment
-from envhub.protocol.evals import IndexRow
-from envhub.protocol.rollouts import (
+from envhub.protocol.evals.evaluations import IndexRow
+from envhub.protocol.evals.rollouts import (
     Outcome,
     RolloutFailure,
     RolloutRecord,

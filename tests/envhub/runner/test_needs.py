@@ -13,7 +13,7 @@ import aiohttp
 import httpx
 import pytest
 import requests
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 from envhub.runner import load_error
 from envhub.runner.needs.reading import lacking, lacking_in_text
 from huggingface_hub.errors import RepositoryNotFoundError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from envhub.packaging.example_content import content_hash
 from envhub.packaging.saved.finding import read_saved_results
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import Hello
 
 from tests.corpus.rewards import PROGRAM

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.files import name_of, url_of
+from envhub.protocol.registry.files import name_of, url_of
 from envhub.runner import spacy_models
 
 SOURCE = 'import spacy\nnlp = spacy.load("en_core_web_sm")\n'

@@ -13,7 +13,7 @@ from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from cryptography.fernet import Fernet
 from django.core.management import call_command
 from django.test import Client
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from pytest_django import Settings
 
 from hub.accounts.models import User

@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.converters import get_converters
 from django.urls.resolvers import RegexPattern
 from django.utils.regex_helper import normalize
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
 from tests.factories.accounts import make_token

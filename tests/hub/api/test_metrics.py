@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from envhub.protocol.inference import ServeAddress
+from envhub.protocol.models.inference import ServeAddress
 from envhub.protocol.runs import RunKind, RunState
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families

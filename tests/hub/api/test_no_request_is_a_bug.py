@@ -21,7 +21,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls.resolvers import RegexPattern
 from django.utils.regex_helper import normalize
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
 from tests.backends import BACKEND

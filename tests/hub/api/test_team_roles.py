@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 from pytest_django import DjangoDbBlocker
 
 from hub.accounts.models import Membership, Owner, Role, User

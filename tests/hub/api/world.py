@@ -8,12 +8,12 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.utils import timezone
-from envhub.protocol.accounts import Scope
-from envhub.protocol.links import ShareLinkRequest
-from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
-from envhub.protocol.notices import NoticeKind, ScoreWatchRequest
+from envhub.protocol.accounts.links import ShareLinkRequest
+from envhub.protocol.accounts.notices import NoticeKind, ScoreWatchRequest
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookRequest
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
+from envhub.protocol.sandboxes.live import LiveReport, LiveSandbox
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team

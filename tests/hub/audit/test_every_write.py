@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import transaction
 from django.test import Client
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
 from hub.audit.actions import ACTIONS, SHOWN_AGAIN, UNLOGGED, action_of

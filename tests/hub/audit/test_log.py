@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.models import Membership, Owner, Role, User
 from hub.accounts.services import create_team, delete_team

@@ -14,12 +14,12 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from envhub.cli.main import app
 from envhub.cli.terminal.session import Session
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.data import DataFile, DataRequest
-from envhub.protocol.files import FileRequest
-from envhub.protocol.images import ImageRequest
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import Visibility
+from envhub.protocol.registry.files import FileRequest
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.sandboxes.images import ImageRequest
+from envhub.protocol.visibility import Visibility
 from typer.testing import CliRunner, Result
 
 from hub.accounts.models import User

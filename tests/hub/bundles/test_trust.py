@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import call_command
 from envhub.packaging.bundle_keys import PREFIX, written
 from envhub.packaging.bundles import Bundle, open_bundle, write_bundle
-from envhub.protocol.bundles import BundleImport, BundleSignature
+from envhub.protocol.registry.bundles import BundleImport, BundleSignature
 
 from hub.bundles.models import SigningKey
 from hub.bundles.services import own_key, sign

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 
 from hub.bundles.services.contents import snapshot_part
 from hub.data.models import Snapshot, SnapshotFile

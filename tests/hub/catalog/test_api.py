@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
-from envhub.protocol.models import LocalModelRequest, ModelFiles, ModelRequest, ModelSource, ModelTest, ModelView
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import (
+    LocalModelRequest,
+    ModelFiles,
+    ModelRequest,
+    ModelSource,
+    ModelTest,
+    ModelView,
+)
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from tests.factories.accounts import bearer, make_token, make_user

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, ModelSource
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest, ModelSource
+from envhub.protocol.visibility import Visibility
 from pydantic import ValidationError
 
 from hub.accounts.models import Membership, Role, User

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from django.conf import settings
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.data import DataFile, DataRequest
 
 from hub.data.models import SnapshotFile

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from envhub.protocol.accounts import Scope
-from envhub.protocol.images import ImageBuildRequest, ImageBuilt
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.runs import RunKind
+from envhub.protocol.sandboxes.images import ImageBuildRequest, ImageBuilt
 
 from hub.core.errors import Invalid, NotFound
 from hub.data.image_builds import image_build_payload, keep_built_image, queue_image_build

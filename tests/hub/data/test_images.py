@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from envhub.protocol.accounts import Scope
-from envhub.protocol.images import ImageRequest, Layout
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.sandboxes.images import ImageRequest, Layout
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from hub.core import needs

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from envhub.protocol.images import ImageRequest, Layout
 from envhub.protocol.runs import Claim, RunKind
+from envhub.protocol.sandboxes.images import ImageRequest, Layout
 
 from hub.data.images import add_image
 from hub.data.models import Image as ImageRow

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 from django.conf import settings
 from django.test import Client
-from envhub.protocol.accounts import Scope
-from envhub.protocol.files import NLTK_INDEX, FileKind, FileRequest
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.registry.files import NLTK_INDEX, FileKind, FileRequest
+from envhub.protocol.registry.needs import Need, NeedKind
 
 from hub.accounts.models import User
 from hub.core import needs

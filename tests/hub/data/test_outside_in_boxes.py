@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from envhub.protocol.files import FileKind, FileRequest
+from envhub.protocol.registry.files import FileKind, FileRequest
 
 from hub.accounts.models import User
 from hub.data.files import add_file

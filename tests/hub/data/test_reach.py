@@ -8,7 +8,7 @@ import time
 
 import pytest
 from django.conf import settings
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 
 from hub.core import needs
 from hub.data import reach, upstream

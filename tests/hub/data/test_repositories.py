@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from envhub.protocol.files import RepositoryWanted
+from envhub.protocol.registry.files import RepositoryWanted
 from envhub.protocol.runs import Claim, RunKind
 from pydantic import ValidationError
 

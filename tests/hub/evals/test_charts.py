@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.evals import EvaluationSummary, MetricSummary, PassAtK
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
 
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
 

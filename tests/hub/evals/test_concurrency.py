@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connections
-from envhub.protocol.packages import Visibility
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.visibility import Visibility
 
 from hub.core.errors import Conflict
 from hub.evals.models import Contender, Evaluation, RolloutIndex

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from django.conf import settings
-from envhub.protocol.packages import VersionState, Visibility
+from envhub.protocol.registry.packages import VersionState
+from envhub.protocol.visibility import Visibility
 from pydantic import ValidationError
 
 from hub.accounts.models import Role, User

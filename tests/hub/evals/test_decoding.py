@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging.segments import BadSegment, write_segment
-from envhub.protocol.rollouts import RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
 
 from hub.evals.services.decoding import Decoder
 from tests.factories.evals import make_record

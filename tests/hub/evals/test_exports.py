@@ -14,7 +14,7 @@ from django.db import connections
 from django.test import AsyncClient, Client
 from envhub.packaging import segments
 from envhub.packaging.segments import SCHEMA, read_segment
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.accounts.models import User
 from hub.core.errors import HubError

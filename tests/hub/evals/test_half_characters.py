@@ -6,7 +6,7 @@ import json
 
 import pytest
 from django.test import Client
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.evals.exports import ExportFormat, export_pieces
 from hub.evals.models import Evaluation

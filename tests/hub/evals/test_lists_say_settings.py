@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from envhub.protocol.measured import in_words
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.measured import in_words
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.evals.models import Evaluation
 from tests.factories.accounts import make_user

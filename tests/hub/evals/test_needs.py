@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.packages import Check
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.packages import Check
 from envhub.protocol.runs import RunState
 from pytest_django import Settings
 

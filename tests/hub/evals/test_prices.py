@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.money import dollars
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.rollouts import Usage
+from envhub.protocol.models.money import dollars
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

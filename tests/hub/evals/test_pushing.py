@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.evals import EvaluationPush
+from envhub.protocol.evals.evaluations import EvaluationPush
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict, Invalid, NotFound

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from envhub.packaging.asked import digest
-from envhub.protocol.abilities import REPLAY
 from envhub.protocol.base import Json
-from envhub.protocol.replays import Replay, Replayed
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.replays import Replay, Replayed
+from envhub.protocol.evals.rollouts import Turn
+from envhub.protocol.placing.abilities import REPLAY
 
 from hub.accounts.models import User
 from hub.core.errors import HubError, Invalid, NotFound

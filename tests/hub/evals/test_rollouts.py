@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 from envhub.protocol.base import Page
-from envhub.protocol.evals import RolloutRow
+from envhub.protocol.evals.evaluations import RolloutRow
 from envhub.protocol.runs import FailureKind
 
 from hub.accounts.models import User

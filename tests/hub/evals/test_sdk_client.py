@@ -15,8 +15,8 @@ from envhub.client.hub import HubClient
 from envhub.errors import Conflict, Invalid, NotFound
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, read_segment, write_segment
-from envhub.protocol.annotations import RolloutQuery, SavedViewRequest
-from envhub.protocol.evals import EvaluationPush, SegmentRequest
+from envhub.protocol.evals.annotations import RolloutQuery, SavedViewRequest
+from envhub.protocol.evals.evaluations import EvaluationPush, SegmentRequest
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User

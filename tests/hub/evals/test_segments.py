@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
-from envhub.protocol.evals import INLINE_BYTES, EvaluationSummary, SegmentRequest
-from envhub.protocol.rollouts import Outcome, RolloutRecord, Usage
+from envhub.protocol.evals.evaluations import INLINE_BYTES, EvaluationSummary, SegmentRequest
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, Usage
 from envhub.protocol.runs import FailureKind, RunState
 
 from hub.core.errors import Conflict, Invalid

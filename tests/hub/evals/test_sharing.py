@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.shards import ShardOrders, ShardReport
 from envhub.protocol.runs import RunState
-from envhub.protocol.shards import ShardOrders, ShardReport
 
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.services import report_shard

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pytest
-from envhub.protocol.evals import EvaluationSummary, IndexRow
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.evals.evaluations import EvaluationSummary, IndexRow
+from envhub.protocol.evals.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind
 from hypothesis import given
 from hypothesis import strategies as st

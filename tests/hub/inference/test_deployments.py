@@ -9,10 +9,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from envhub.protocol.deployments import DeploymentRequest
-from envhub.protocol.inference import ServeAddress
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.deployments import DeploymentRequest
+from envhub.protocol.models.inference import ServeAddress
 from envhub.protocol.runs import Failure, FailureKind, RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import update_last_login
 from django.db import connections, transaction
 from django.utils import timezone
-from envhub.protocol.deployments import DeploymentRequest
+from envhub.protocol.models.deployments import DeploymentRequest
 
 from hub.accounts.models import ApiToken, Membership, User
 from hub.accounts.queries import live_token_ids

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.deployments import DeploymentRequest
-from envhub.protocol.inference import ServeAddress, ServePayload
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.deployments import DeploymentRequest
+from envhub.protocol.models.inference import ServeAddress, ServePayload
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

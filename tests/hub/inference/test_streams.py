@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from asgiref.sync import sync_to_async
 from django.db import connections
-from envhub.protocol.inference import ServeAddress
+from envhub.protocol.models.inference import ServeAddress
 
 from hub.inference.direct import DirectGateway
 from hub.inference.models import Deployment

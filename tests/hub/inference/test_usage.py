@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 from django.test import AsyncClient
-from envhub.protocol.inference import ServeAddress
+from envhub.protocol.models.inference import ServeAddress
 
 from hub.inference.models import Deployment
 from hub.inference.services import ensure_deployment, report_address

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.links import ShareLinkRequest
+from envhub.protocol.accounts.links import ShareLinkRequest
 
 from hub.accounts.models import Membership, Role, User
 from hub.audit.models import AuditEntry

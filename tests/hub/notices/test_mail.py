@@ -9,7 +9,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.notices import NoticeChoices, NoticeKind
+from envhub.protocol.accounts.notices import NoticeChoices, NoticeKind
 from pytest_django import Settings
 
 from hub.accounts.models import User

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.notices import Follows, NoticeChoices
+from envhub.protocol.accounts.notices import Follows, NoticeChoices
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import User

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from django.conf import settings
 from django.utils import timezone
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runs import RunState
 
 from hub.registry.models import Version, VersionNeed

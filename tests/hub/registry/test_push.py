@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from envhub.protocol.packages import GitState, Visibility
+from envhub.protocol.registry.packages import GitState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.registry.models import Environment, Version

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
-from envhub.protocol.files import FileKind, FileRequest
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.files import FileKind, FileRequest
+from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FinishRequest, RunState
 from pytest_django import DjangoCaptureOnCommitCallbacks
 

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.abilities import PACK_SOURCE
-from envhub.protocol.builds import SourcePacked
+from envhub.protocol.placing.abilities import PACK_SOURCE
+from envhub.protocol.registry.builds import SourcePacked
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.abilities import PACK_SOURCE, REPLAY
+from envhub.protocol.placing.abilities import PACK_SOURCE, REPLAY
 from envhub.protocol.runs import BeatRequest, RunKind
 
 from hub.runs.errors import NotClaimable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.clusters import ClusterFacts
+from envhub.protocol.placing.clusters import ClusterFacts
 from envhub.protocol.runs import WorkerFacts
 
 from hub.accounts.models import Owner

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.gpus import Gpu
-from envhub.protocol.packages import Visibility
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import BeatRequest
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.capacity import engine_need

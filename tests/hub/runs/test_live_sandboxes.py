@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.live_sandboxes import LiveReport, LiveSandbox
 from envhub.protocol.runs import RunState
+from envhub.protocol.sandboxes.live import LiveReport, LiveSandbox
 
 from hub.accounts.models import User
 from hub.runs.errors import StaleAttempt

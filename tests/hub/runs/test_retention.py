@@ -10,8 +10,8 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
-from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

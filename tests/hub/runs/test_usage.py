@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.gpus import GpuNeed
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.rollouts import Usage
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner, User

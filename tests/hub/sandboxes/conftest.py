@@ -12,7 +12,7 @@ import pytest
 from aiohttp import WSMsgType, web
 from asgiref.sync import sync_to_async
 from django.db import connections
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.sandboxes.direct import DirectSandboxes
 from hub.sandboxes.models import Sandbox

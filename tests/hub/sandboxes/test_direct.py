@@ -9,7 +9,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.sandboxes.direct import DirectSandboxes
 from hub.sandboxes.models import Sandbox

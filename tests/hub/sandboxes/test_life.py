@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import RunState
-from envhub.protocol.sandboxes import SandboxReport, SandboxRequest, SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxReport, SandboxRequest, SandboxState
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict, Invalid, NotFound

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.abilities import SANDBOX_MODELS
+from envhub.protocol.placing.abilities import SANDBOX_MODELS
 from envhub.protocol.runs import RunState
-from envhub.protocol.sandboxes import SandboxReport, SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxReport, SandboxState
 
 from hub.accounts.models import ApiToken, User
 from hub.accounts.queries import live_token

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 from envhub.protocol.training.metrics import EvaluationPoint
 from envhub.protocol.training.runs import EvaluationReport
 

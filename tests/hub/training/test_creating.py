@@ -7,7 +7,7 @@ import json
 import pytest
 from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
-from envhub.protocol.packages import VersionState
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import TrainingRequest
 

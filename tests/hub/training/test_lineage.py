@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.test import Client
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
 from hub.catalog.models import Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.replays import Replay
 from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import User

@@ -14,7 +14,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
 from envhub.client.hub import HubClient
-from envhub.protocol.annotations import SavedTrainingViewRequest, TrainingRolloutQuery
+from envhub.protocol.evals.annotations import SavedTrainingViewRequest, TrainingRolloutQuery
 from envhub.protocol.training.runs import BeginningReport
 
 from hub.accounts.models import Role, User

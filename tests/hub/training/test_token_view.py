@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.rollouts import RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from envhub.protocol.training.trainer import Loss, TrainerTable
 

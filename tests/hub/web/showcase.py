@@ -10,14 +10,14 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from django.utils import timezone
+from envhub.protocol.accounts.links import ShareLinkRequest
+from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookRequest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.links import ShareLinkRequest
-from envhub.protocol.live_sandboxes import LiveCommand, LiveReport, LiveSandbox
-from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.packages import Check, GenerationEvidence, GitState, TriedRelease, VersionState
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.packages import Check, GenerationEvidence, GitState, TriedRelease, VersionState
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
-from envhub.protocol.webhooks import WebhookEvent, WebhookRequest
+from envhub.protocol.sandboxes.live import LiveCommand, LiveReport, LiveSandbox
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.services import add_member, create_team, invite_to_team

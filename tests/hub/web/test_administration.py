@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.live_sandboxes import LiveReport
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.sandboxes.live import LiveReport
 from pytest_django import DjangoAssertNumQueries
 
 from hub.accounts.models import User

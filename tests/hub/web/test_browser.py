@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 from playwright.sync_api import expect
 from pytest_django.live_server_helper import LiveServer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 from pytest_django import Settings
 
 from hub.accounts.models import Membership, Role, User

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 from hub.evals.models import Evaluation

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.test import Client
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 from hub.evals.models import Evaluation
 from hub.web.finding import find

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
-from envhub.protocol.files import FileRequest
+from envhub.protocol.registry.files import FileRequest
 from envhub.protocol.runs import RunState
 from pytest_django import DjangoAssertNumQueries
 

@@ -17,9 +17,9 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.packages import VersionState
+from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
-from envhub.protocol.webhooks import CHOICES, WebhookRequest
 
 from hub.accounts.models import Role, User
 from hub.core.errors import Conflict, Invalid

@@ -12,10 +12,10 @@ from typing import TypeVar
 from aiohttp import web
 from envhub.protocol.base import BlobRef, ErrorBody
 from envhub.protocol.blobs import BlobsReply, BlobsRequest
-from envhub.protocol.builds import BuildPayload, BuildReport, LockedWheel, SourcePacked
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.registry.builds import BuildPayload, BuildReport, LockedWheel, SourcePacked
+from envhub.protocol.registry.packages import GenerationEvidence
+from envhub.protocol.registry.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 from envhub.protocol.runs import Claim, HeartbeatReply, LogAppended, RunKind
-from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 from pydantic import BaseModel
 
 from tests.factories.packages import tar_bytes

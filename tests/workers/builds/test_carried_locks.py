@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envhub.protocol.builds import BuildPayload, EnvironmentLock
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.registry.builds import BuildPayload, EnvironmentLock
+from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.again import explained, fits_here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FailureKind
 
 from workers.builds.trying.trial import _Ended, _refused

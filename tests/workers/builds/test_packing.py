@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from envhub.packaging.archives.reading import safe_members
 from envhub.protocol.base import ErrorBody, ErrorDetail
-from envhub.protocol.builds import SourcePayload
+from envhub.protocol.registry.builds import SourcePayload
 from envhub.protocol.runs import Claim, FinishRequest, RunKind, RunState
 
 from tests.workers.builds.fake_hub import TOKEN, FakeHub

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging import generation
-from envhub.protocol.builds import BuildReport
-from envhub.protocol.packages import Check, GenerationEvidence
+from envhub.protocol.registry.builds import BuildReport
+from envhub.protocol.registry.packages import Check, GenerationEvidence
 from envhub.protocol.runs import FailureKind, FinishRequest, RunState
 
 from tests.workers.builds.fake_hub import FakeHub

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from envhub.packaging import generation
 from envhub.packaging.constraints import Candidate
-from envhub.protocol.builds import BuildReport, EnvironmentLock
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import Generation
+from envhub.protocol.registry.builds import BuildReport, EnvironmentLock
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runs import RunState
 
 from tests.workers.builds.fake_hub import FakeHub

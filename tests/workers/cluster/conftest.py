@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from envhub.protocol.clusters import ClusterHead, ClusterHeads
+from envhub.protocol.placing.clusters import ClusterHead, ClusterHeads
 
 from workers.settings import WorkerEnvironment
 

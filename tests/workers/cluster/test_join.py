@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.clusters import ClusterHead
+from envhub.protocol.placing.clusters import ClusterHead
 
 from tests.workers.cluster.conftest import FakeHub
 from workers.cluster.join import CannotJoin, Joining, choose

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.clusters import ClusterHost
+from envhub.protocol.placing.clusters import ClusterHost
 from pydantic import SecretStr, ValidationError
 
 from tests.fakes import nvidia_smi

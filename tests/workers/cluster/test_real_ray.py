@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from envhub.protocol.clusters import ClusterFacts, ClusterHead
+from envhub.protocol.placing.clusters import ClusterFacts, ClusterHead
 
 from tests.fakes import nvidia_smi
 from tests.workers.cluster.conftest import FakeHub, small

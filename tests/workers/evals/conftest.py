@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.evals import EvalPayload, EvaluationConfig
-from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.evals.evaluations import EvalPayload, EvaluationConfig
+from envhub.protocol.models.catalog import EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 from envhub.protocol.runs import Failure, FinishRequest
 
 from tests.fakes.hub import FakeHub, FakeRun

@@ -7,7 +7,7 @@ import hashlib
 from collections import deque
 
 import pytest
-from envhub.protocol.shards import DoneExample
+from envhub.protocol.evals.shards import DoneExample
 
 from tests.fakes.policy_endpoint import Fault
 from tests.workers.evals.conftest import Evaluations

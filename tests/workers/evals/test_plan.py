@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.shards import DoneExample
 from envhub.protocol.runner import Described, SplitInfo
-from envhub.protocol.shards import DoneExample
 
 from workers.evals.plan import count_examples, units
 from workers.rollouts.schedule import Unit

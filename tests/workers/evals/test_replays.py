@@ -7,8 +7,8 @@ import hashlib
 import pytest
 from envhub.packaging.asked import digest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replay, StoredCall, StoredCalls
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.replays import Replay, StoredCall, StoredCalls
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from tests.workers.evals.conftest import Evaluations
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutRecord
-from envhub.protocol.shards import DoneExample, ExampleRange, ShardOrders, ShardReport
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.shards import DoneExample, ExampleRange, ShardOrders, ShardReport
 
 from workers.evals import shard as shard_module
 from workers.evals.shard import Shard

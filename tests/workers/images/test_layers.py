@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from envhub.protocol.images import Layout
+from envhub.protocol.sandboxes.images import Layout
 
 from tests.workers.images.archives import docker_archive, layer, link, oci_folder
 from workers.images.archives import unpack

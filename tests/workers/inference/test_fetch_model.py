@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
 
 from workers.inference.engines import fetch_model
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from envhub.protocol.gpus import Gpu, GpuNeed
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
+from envhub.protocol.placing.gpus import Gpu, GpuNeed
 
 from tests.fakes.nvidia_smi import install
 from workers.inference.address import EngineAddress

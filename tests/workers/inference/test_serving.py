@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientConnectorError, ClientSession, ClientTimeout, web
-from envhub.protocol.inference import ServeAddress, ServePayload
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
+from envhub.protocol.models.inference import ServeAddress, ServePayload
 from envhub.protocol.runs import FinishRequest, RunState
 
 from workers.inference import serving

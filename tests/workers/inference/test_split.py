@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers.inference.process import vllm_command
 from workers.inference.requests import EngineRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from envhub.protocol.models import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, EndpointTarget, OutboundPolicy, TargetVariant
 
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from workers.rollouts.interceptor.connections import open_endpoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runs import Failure, FailureKind
 
 from workers.rollouts.box_hints import advise, explained

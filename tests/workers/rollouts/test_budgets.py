@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 
 from tests.workers.rollouts.test_step_rewards import rollouts_of
 from workers.rollouts.interceptor.recorder import Budget, Caps

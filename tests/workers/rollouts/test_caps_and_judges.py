@@ -8,7 +8,7 @@ from io import BytesIO
 import aiohttp
 import pytest
 from aiohttp import web
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.rollouts import Usage
 from yarl import URL
 
 from tests.fakes.policy_endpoint import PolicyEndpoint

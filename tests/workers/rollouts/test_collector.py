@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 from envhub.packaging import segments
-from envhub.protocol.evals import SegmentReply, SegmentRequest
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.evaluations import SegmentReply, SegmentRequest
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 from workers.rollouts import collector as collector_module
 from workers.rollouts.collector import Collector

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import Group, Hello, Load, Policy, RolloutDone
 
 from workers.rollouts.errors import RunnerGone

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from envhub.errors import EnvhubError
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 from tests.e2e.stack import free_port
 from tests.fakes.forward_proxy import ForwardProxy

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn, Usage
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import RolloutDone
 from envhub.protocol.runs import FailureKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import Group, Policy, RolloutDone
 
 from tests.workers.rollouts.conftest import HELLO, Box

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import Group, Load, Policy
 from envhub.protocol.runs import FailureKind
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.protocol.live_sandboxes import LiveReply, LiveReport
+from envhub.protocol.sandboxes.live import LiveReply, LiveReport
 
 from tests.workers.broker.conftest import broker, make_broker, root
 from workers.broker.broker import Broker

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, read_segment, write_segment
-from envhub.protocol.evals import SegmentRequest
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import Outcome, RolloutRecord, Usage
+from envhub.protocol.evals.evaluations import SegmentRequest
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, Usage
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import EVENTS, RolloutDone
 from envhub.protocol.runs import FailureKind
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from envhub.protocol.models import EndpointKind
+from envhub.protocol.models.catalog import EndpointKind
 
 from tests.fakes.policy_endpoint import Answer, PolicyEndpoint, template
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint

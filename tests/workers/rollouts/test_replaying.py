@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envhub.packaging.asked import digest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replayed, StoredCall
+from envhub.protocol.evals.replays import Replayed, StoredCall
 
 from workers.rollouts.interceptor.replaying import Replaying
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 from tests.factories.evals import make_failure, make_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envhub.client.telemetry.tracing import begin_span, span
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord
 from envhub.protocol.runner import Group, Policy
 from envhub.protocol.runs import FailureKind
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 from envhub.protocol.runner import StepCredit
 
 from workers.rollouts.step_credits import StepsDiffer, credited

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import Group, Load, Policy
 
 from tests.envhub.runner.venvs import python_of

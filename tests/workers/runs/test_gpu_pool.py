@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 
 from tests.fakes.nvidia_smi import install
 from workers.runs.gpu_pool import GpuPool

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from envhub.protocol.sandboxes import SandboxPayload, SandboxReport
+from envhub.protocol.sandboxes.sandboxes import SandboxPayload, SandboxReport
 
 from tests.fakes.host_image import sandboxes_on_the_host
 from tests.serving import listening

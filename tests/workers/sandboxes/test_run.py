@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
-from envhub.protocol.sandboxes import SandboxState
+from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from tests.fakes import echo_socket
 from tests.workers.sandboxes.conftest import Running, Start

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import RunKind
 
 from tests.fakes.hub import FakeHub, FakeRun

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from envhub.protocol.builds import LockedWheel
+from envhub.protocol.registry.builds import LockedWheel
 from envhub.protocol.runs import RunKind
 
 from tests.fakes.hub import FakeHub, FakeRun

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.gpu_need import GB, MB, GpuSizes, gpu_need, gpu_sizes
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.gpu_need import GB, MB, GpuSizes, gpu_need, gpu_sizes
 from envhub.protocol.training.shapes import shape_of_name
 from envhub.protocol.training.trainer import TrainerTable
 

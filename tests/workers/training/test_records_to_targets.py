@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TokenData, Turn
 
 from workers.training.admission.candidate import Candidate
 from workers.training.admission.queue import AdmissionOptions, AdmissionQueue

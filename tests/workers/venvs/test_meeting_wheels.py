@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envhub.protocol.builds import LockedWheel
+from envhub.protocol.registry.builds import LockedWheel
 
 from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
 from workers.venvs.environment import ensure_environment

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envhub.protocol.builds import LockedScript
+from envhub.protocol.registry.builds import LockedScript
 
 from tests.workers.wheels import Shelf, lock_of, locked, make_wheel
 from workers.venvs.environment import ensure_environment, environment_key

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from envhub.errors import ArchiveError
 from envhub.packaging.archives.reading import read_members
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 from packaging.utils import InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from envhub.errors import PackageError
 from envhub.packaging import references
 from envhub.packaging.references import DirectReference
-from envhub.protocol.builds import BuildPayload, LockedWheel
+from envhub.protocol.registry.builds import BuildPayload, LockedWheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from envhub.protocol.base import BlobRef
 from envhub.protocol.blobs import BlobNeed, BlobsReply, BlobsRequest
-from envhub.protocol.builds import LockedWheel
-from envhub.protocol.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
+from envhub.protocol.registry.builds import LockedWheel
+from envhub.protocol.registry.wheels import SourceBuiltWheel, WheelLookup, WheelLookupReply, WheelPut
 
 from workers.runs.artifacts import Artifacts
 from workers.runs.hub import RunClient

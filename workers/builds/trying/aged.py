@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, time
 
-from envhub.protocol.builds import EnvironmentLock
+from envhub.protocol.registry.builds import EnvironmentLock
 from packaging.version import InvalidVersion, Version
 
 from workers.builds.trying.mismatch import root_of

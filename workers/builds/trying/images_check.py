@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable
 
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 from packaging.utils import canonicalize_name
 
 from workers.builds.record import Record

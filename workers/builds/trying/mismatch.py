@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envhub.protocol.rollouts import RolloutFailure
+from envhub.protocol.evals.rollouts import RolloutFailure
 from envhub.protocol.runs import FailureKind
 
 OUTDATED = "outdated_environment"  # as the runner calls it: written for verifiers before 0.1.8

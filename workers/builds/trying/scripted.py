@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.needs import Need
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.registry.needs import Need
 from envhub.protocol.runner import Described, Group, Hello, Policy, SplitInfo
 from envhub.protocol.runs import FailureKind
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.builds import BuildPayload, EnvironmentLock
-from envhub.protocol.needs import Need
+from envhub.protocol.registry.builds import BuildPayload, EnvironmentLock
+from envhub.protocol.registry.needs import Need
 from envhub.protocol.runner import Described, Hello, Load, SplitInfo
 from envhub.protocol.runs import FailureKind
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from envhub.protocol.images import canonical
+from envhub.protocol.sandboxes.images import canonical
 
 from workers.images.config import ImageConfig
 from workers.images.dockerfile.builder import RECIPE, Bench, Build, key_of

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from envhub.protocol.images import canonical
+from envhub.protocol.sandboxes.images import canonical
 from packaging.utils import canonicalize_name
 
 DOCKERFILE, TOML = "environment/Dockerfile", "task.toml"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import TokenData, Usage
+from envhub.protocol.evals.rollouts import TokenData, Usage
 
 ADDED_FIELDS = ("prompt_token_ids", "token_ids", "logprobs", "prompt_logprobs", "kv_transfer_params")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from envhub.client.telemetry.tracing import NO_SPAN, Span, Value, span
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 
 from workers.rollouts.interceptor.recorder import Recorder
 

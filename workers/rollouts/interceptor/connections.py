@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from envhub.client.outside.addresses import check, split
 from envhub.client.outside.ways import way
 from envhub.errors import EnvhubError
-from envhub.protocol.models import EndpointTarget, OutboundPolicy, TargetVariant
+from envhub.protocol.models.catalog import EndpointTarget, OutboundPolicy, TargetVariant
 from envhub.proxies import proxy_for
 
 from workers.rollouts.interceptor.endpoint import Endpoint, Proxied

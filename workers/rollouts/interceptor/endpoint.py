@@ -20,7 +20,7 @@ import aiohttp
 from envhub.client.outside.endpoints import endpoint_headers, endpoint_url, scrub
 from envhub.client.telemetry.tracing import current_traceparent
 from envhub.protocol.base import JsonObject
-from envhub.protocol.models import EndpointTarget, TargetVariant
+from envhub.protocol.models.catalog import EndpointTarget, TargetVariant
 from envhub.protocol.traces import HEADER
 from envhub.proxies import told
 

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from envhub.client.telemetry.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replayed
-from envhub.protocol.rollouts import Turn, Usage
+from envhub.protocol.evals.replays import Replayed
+from envhub.protocol.evals.rollouts import Turn, Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, without_added
 from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached

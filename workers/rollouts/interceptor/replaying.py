@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from envhub.packaging.asked import digest
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replayed, StoredCall
+from envhub.protocol.evals.replays import Replayed, StoredCall
 
 from workers.rollouts.interceptor.answers import Answer
 

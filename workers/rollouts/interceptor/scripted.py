@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.rollouts import Usage
 
 from workers.rollouts.interceptor import messages
 from workers.rollouts.interceptor.answers import Answer, Route, UpstreamFailed

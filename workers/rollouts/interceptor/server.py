@@ -16,8 +16,8 @@ from pathlib import Path
 from aiohttp import web
 from envhub.client.telemetry.tracing import Span
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import StoredCall
-from envhub.protocol.rollouts import Usage
+from envhub.protocol.evals.replays import StoredCall
+from envhub.protocol.evals.rollouts import Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.models import EndpointKind
+from envhub.protocol.models.catalog import EndpointKind
 
 from workers.rollouts.interceptor import messages
 from workers.rollouts.interceptor.answers import (

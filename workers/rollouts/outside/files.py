@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
-from envhub.protocol.files import HUGGING_FACE
+from envhub.protocol.registry.files import HUGGING_FACE
 from envhub.proxies import told
 from multidict import CIMultiDict
 from yarl import URL

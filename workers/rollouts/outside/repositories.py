@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
-from envhub.protocol.files import REPOSITORY
+from envhub.protocol.registry.files import REPOSITORY
 
 from workers.rollouts.outside.files import Files, NotHere
 from workers.rollouts.outside.upload_pack import answered

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import ray
 from envhub.client.outside.own_processes import MARK
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 
 from workers import settings
 from workers.inference.address import EngineAddress, new_key

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from envhub.protocol.cluster_need import ClusterSplit
+from envhub.protocol.training.cluster_need import ClusterSplit
 from ray.exceptions import RayError
 
 from workers.training.cluster.keeper import Ended

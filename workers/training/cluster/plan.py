@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.cluster_need import ClusterSplit
+from envhub.protocol.training.cluster_need import ClusterSplit
 from pydantic import BaseModel, ConfigDict
 
 from workers.inference.policy_engine import PolicyEngineStart

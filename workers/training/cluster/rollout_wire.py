@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import Claim
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 

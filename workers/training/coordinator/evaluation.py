@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 
 from envhub.client.telemetry.tracing import span
 from envhub.protocol.base import JsonObject, Split
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.environment import EvalEnvironment

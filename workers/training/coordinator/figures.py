@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.metrics import EnvironmentStep, Histogram, StepMetrics
 

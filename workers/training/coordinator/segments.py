@@ -16,8 +16,8 @@ import pyarrow as pa
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import SCHEMA, places, row_groups
 from envhub.protocol.base import Response
-from envhub.protocol.evals import IndexRow
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import IndexRow
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining, TrainingIndexRow
 

@@ -10,10 +10,10 @@ from itertools import count
 from pathlib import Path
 
 from envhub.client.telemetry.tracing import span
-from envhub.protocol.builds import LockedWheel
-from envhub.protocol.needs import line_for
-from envhub.protocol.packages import Generation
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.registry.builds import LockedWheel
+from envhub.protocol.registry.needs import line_for
+from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import Described, Group, Load, Policy
 from envhub.protocol.training.environment import EvalEnvironment, TrainingEnvironment
 from envhub.protocol.training.runs import EnvironmentTarget, EvalTarget, TrainPayload, TrainTarget

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import MlflowTable

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from envhub.client.outside.addresses import OutboundRefused, Resolver, resolve
 from envhub.client.outside.outbound import async_client
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 from workers.training.exporters.interface import ExportFailed, ExportRefused
 

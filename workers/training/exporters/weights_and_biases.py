@@ -19,7 +19,7 @@ from typing import Any
 from envhub.client.outside.addresses import OutboundRefused, is_named, split
 from envhub.client.outside.ways import way
 from envhub.packaging.tensorboard import evaluation_scalars, scalars
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import WandbTable

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from envhub.protocol.rollouts import Outcome, RolloutRecord
-from envhub.protocol.rollouts import Turn as TurnRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Turn as TurnRecord
 
 from workers.training.samples.arrays import floats, ids
 from workers.training.samples.errors import UntrainableRecord

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import Failure, FailureKind
 
 from workers.inference.process import PASSED, QUIET, spawn, visible_devices

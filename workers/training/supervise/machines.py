@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from envhub.protocol.cluster_need import ClusterSplit, cluster_split
-from envhub.protocol.gpu_need import engine_of
 from envhub.protocol.runs import FailureKind
+from envhub.protocol.training.cluster_need import ClusterSplit, cluster_split
+from envhub.protocol.training.gpu_need import engine_of
 from envhub.protocol.training.runs import TrainPayload
 from envhub.protocol.training.trainer import TrainingMode
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 from workers.inference.address import EngineAddress
 from workers.training.cluster.rollout_wire import RECORDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.services import create_token, ensure_user
 from hub.core.commands import HubCommand

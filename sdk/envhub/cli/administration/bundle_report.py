@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envhub.cli.terminal.session import Session
-from envhub.protocol.bundles import BundleGap, BundleManifest
+from envhub.protocol.registry.bundles import BundleGap, BundleManifest
 
 MB = 1024**2
 

@@ -17,8 +17,8 @@ from envhub.client.blobs import LocalBlob
 from envhub.errors import EnvhubError, UsageError
 from envhub.packaging.bundle_keys import CAN_VERIFY, verify
 from envhub.packaging.bundles import Bundle, open_bundle, read_manifest, whole_file, write_bundle
-from envhub.protocol.bundles import BundleBlob, BundleExport, BundleImport, BundleImported, BundleRequest
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.registry.bundles import BundleBlob, BundleExport, BundleImport, BundleImported, BundleRequest
+from envhub.protocol.registry.packages import VersionState, VersionView
 
 File = Annotated[Path, typer.Argument(help="The bundle.", exists=True, dir_okay=False)]
 

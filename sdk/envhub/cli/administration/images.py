@@ -13,8 +13,8 @@ from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import EnvhubError
 from envhub.packaging.archives.image_archives import archived, recognise
-from envhub.protocol.images import Layout
 from envhub.protocol.runs import RunState
+from envhub.protocol.sandboxes.images import Layout
 
 Name = Annotated[str, typer.Argument(help="As code asks for it: python:3.11-slim, ghcr.io/OWNER/IMAGE:TAG, hub/base.")]
 KINDS: dict[Layout | None, str] = {

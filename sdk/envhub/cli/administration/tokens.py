@@ -9,7 +9,7 @@ import typer
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.accounts import Scope, TokenRequest
+from envhub.protocol.accounts.users import Scope, TokenRequest
 
 _SCOPES = f"<{'|'.join(Scope)}>"
 LISTED = Fit(drop=("last used", "token", "scopes", "expires"))

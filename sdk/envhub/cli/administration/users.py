@@ -8,7 +8,7 @@ import typer
 
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.accounts import InvitationRequest, UserView
+from envhub.protocol.accounts.users import InvitationRequest, UserView
 
 
 def list_users(ctx: typer.Context, json: JsonFlag = False) -> None:

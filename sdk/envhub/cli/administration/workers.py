@@ -9,7 +9,7 @@ import typer
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.gpus import in_words
+from envhub.protocol.placing.gpus import in_words
 from envhub.protocol.runs import WorkerDetail, WorkerTokenRequest, WorkerView
 
 LISTED = Fit(drop=("sandbox", "host", "now", "cluster", "GPUs", "slots", "seen"))

@@ -12,8 +12,8 @@ from envhub.cli.terminal.progress import goes_on, run_progress
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import EnvhubError
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import VersionState, VersionView
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import VersionState, VersionView
 from envhub.protocol.runs import RunState
 
 Repeated = list[str] | None

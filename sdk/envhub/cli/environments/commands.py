@@ -13,14 +13,8 @@ from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.packages import (
-    EnvironmentPatch,
-    EnvironmentView,
-    VersionState,
-    VersionView,
-    Visibility,
-    YankRequest,
-)
+from envhub.protocol.registry.packages import EnvironmentPatch, EnvironmentView, VersionState, VersionView, YankRequest
+from envhub.protocol.visibility import Visibility
 
 LISTED = Fit(drop=("description", "visibility", "stars", "state", "version"), cut=("description",))
 Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]

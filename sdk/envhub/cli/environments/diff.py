@@ -8,7 +8,7 @@ import typer
 
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.protocol.version_diffs import VersionDiff
+from envhub.protocol.evals.version_diffs import VersionDiff
 
 
 def diff(

@@ -26,8 +26,8 @@ from envhub.errors import EnvhubError, UsageError
 from envhub.packaging import constraints, generation
 from envhub.packaging.archives.reading import unpack
 from envhub.packaging.project import read_project
-from envhub.protocol.builds import LockedWheel
-from envhub.protocol.packages import GenerationEvidence, VersionView
+from envhub.protocol.registry.builds import LockedWheel
+from envhub.protocol.registry.packages import GenerationEvidence, VersionView
 
 Tool = Literal["pip", "uv"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from envhub.errors import UsageError
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
 
 _QUESTION = (
     "import json,sys,sysconfig;"

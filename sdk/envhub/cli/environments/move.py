@@ -9,7 +9,8 @@ import typer
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
-from envhub.protocol.packages import ForkRequest, MoveRequest, Visibility
+from envhub.protocol.registry.packages import ForkRequest, MoveRequest
+from envhub.protocol.visibility import Visibility
 
 
 def move(

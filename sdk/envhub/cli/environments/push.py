@@ -20,7 +20,8 @@ from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
 from envhub.packaging.template import UNWRITTEN
-from envhub.protocol.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView, Visibility
+from envhub.protocol.registry.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView
+from envhub.protocol.visibility import Visibility
 
 
 def push(

@@ -8,8 +8,8 @@ from rich.markup import escape
 
 from envhub.cli.terminal.session import Session, printable
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.needs import Need, command_for, hint_for
-from envhub.protocol.packages import Check, VersionState, VersionView
+from envhub.protocol.registry.needs import Need, command_for, hint_for
+from envhub.protocol.registry.packages import Check, VersionState, VersionView
 
 LAST_LINES = 10  # of a failed check
 _MARKS = {True: "[green]ok  [/green]", False: "[red]FAIL[/red]"}

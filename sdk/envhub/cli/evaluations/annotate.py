@@ -10,7 +10,7 @@ import typer
 from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.terminal.ids import index
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.protocol.annotations import LabelCounts, NoteView
+from envhub.protocol.evals.annotations import LabelCounts, NoteView
 
 Example = Annotated[int, typer.Argument(help="The example, as `hub eval rollouts` lists it.", parser=index)]
 Rollout = Annotated[int, typer.Argument(help="The attempt at it, from 0.", parser=index)]

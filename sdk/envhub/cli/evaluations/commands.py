@@ -17,7 +17,7 @@ from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.packages import Visibility
+from envhub.protocol.visibility import Visibility
 
 
 def _whole(session: Session, beginning: str) -> str:

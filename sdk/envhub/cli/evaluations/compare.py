@@ -10,8 +10,8 @@ import typer
 
 from envhub.cli.evaluations.commands import EVALUATION, EvaluationId
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.protocol.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
-from envhub.protocol.evals import EvaluationSource, EvaluationView
+from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
+from envhub.protocol.evals.evaluations import EvaluationSource, EvaluationView
 
 
 class Order(StrEnum):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.toml_values import in_words, make_json, toml_path
 
 # key in the file -> field of EvaluationConfig

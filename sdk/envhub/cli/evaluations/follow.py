@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envhub.cli.terminal.progress import goes_on, run_progress
 from envhub.cli.terminal.session import Session
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals.evaluations import EvaluationView
 
 
 def follow(session: Session, view: EvaluationView) -> EvaluationView:

@@ -11,7 +11,7 @@ from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.leaderboards import LeaderboardView
+from envhub.protocol.evals.leaderboards import LeaderboardView
 
 RANKED = Fit(drop=("source", "coverage"))
 

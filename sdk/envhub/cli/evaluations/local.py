@@ -23,8 +23,8 @@ from envhub.errors import ApiError, EnvhubError, UsageError
 from envhub.packaging.saved.finding import read_saved_results
 from envhub.packaging.saved.metadata import make_metadata, write_results
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from envhub.protocol.runner import Described, Group, Hello, Load, Policy
 
 SANDBOXES = "Its sandboxes can come from the hub: hub sandbox serve -- hub eval run ... --local"

@@ -13,7 +13,7 @@ from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.runner import Policy
 
 # Field -> its flag, and why the hub alone can do it.

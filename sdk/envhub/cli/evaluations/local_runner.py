@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from envhub import runner
 from envhub.errors import EnvhubError
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import (
     EVENTS,
     Describe,

@@ -13,7 +13,7 @@ from envhub.cli.evaluations.run import start_all
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.replays import Replay
 
 
 def replay(

@@ -22,8 +22,14 @@ from envhub.packaging.saved.finding import SavedResults, read_saved_results
 from envhub.packaging.saved.metadata import env_id, write_results
 from envhub.packaging.segments import fitting_segment, positions, read_segment
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals import INLINE_BYTES, EvaluationConfig, EvaluationPush, EvaluationView, SegmentRequest
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.evaluations import (
+    INLINE_BYTES,
+    EvaluationConfig,
+    EvaluationPush,
+    EvaluationView,
+    SegmentRequest,
+)
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 
 def push(

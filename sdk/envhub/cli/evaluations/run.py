@@ -20,9 +20,9 @@ from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
 from envhub.protocol.base import JsonObject, Split
-from envhub.protocol.evals import EvaluationConfig, EvaluationView
-from envhub.protocol.packages import Visibility
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
 from envhub.protocol.runs import RunState
+from envhub.protocol.visibility import Visibility
 
 
 def run(

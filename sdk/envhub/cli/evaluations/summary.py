@@ -6,10 +6,10 @@ from collections import Counter
 from itertools import islice
 
 from envhub.cli.terminal.session import Session
-from envhub.protocol.evals import EvaluationSource, EvaluationSummary, EvaluationView, PassAtK
-from envhub.protocol.measured import in_words
-from envhub.protocol.money import dollars
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.evaluations import EvaluationSource, EvaluationSummary, EvaluationView, PassAtK
+from envhub.protocol.evals.measured import in_words
+from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.models.money import dollars
 from envhub.protocol.runs import RunState
 
 SCORED = {Outcome.OK, Outcome.TRUNCATED}

@@ -12,7 +12,7 @@ from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.terminal.asking import Yes
 from envhub.cli.terminal.saved_views import forget_view, show_views
 from envhub.cli.terminal.session import JsonFlag, current
-from envhub.protocol.annotations import RolloutQuery, SavedView, SavedViewRequest
+from envhub.protocol.evals.annotations import RolloutQuery, SavedView, SavedViewRequest
 
 OPTIONS = ("outcome", "label", "min_reward", "max_reward", "sort")  # as `hub eval rollouts` has them
 Name = Annotated[str, typer.Argument(help="As `hub views list` has it.")]

@@ -15,7 +15,7 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
 from envhub.protocol.data import DataKind
-from envhub.protocol.files import FileKind
+from envhub.protocol.registry.files import FileKind
 
 Name = Annotated[str, typer.Argument(help="OWNER/NAME, as in load_dataset.")]
 AnyName = Annotated[

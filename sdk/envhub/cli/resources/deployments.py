@@ -13,7 +13,7 @@ from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.short_ids import id_in
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.deployments import DRAIN_SECONDS, DeploymentRequest, DeploymentView
+from envhub.protocol.models.deployments import DRAIN_SECONDS, DeploymentRequest, DeploymentView
 
 
 def create(

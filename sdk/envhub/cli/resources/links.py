@@ -12,7 +12,7 @@ from envhub.cli.terminal.ids import id_of, index
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.links import ShareLinkRequest
+from envhub.protocol.accounts.links import ShareLinkRequest
 
 LINK = id_of("a share link", "hub share list")
 OBJECT = id_of("an evaluation or a training run", "hub eval list")

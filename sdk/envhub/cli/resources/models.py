@@ -16,9 +16,9 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.client.outside.endpoints import read_endpoints
 from envhub.errors import EnvhubError, UsageError
-from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
-from envhub.protocol.money import dollars
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
+from envhub.protocol.models.money import dollars
+from envhub.protocol.visibility import Visibility
 
 Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
 

@@ -10,7 +10,7 @@ import typer
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.notices import Follows, NoticeChoices
+from envhub.protocol.accounts.notices import Follows, NoticeChoices
 
 NOTICE = id_of("a notification", "hub notifications list")
 FIT = Fit(drop=("kind", "page"), wrap=("text",))

@@ -9,7 +9,7 @@ import typer
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import NotFound, UsageError
-from envhub.protocol.notices import ScoreWatchRequest
+from envhub.protocol.accounts.notices import ScoreWatchRequest
 
 
 def watch(

@@ -10,7 +10,7 @@ import typer
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
-from envhub.protocol.secrets import SecretRequest
+from envhub.protocol.accounts.secrets import SecretRequest
 
 Owner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose secrets (default: yours).")]
 Name = Annotated[str, typer.Argument(help="Like an environment variable: MY_API_KEY.")]

@@ -12,7 +12,7 @@ from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.teams import TeamInvitationRequest, TeamRequest, TeamRole
+from envhub.protocol.accounts.teams import TeamInvitationRequest, TeamRequest, TeamRole
 
 _ROLES = f"<{'|'.join(TeamRole)}>"
 Team = Annotated[str, typer.Argument(help="The team's name.")]

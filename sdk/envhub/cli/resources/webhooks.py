@@ -11,7 +11,7 @@ from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
-from envhub.protocol.webhooks import CHOICES, WebhookEvent, WebhookRequest
+from envhub.protocol.accounts.webhooks import CHOICES, WebhookEvent, WebhookRequest
 
 
 def _whole(session: Session, beginning: str) -> str:

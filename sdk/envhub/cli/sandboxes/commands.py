@@ -13,7 +13,7 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.client.sandboxes import SandboxFailed
 from envhub.errors import UsageError
-from envhub.protocol.sandboxes import BASE_IMAGE, SandboxRequest, SandboxState, SandboxView
+from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SandboxRequest, SandboxState, SandboxView
 
 LISTED = Fit(drop=("created", "labels", "ends", "image"), wrap=("state", "labels"))
 

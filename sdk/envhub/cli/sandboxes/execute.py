@@ -30,7 +30,7 @@ from envhub.cli.sandboxes.commands import (
 )
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
-from envhub.protocol.sandboxes import BASE_IMAGE, OutputEvent, ProcessRequest
+from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, OutputEvent, ProcessRequest
 
 CHUNK = 64 * 1024
 Command = Annotated[list[str], typer.Argument(help="The command, after `--`; one word with spaces is for a shell.")]

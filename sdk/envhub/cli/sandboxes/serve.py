@@ -14,7 +14,7 @@ import typer
 from envhub.cli.sandboxes.commands import Models, Name, Network, OwnerOption, Timeout, request_of, wait_for
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import UsageError
-from envhub.protocol.sandboxes import BASE_IMAGE, SiblingsAddress
+from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SiblingsAddress
 
 KEEPER_MB = 64  # memory, and disk, of the sandbox that stands for them all
 Program = Annotated[

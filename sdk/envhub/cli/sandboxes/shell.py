@@ -22,7 +22,7 @@ import typer
 from envhub.cli.sandboxes.commands import SandboxId
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
-from envhub.protocol.sandboxes import ProcessRequest, TerminalSize
+from envhub.protocol.sandboxes.sandboxes import ProcessRequest, TerminalSize
 
 LEAVE = b"\x1d"  # Ctrl-]
 SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envhub.cli.terminal.session import Session, printable
 from envhub.packaging.conversation import Message, ToolCall, conversation
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 
 def print_rollout(session: Session, record: RolloutRecord) -> None:

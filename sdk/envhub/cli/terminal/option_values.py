@@ -6,7 +6,7 @@ import json
 
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import FORMS, Replay
+from envhub.protocol.evals.replays import FORMS, Replay
 
 
 def json_object(flag: str, text: str | None) -> JsonObject | None:
@@ -33,7 +33,7 @@ def judge_pairs(given: list[str] | None) -> dict[str, str] | None:
 
 
 def replay_of(text: str | None) -> Replay | None:
-    """One of envhub.protocol.replays.FORMS. Raises UsageError."""
+    """One of envhub.protocol.evals.replays.FORMS. Raises UsageError."""
     try:
         return None if text is None else Replay.read(text)
     except ValueError as error:  # pydantic's is one

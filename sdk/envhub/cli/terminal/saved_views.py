@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from envhub.cli.terminal.asking import ask_to_delete
 from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
-from envhub.protocol.annotations import SavedView
+from envhub.protocol.evals.annotations import SavedView
 
 
 def show_views(session: Session, views: Iterable[SavedView], command: Callable[[SavedView], str]) -> None:

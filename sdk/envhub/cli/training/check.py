@@ -12,11 +12,11 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.training.files import TrainingFile, read_training_file, tell_warnings
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
-from envhub.protocol.cluster_need import cluster_split, without_gpus
-from envhub.protocol.gpu_need import BadWish, engine_of, gpu_need
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
+from envhub.protocol.training.cluster_need import cluster_split, without_gpus
 from envhub.protocol.training.config import TrainingConfig, alpha_of
 from envhub.protocol.training.estimate import SMALL, TrainingEstimate, estimate
+from envhub.protocol.training.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.training.shapes import TINY, ModelShape, shape_of_config, shape_of_name
 from envhub.protocol.training.trainer import TrainingMode
 

@@ -19,9 +19,9 @@ from envhub.cli.training.check import amount
 from envhub.cli.training.follow import sparkline
 from envhub.cli.training.summary import print_training
 from envhub.errors import UsageError
-from envhub.protocol.packages import Visibility
 from envhub.protocol.training.log import ALL, lines_of, processes_of
 from envhub.protocol.training.metrics import StepMetrics
+from envhub.protocol.visibility import Visibility
 
 SHOWN = 5  # runs of one name in a message
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
-from envhub.protocol.secrets import SECRET_NAME
+from envhub.protocol.accounts.secrets import SECRET_NAME
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.toml import ConfigProblem, TrainingConfigError, TrainingReading, read_training_toml
 

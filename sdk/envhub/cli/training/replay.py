@@ -15,7 +15,7 @@ from envhub.cli.training.annotate import Rollout, Step
 from envhub.cli.training.commands import TrainingId
 from envhub.errors import NotFound, UsageError
 from envhub.protocol.base import JsonObject
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.replays import Replay
 from envhub.protocol.training.command import evaluation_like
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import TrainingRunView

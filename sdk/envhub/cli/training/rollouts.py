@@ -17,7 +17,7 @@ from envhub.cli.terminal.tables import Fit
 from envhub.cli.training.commands import TrainingId
 from envhub.cli.training.views import Used
 from envhub.errors import UsageError
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens
 
 

@@ -16,9 +16,9 @@ from envhub.cli.training.files import TrainingFile, parse_training, read_trainin
 from envhub.cli.training.follow import follow
 from envhub.cli.training.summary import page, print_training
 from envhub.errors import UsageError
-from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import TrainingRequest, TrainingRunView
+from envhub.protocol.visibility import Visibility
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run until it ends.")]
 

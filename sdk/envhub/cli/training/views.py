@@ -12,7 +12,7 @@ from envhub.cli.terminal.asking import Yes
 from envhub.cli.terminal.saved_views import forget_view, show_views
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.training.commands import TrainingId
-from envhub.protocol.annotations import SavedTrainingViewRequest, SavedView, TrainingRolloutQuery
+from envhub.protocol.evals.annotations import SavedTrainingViewRequest, SavedView, TrainingRolloutQuery
 
 FLAGS = {"environment": "env", "outcome": "outcome", "used": "used", "label": "label"}  # of `hub train rollouts`
 Used = Annotated[Literal["yes", "no"] | None, typer.Option(help="yes: only those of the batch; no: those left out.")]

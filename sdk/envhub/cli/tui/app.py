@@ -15,7 +15,7 @@ from envhub.cli.tui.screens import EVERY_S, HubScreen, Table
 from envhub.cli.tui.texts import plain, state
 from envhub.cli.tui.training import TrainingScreen
 from envhub.client import HubClient
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals.evaluations import EvaluationView
 from envhub.protocol.training.runs import TrainingRunView
 
 NO_EVALUATIONS = "no evaluations yet: hub eval run OWNER/NAME -m MODEL"

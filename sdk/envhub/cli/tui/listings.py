@@ -11,8 +11,8 @@ from pathlib import Path
 from envhub.client import HubClient
 from envhub.packaging.conversation import Message, last_message, openings
 from envhub.packaging.saved.finding import read_saved_results
-from envhub.protocol.evals import EvaluationView
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 MOST = 1000  # rollouts of one list
 FILES = ("results.jsonl", "traces.jsonl")

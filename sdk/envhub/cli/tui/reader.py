@@ -13,7 +13,7 @@ from envhub.cli.tui.listings import Entry
 from envhub.cli.tui.screens import HubScreen
 from envhub.cli.tui.texts import body, plain, title
 from envhub.packaging.conversation import Message, conversation
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 MOST = 400  # messages that one screen has
 LINE = 90  # characters of a title

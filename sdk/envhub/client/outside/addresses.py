@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from envhub.client.outside.own_processes import is_own_listener
 from envhub.errors import EnvhubError
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Iterable[str]]  # (host, port) -> textual addresses

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import ValidationError
 
 from envhub.errors import UsageError
-from envhub.protocol.models import EndpointKind, EndpointVariant, ModelRequest, TargetVariant
+from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest, TargetVariant
 
 ANTHROPIC_VERSION = "2023-06-01"
 SHORTEST_SECRET = 6  # characters: shorter ones are words, and no keys

@@ -16,7 +16,7 @@ import httpx
 
 from envhub.client.outside.addresses import OutboundRefused, Resolver, resolve
 from envhub.client.outside.ways import way
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 __all__ = ["OutboundPolicy", "OutboundRefused", "async_client", "client"]
 

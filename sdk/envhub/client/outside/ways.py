@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from envhub.client.outside.addresses import OutboundRefused, Resolver, check, parse_address, resolve
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.proxies import proxy_for
 
 PATIENCE_S = 2.0

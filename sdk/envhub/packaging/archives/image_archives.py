@@ -12,7 +12,7 @@ from tempfile import NamedTemporaryFile
 from typing import IO, cast
 
 from envhub.errors import ArchiveError
-from envhub.protocol.images import Layout
+from envhub.protocol.sandboxes.images import Layout
 
 HINT = "give the tar of `docker save` or `podman save`, an OCI layout, or a root file system (a directory or its tar)"
 ROOT = frozenset({"bin", "usr", "etc", "lib"})

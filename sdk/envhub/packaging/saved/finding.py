@@ -13,7 +13,7 @@ from typing import Any
 from envhub.errors import PackageError
 from envhub.packaging.saved import results, traces
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 
 
 @dataclass(frozen=True)

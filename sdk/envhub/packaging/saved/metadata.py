@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envhub.packaging.saved.results import to_row
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 PASS_THRESHOLD = 0.5
 

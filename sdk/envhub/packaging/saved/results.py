@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, Usage
 from envhub.protocol.runs import FailureKind
 
 # Keys that verifiers itself writes; every other number at top level is a metric (before 0.1.10 only there).

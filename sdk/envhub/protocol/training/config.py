@@ -12,8 +12,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from envhub.protocol.accounts.secrets import SecretName
 from envhub.protocol.base import JsonObject, Number, Request
-from envhub.protocol.secrets import SecretName
 from envhub.protocol.training.environment import (
     EnvironmentTable,
     EvalEnvironment,

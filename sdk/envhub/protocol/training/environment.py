@@ -8,8 +8,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from envhub.protocol.accounts.secrets import SecretName
 from envhub.protocol.base import Json, JsonObject, Number, Request, Split, Whole
-from envhub.protocol.secrets import SecretName
 
 REFERENCE = re.compile(r"(?:[a-z0-9][a-z0-9-]*/)?[A-Za-z0-9][A-Za-z0-9_-]*(?:@[A-Za-z0-9.+!_-]+)?")
 # These cut the distribution: the recorded probabilities would no longer be the policy's own.

@@ -7,17 +7,18 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from envhub.protocol.accounts.secrets import SecretName
 from envhub.protocol.base import BlobRef, Count, Number, Request, Response, Sha256, Size, Slug, StoredObject
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.models import EndpointTarget, LocalTarget, OutboundPolicy
-from envhub.protocol.packages import GenerationEvidence, Visibility
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.models.catalog import EndpointTarget, LocalTarget, OutboundPolicy
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.runs import Failure, FailureKind, RunState
-from envhub.protocol.secrets import SecretName
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.environment import EvalEnvironment, TrainingEnvironment
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import TrainingMode
+from envhub.protocol.visibility import Visibility
 
 TOKENS_KEY = "training"  # RolloutRecord.extras[TOKENS_KEY] is a RolloutTokens
 

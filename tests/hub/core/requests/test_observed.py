@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from envhub.protocol.accounts import Scope
+from envhub.protocol.accounts.users import Scope
 
 from hub.config.asgi import application
 from hub.core.metrics import REGISTRY

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from envhub import __version__
-from envhub.protocol.releases import HEADER, PROTOCOL
+from envhub.protocol.placing.releases import HEADER, PROTOCOL
 from envhub.protocol.runs import JoinRequest
 
 from tests.factories.accounts import bearer
@@ -44,8 +44,8 @@ def test_a_client_of_another_protocol_hears_what_to_upgrade(client: Client, numb
 def test_when_the_first_protocol_is_given_up_workers_that_say_no_number_are_told(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envhub.protocol.releases.OLDEST", 2)
-    monkeypatch.setattr("envhub.protocol.releases.PROTOCOL", 2)
+    monkeypatch.setattr("envhub.protocol.placing.releases.OLDEST", 2)
+    monkeypatch.setattr("envhub.protocol.placing.releases.PROTOCOL", 2)
     assert join(client).json()["error"]["code"] == "client_too_old"
     assert client.get("/api/v1/environments").status_code == 200, "curl is nobody's release"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.builds import EnvironmentLock, LockedWheel
-from envhub.protocol.packages import Check
+from envhub.protocol.registry.builds import EnvironmentLock, LockedWheel
+from envhub.protocol.registry.packages import Check
 from envhub.protocol.runs import RunState
 
 from hub.accounts.models import User

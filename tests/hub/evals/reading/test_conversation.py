@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.packaging.conversation import LONGEST, conversation
 from envhub.protocol.base import Json
-from envhub.protocol.rollouts import RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
 
 from hub.evals.reading.model_calls import MOST_TOKENS, model_call, summaries
 from tests.factories.evals import make_record

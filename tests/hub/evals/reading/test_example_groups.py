@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import RequestFactory
-from envhub.protocol.rollouts import RolloutFailure
+from envhub.protocol.evals.rollouts import RolloutFailure
 from envhub.protocol.runs import FailureKind
 from pytest_django import DjangoAssertNumQueries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from envhub.protocol.rollouts import RolloutRecord, Usage
+from envhub.protocol.evals.rollouts import RolloutRecord, Usage
 
 from hub.evals.models import Evaluation
 from hub.evals.reading import odd_rollouts

@@ -9,7 +9,7 @@ import re
 import pytest
 from django.test import Client
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.rollouts import Turn
+from envhub.protocol.evals.rollouts import Turn
 
 from hub.accounts.models import User
 from hub.evals.models import Evaluation, RolloutIndex

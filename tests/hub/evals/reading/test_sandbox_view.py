@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.live_sandboxes import command_line
-from envhub.protocol.rollouts import SandboxCommand, SandboxUse, Turn
+from envhub.protocol.evals.rollouts import SandboxCommand, SandboxUse, Turn
+from envhub.protocol.sandboxes.live import command_line
 
 from hub.evals.reading.sandbox_view import commands_after, sandboxes_of
 from tests.factories.evals import make_record

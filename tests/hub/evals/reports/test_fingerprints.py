@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from django.test import Client
-from envhub.protocol.fingerprints import canonical
+from envhub.protocol.evals.fingerprints import canonical
 
 from hub.accounts.models import User
 from hub.evals.reports.fingerprints import evaluation_fingerprint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.packages import Visibility
 from envhub.protocol.runs import RunState
+from envhub.protocol.visibility import Visibility
 from pytest_django import DjangoAssertNumQueries
 
 from hub.accounts.models import User

@@ -7,9 +7,9 @@ from importlib import import_module
 import pytest
 from django.apps import apps
 from django.test import Client
-from envhub.protocol.accounts import Scope
-from envhub.protocol.evals import EvaluationPush
-from envhub.protocol.packages import Visibility
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.evals.evaluations import EvaluationPush
+from envhub.protocol.visibility import Visibility
 from pytest_django import DjangoAssertNumQueries
 
 from hub.accounts.models import Owner, User

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from envhub.protocol.leaderboards import LeaderboardView
+from envhub.protocol.evals.leaderboards import LeaderboardView
 
 from hub.accounts.models import User
 from hub.core.errors import NotFound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.notices import ScoreWatchRequest
+from envhub.protocol.accounts.notices import ScoreWatchRequest
 from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import typer
 from envhub.cli.main import app
-from envhub.protocol.evals import EvaluationConfig
-from envhub.protocol.replays import Replay
+from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.replays import Replay
 
 from hub.core.errors import Invalid
 from hub.evals.starting.command_line import command_of

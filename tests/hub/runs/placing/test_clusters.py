@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from envhub.protocol.clusters import ClusterFacts, ClusterHost
+from envhub.protocol.placing.clusters import ClusterFacts, ClusterHost
 from envhub.protocol.runs import BeatRequest, RunKind, RunState, WorkerFacts
 
 from hub.runs.errors import NotClaimable

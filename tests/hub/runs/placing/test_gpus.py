@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 from pytest_django import DjangoAssertNumQueries
 

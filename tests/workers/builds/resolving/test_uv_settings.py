@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 
 from tests.factories.packages import make_sdist
 from tests.workers.builds.sources.test_direct import ENV, Build, build, hub, locked, project, server

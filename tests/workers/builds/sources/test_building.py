@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from envhub.protocol.builds import LockedWheel
+from envhub.protocol.registry.builds import LockedWheel
 
 from tests.workers.builds.sdists import make_sdist
 from tests.workers.package_index import PackageIndex

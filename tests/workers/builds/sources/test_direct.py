@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from envhub.protocol.builds import BuildReport, EnvironmentLock
-from envhub.protocol.needs import NeedKind
-from envhub.protocol.packages import GenerationEvidence
+from envhub.protocol.registry.builds import BuildReport, EnvironmentLock
+from envhub.protocol.registry.needs import NeedKind
+from envhub.protocol.registry.packages import GenerationEvidence
 
 from tests.workers.builds.fake_hub import FakeHub
 from tests.workers.builds.sdists import BACKEND, make_sdist

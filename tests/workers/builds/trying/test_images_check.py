@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.needs import NeedKind
+from envhub.protocol.registry.needs import NeedKind
 
 from workers.builds.trying.images_check import needs_of
 from workers.images.interface import ImageLacking

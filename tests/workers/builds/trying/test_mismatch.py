@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.rollouts import RolloutFailure
+from envhub.protocol.evals.rollouts import RolloutFailure
 from envhub.protocol.runs import FailureKind
 
 from workers.builds.trying.mismatch import OUTDATED, mismatch

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from envhub.protocol.needs import Need, NeedKind
-from envhub.protocol.packages import Check, Generation
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.packages import Check, Generation
 from envhub.protocol.runner import Described, Group, Hello, RolloutDone, SplitInfo
 from envhub.protocol.runs import FailureKind
 

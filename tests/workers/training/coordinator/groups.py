@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envhub.protocol.rollouts import Outcome, RolloutFailure, RolloutRecord, TokenData, Turn, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, TokenData, Turn, Usage
 from envhub.protocol.runs import FailureKind
 
 from workers.training.coordinator.plan import FinishedGroup, GroupPlan

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envhub.protocol.rollouts import Outcome
+from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.config import TrainingConfig
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutRecord, Turn, Usage
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, Turn, Usage
 from envhub.protocol.training.config import TrainingConfig
 
 from workers.training.coordinator.evaluation import Evaluations

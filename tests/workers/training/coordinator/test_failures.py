@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import FailureKind
 
 from tests.workers.training.coordinator.groups import record, turn

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 from envhub.protocol.runs import Failure, RunKind
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import EvalTarget, PolicyTarget, TrainPayload, TrainTarget

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 from envhub.protocol.training.environment import TrainingEnvironment
 from envhub.protocol.training.runs import TrainTarget
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.trainer import MlflowTable
 from pydantic import ValidationError

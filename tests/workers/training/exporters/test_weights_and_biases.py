@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.trainer import WandbTable

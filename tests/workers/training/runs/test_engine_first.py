@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import PolicyTarget, TrainPayload
 

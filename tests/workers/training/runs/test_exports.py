@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from envhub.protocol.models import OutboundPolicy
+from envhub.protocol.models.catalog import OutboundPolicy
 
 from tests.fakes.mlflow import FakeMlflow
 from tests.workers.training.runs.test_run import SMALL

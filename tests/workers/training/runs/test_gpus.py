@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
 from envhub.protocol.runs import FailureKind, FinishRequest
 
 from tests.fakes.nvidia_smi import install

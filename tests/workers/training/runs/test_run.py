@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from envhub.packaging.segments import read_segment
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.torch]

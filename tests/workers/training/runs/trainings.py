@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from envhub.protocol.base import BlobRef
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.models import LocalTarget
-from envhub.protocol.packages import Generation, GenerationEvidence
+from envhub.protocol.models.catalog import LocalTarget
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import Generation, GenerationEvidence
 from envhub.protocol.runs import FinishRequest, RunKind
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics

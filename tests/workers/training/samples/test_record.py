@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.rollouts import Outcome, RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TokenData, Turn
 
 from workers.training.samples.errors import UntrainableRecord
 from workers.training.samples.record import to_rollout

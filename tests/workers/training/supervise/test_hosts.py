@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.protocol.cluster_need import ClusterSplit
+from envhub.protocol.training.cluster_need import ClusterSplit
 
 from workers.inference.policy_engine import PolicyEngineStart
 from workers.runs.children import Children

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import AdapterReport, CheckpointReport, PolicyTarget, TrainPayload
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from envhub.protocol.base import JsonObject
-from envhub.protocol.rollouts import RolloutRecord, TokenData, Usage
+from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Usage
 
 from workers.inference.address import EngineAddress
 from workers.inference.process import free_port

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from envhub.packaging.segments import positions, read_segment
-from envhub.protocol.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, StepSegment
 

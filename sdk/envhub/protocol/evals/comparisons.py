@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envhub.protocol.base import Response
-from envhub.protocol.evals import EvaluationView
+from envhub.protocol.evals.evaluations import EvaluationView
 
 
 class PairedDifference(Response):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envhub.protocol.cluster_need import cluster_split
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
+from envhub.protocol.training.cluster_need import cluster_split
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.estimate import HEAD_CHUNK, estimate
 from envhub.protocol.training.shapes import ModelShape

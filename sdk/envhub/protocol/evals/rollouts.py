@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from envhub.protocol.base import Json, Response, StoredObject, Whole
-from envhub.protocol.replays import Replayed
+from envhub.protocol.evals.replays import Replayed
 from envhub.protocol.runs import FailureKind
 
 

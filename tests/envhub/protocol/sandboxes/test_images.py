@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envhub.protocol.images import (
+from envhub.protocol.sandboxes.images import (
     AllowedRegistry,
     canonical,
     may_be_stood_in_for,

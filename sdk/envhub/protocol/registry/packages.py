@@ -8,15 +8,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from envhub.protocol.base import Number, Request, Response, Sha256, Size, Slug, StoredObject, Upload
-from envhub.protocol.needs import CheckSettings, Need
+from envhub.protocol.registry.needs import CheckSettings, Need
 from envhub.protocol.runs import Failure
-
-
-class Visibility(StrEnum):
-    """Who may see an environment. A private one is 404 to everybody else."""
-
-    PUBLIC = "public"
-    PRIVATE = "private"
+from envhub.protocol.visibility import Visibility
 
 
 class Generation(StrEnum):

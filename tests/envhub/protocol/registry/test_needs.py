@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from envhub.protocol.needs import CheckSettings, Need, NeedKind, command_for, flag_for, flags_for, hint_for
+from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind, command_for, flag_for, flags_for, hint_for
 
 HOSTILE = ("'; rm -rf ~; '", "$(id)", "`id`", "a b", '"', "--force", "-x", "a\\'b", "{name}{0}", "!!")
 

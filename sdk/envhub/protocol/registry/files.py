@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from envhub.protocol.base import Request, Response, Sha256, Size
-from envhub.protocol.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind
 
 FileKind = Literal["file", "nltk", "tiktoken", "spacy"]
 NLTK = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.gpu_need import (
+from envhub.protocol.placing.gpus import GpuNeed, in_words
+from envhub.protocol.training.config import TrainingConfig
+from envhub.protocol.training.gpu_need import (
     GB,
     RESERVE,
     BadWish,
@@ -17,8 +19,6 @@ from envhub.protocol.gpu_need import (
     shared_bytes,
     split_of,
 )
-from envhub.protocol.gpus import GpuNeed, in_words
-from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.shapes import ModelShape, shape_of_name
 from envhub.protocol.training.trainer import Engine, TrainerTable
 from pydantic import ValidationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from envhub.protocol.base import Request, Response
-from envhub.protocol.models import LocalTarget
+from envhub.protocol.models.catalog import LocalTarget
 
 
 class ServePayload(Response):

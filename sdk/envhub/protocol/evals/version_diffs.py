@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from envhub.protocol.base import Response
-from envhub.protocol.comparisons import ExamplePair
+from envhub.protocol.evals.comparisons import ExamplePair
 
 
 class Change(StrEnum):

@@ -11,12 +11,13 @@ from datetime import datetime
 from pydantic import Field, field_validator
 
 from envhub.protocol.base import Request, Response, Sha256, Size, Slug, StoredObject, Upload
-from envhub.protocol.builds import EnvironmentLock
 from envhub.protocol.data import DataKind
-from envhub.protocol.files import FileKind
-from envhub.protocol.images import Layout
-from envhub.protocol.models import ModelName
-from envhub.protocol.packages import Check, GitState, PushFile, VersionView, Visibility
+from envhub.protocol.models.catalog import ModelName
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.files import FileKind
+from envhub.protocol.registry.packages import Check, GitState, PushFile, VersionView
+from envhub.protocol.sandboxes.images import Layout
+from envhub.protocol.visibility import Visibility
 
 FORMAT = 1  # raised when an older reader would misread what is written now; fields may be added without
 SIGNED = b"environments-hub/bundle/1\n"  # what is signed begins with this, so that no other signature is one
@@ -49,7 +50,7 @@ class BundledVersion(Response):
 
 
 class BundledSource(Response):
-    """A wheel of the lock that was built from a source, with the name of that build (see envhub.protocol.wheels)."""
+    """A wheel of the lock that was built from a source, with the name of that build (registry.wheels)."""
 
     key: Sha256
     filename: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from envhub.protocol.base import BlobRef, BoxObject, Number, Request, Response, Sha256, Size, Slug
-from envhub.protocol.models import EndpointTarget
-from envhub.protocol.needs import CheckSettings
-from envhub.protocol.packages import Check, Generation, GenerationEvidence, PushFile, TriedRelease
+from envhub.protocol.models.catalog import EndpointTarget
+from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.packages import Check, Generation, GenerationEvidence, PushFile, TriedRelease
 from envhub.protocol.runs import Failure
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from envhub.protocol.base import BlobRef, Count, Request, Response, Seconds, Sha256, Slug
-from envhub.protocol.endpoint_rules import base_url_problem, checked_headers
-from envhub.protocol.money import Dollars
-from envhub.protocol.packages import Visibility
+from envhub.protocol.models.endpoint_rules import base_url_problem, checked_headers
+from envhub.protocol.models.money import Dollars
+from envhub.protocol.visibility import Visibility
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$")]
 

@@ -15,8 +15,8 @@ from shlex import quote
 
 from pydantic import Field, field_validator
 
+from envhub.protocol.accounts.secrets import SECRET_NAME, SecretName
 from envhub.protocol.base import JsonObject, Request, Response
-from envhub.protocol.secrets import SECRET_NAME, SecretName
 
 
 class NeedKind(StrEnum):

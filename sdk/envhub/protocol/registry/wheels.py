@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from envhub.protocol.base import Request, Response, Sha256, Size
-from envhub.protocol.builds import LockedWheel
+from envhub.protocol.registry.builds import LockedWheel
 
 
 class WheelLookup(Request):

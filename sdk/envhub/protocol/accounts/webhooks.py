@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field, field_validator
 
 from envhub.protocol.base import Request, Response, Slug
-from envhub.protocol.endpoint_rules import base_url_problem
+from envhub.protocol.models.endpoint_rules import base_url_problem
 from envhub.protocol.runs import Failure, RunKind, RunState
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.cluster_need import ClusterSplit, cluster_split, hosts_left
-from envhub.protocol.gpu_need import MB, BadWish, engine_bytes, gpu_need, gpu_sizes, learner_bytes
-from envhub.protocol.gpus import GpuNeed
+from envhub.protocol.placing.gpus import GpuNeed
+from envhub.protocol.training.cluster_need import ClusterSplit, cluster_split, hosts_left
+from envhub.protocol.training.gpu_need import MB, BadWish, engine_bytes, gpu_need, gpu_sizes, learner_bytes
 from envhub.protocol.training.shapes import shape_of_name
 from envhub.protocol.training.trainer import Engine, TrainerTable
 

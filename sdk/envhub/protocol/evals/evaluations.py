@@ -24,12 +24,13 @@ from envhub.protocol.base import (
     StoredObject,
     Whole,
 )
-from envhub.protocol.builds import EnvironmentLock
-from envhub.protocol.models import EndpointTarget
-from envhub.protocol.packages import GenerationEvidence, Visibility
-from envhub.protocol.replays import Replay
-from envhub.protocol.rollouts import Outcome, Usage
+from envhub.protocol.evals.replays import Replay
+from envhub.protocol.evals.rollouts import Outcome, Usage
+from envhub.protocol.models.catalog import EndpointTarget
+from envhub.protocol.registry.builds import EnvironmentLock
+from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.runs import FailureKind, RunState
+from envhub.protocol.visibility import Visibility
 
 
 class EvaluationSource(StrEnum):
@@ -81,7 +82,7 @@ class EvalPayload(Response):
     target: EndpointTarget  # where policy calls go, with its key: never enters the box
     judges: dict[str, EndpointTarget] = Field(default_factory=dict)
     secrets: dict[str, str] = Field(default_factory=dict)  # injected into the box
-    first: bool = True  # the evaluation's own run; others have joined it (envhub.protocol.shards)
+    first: bool = True  # the evaluation's own run; others have joined it (envhub.protocol.evals.shards)
     data_url: str | None = None  # the hub's Hugging Face cache, for the box's HF_ENDPOINT
     tries_harness: bool = False  # no check of the version had this harness: what it lacks shows before any rollout
 

@@ -1,0 +1,1 @@
+"""Users and teams: tokens, secrets, links, notices, webhooks, what was done and used."""

@@ -1,0 +1,1 @@
+"""Models: the catalog, endpoints, inference, deployments."""

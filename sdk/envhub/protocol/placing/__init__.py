@@ -1,0 +1,1 @@
+"""What decides which worker has a run: GPUs, clusters, abilities, releases."""

@@ -1,0 +1,1 @@
+"""Environments and their versions: packages, builds, what they need, bundles."""

@@ -1,0 +1,1 @@
+"""Sandboxes of rollouts and of users, and their images."""
