@@ -9,10 +9,10 @@ from tests.envhub.runner.runner_process import RunnerProcess, group
 from tests.envhub.runner.venvs import python_of
 from tests.fakes.policy_endpoint import Answer, PolicyEndpoint
 
-pytestmark = pytest.mark.verifiers
+pytestmark = [pytest.mark.verifiers, pytest.mark.matrix]  # each release is a minute's installation
 
 
-@pytest.mark.parametrize("release", ["0.1.9", pytest.param("0.1.8", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("release", ["0.1.9", "0.1.8"])
 async def test_rollouts_are_scored_alone_and_in_groups(release: str) -> None:
     cut = lambda body: Answer("hel", finish_reason="length")  # noqa: E731
     async with PolicyEndpoint(answer=cut) as endpoint, RunnerProcess(python_of(release)) as runner:

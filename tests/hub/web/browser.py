@@ -23,6 +23,15 @@ ARGUMENTS = (
 )
 AXE = Axe()
 MOST_TOLD = 3  # elements of a broken rule
+SIZES = ((360, "dark"), (1280, "light"))
+# Of two neighbours in a list of pages each is looked at in one size; `make test-matrix` looks at both in the other.
+by_turns = pytest.mark.parametrize(
+    ("width", "scheme", "first"),
+    [
+        *((*size, first) for first, size in enumerate(SIZES)),
+        *(pytest.param(*size, 1 - first, marks=pytest.mark.matrix) for first, size in enumerate(SIZES)),
+    ],
+)
 
 
 def chromium() -> str:

@@ -101,7 +101,9 @@ async def test_a_message_that_is_late_or_doubled_costs_nothing(hub: FakeHub, tmp
     assert (run.attempt, again.attempt, ended.attempt) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("broker", ["redis://127.0.0.1:1/0", "filesystem://localhost"])
+@pytest.mark.parametrize(
+    "broker", ["redis://127.0.0.1:1/0", pytest.param("filesystem://localhost", marks=pytest.mark.matrix)]
+)
 async def test_a_worker_that_cannot_reach_the_broker_gets_its_runs_from_the_hub(tmp_path: Path, broker: str) -> None:
     async with FakeHub(broker_url=broker, broker_options={"data_folder_in": str(tmp_path / "elsewhere")}) as hub:
         run = hub.add(FakeRun("r1", kind=RunKind.SERVE))

@@ -11,7 +11,7 @@ from envhub.protocol.training.gpu_need import MB, BadWish, engine_bytes, gpu_nee
 from envhub.protocol.training.shapes import shape_of_name
 from envhub.protocol.training.trainer import Engine, TrainerTable
 
-from tests.envhub.protocol.test_gpu_need import config
+from tests.envhub.protocol.training.test_gpu_need import config
 
 
 @pytest.mark.parametrize(

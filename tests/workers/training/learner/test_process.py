@@ -58,6 +58,7 @@ def test_it_follows_the_journal_and_leaves_when_told(tmp_path: Path) -> None:
     assert (state.phase, state.step, state.checkpoint) == ("done", 2, 2)
 
 
+@pytest.mark.matrix
 def test_it_is_alive_while_it_waits_for_its_first_turn(tmp_path: Path) -> None:
     settings = LearnerConfig(mode="lora", poll_seconds=0.05, takes_turns=True)
     run = RunDir(make_run(tmp_path / "run", settings, steps=0))

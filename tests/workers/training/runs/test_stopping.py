@@ -40,6 +40,7 @@ async def test_a_stopped_run_saves_where_it_was_and_leaves_nothing(trainings: An
     assert not list((trainings.data / "training").iterdir())
 
 
+@pytest.mark.matrix
 async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_it_has_learnt(trainings: Any) -> None:
     config = CONFIG | {"batch_size": 8, "trainer": SMALL["trainer"] | {"max_off_policy": 0}}
     finish = await trainings.finish(**config, env=[{"id": "alice/soon-mastered"}])
@@ -53,6 +54,7 @@ async def test_a_run_that_masters_its_task_ends_before_its_last_step_with_what_i
     assert not list((trainings.data / "training").iterdir())
 
 
+@pytest.mark.matrix
 async def test_a_task_that_is_mastered_before_the_first_batch_is_full_fails_with_the_reason(trainings: Any) -> None:
     """Of four groups a batch only two can have a wrong answer. Without an end it would wait for its learner."""
     config = CONFIG | {"trainer": SMALL["trainer"] | {"max_off_policy": 0}}
