@@ -7,7 +7,7 @@ import json
 from django.db import transaction
 from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationSource
-from envhub.protocol.placing.abilities import REPLAY
+from envhub.protocol.placing.abilities import REPLAY, REPLAY_TRAINING
 from envhub.protocol.registry.needs import CheckSettings
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.visibility import Visibility
@@ -141,7 +141,9 @@ def engine_for(user: User, owner: Owner, config: EvaluationConfig) -> EngineNeed
 
 def ability_for(config: EvaluationConfig) -> str:
     """What not every worker can do, and the evaluation needs."""
-    return "" if config.replay is None else REPLAY
+    if config.replay is None:
+        return ""
+    return REPLAY_TRAINING if config.replay.training else REPLAY
 
 
 def plan(version: Version, config: EvaluationConfig) -> int:

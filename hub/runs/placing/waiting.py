@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Sum
-from envhub.protocol.placing.abilities import PACK_SOURCE, REPLAY
+from envhub.protocol.placing.abilities import PACK_SOURCE, REPLAY, REPLAY_TRAINING
 from envhub.protocol.placing.gpus import GpuNeed, in_words
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 
@@ -37,7 +37,11 @@ _PLURAL = {
     RunKind.SANDBOX: "sandboxes",
     RunKind.IMAGE: "images",
 }
-_ABLE_TO = {PACK_SOURCE: "make a package of an uploaded folder", REPLAY: "replay rollouts"}
+_ABLE_TO = {
+    PACK_SOURCE: "make a package of an uploaded folder",
+    REPLAY: "replay rollouts",
+    REPLAY_TRAINING: "replay rollouts of training runs",
+}
 
 
 class Cause(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from envhub.protocol.evals.replays import Replay
+from envhub.protocol.placing.abilities import REPLAY_TRAINING
 from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import User
@@ -63,6 +64,8 @@ def test_its_run_is_told_the_stored_answers_and_the_example(ada: User, training:
     replay = found.config["replay"]
     assert (replay["training"], replay["example"], found.replay_of) == (str(training.pk), 0, training.pk)
     assert "evaluation" not in replay
+    assert found.run is not None
+    assert found.run.ability == REPLAY_TRAINING
     headers = {"Authorization": f"Bearer {start_evaluation(found)}"}
     answered = client.get(f"/api/v1/evaluations/{found.pk}/replayed", headers=headers).json()
     assert (len(answered["calls"]), answered["example_hash"]) == (1, f"{0:064x}")

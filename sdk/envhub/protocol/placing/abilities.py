@@ -8,6 +8,7 @@ from __future__ import annotations
 
 PACK_SOURCE = "pack_source"  # make packages of an uploaded folder: envhub.protocol.registry.builds.SourcePayload
 REPLAY = "replay"  # begin rollouts as a stored one did: envhub.protocol.evals.replays
+REPLAY_TRAINING = "replay_training"  # as one of a training run did: Replay.training
 SANDBOX_MODELS = "sandbox_models"  # give a user's sandbox models to call: SandboxPayload.models
 SANDBOX_SIBLINGS = "sandbox_siblings"  # let programs outside make more beside a sandbox: SandboxPayload.siblings
-ABILITIES = (PACK_SOURCE, REPLAY, SANDBOX_MODELS, SANDBOX_SIBLINGS)  # of this release's workers
+ABILITIES = (PACK_SOURCE, REPLAY, REPLAY_TRAINING, SANDBOX_MODELS, SANDBOX_SIBLINGS)  # of this release's workers
