@@ -187,6 +187,9 @@ def test_a_rollout_is_replayed_with_the_settings_of_the_run(trainer: Cli, traini
     assert (view["config"]["split"], view["config"]["sampling"]) == ("train", {"temperature": 0.2})
     assert view["config"]["rollouts_per_example"] == 3
     assert "no rollout 9" in trainer("train", "replay", key, "2", "9", "--calls", "1", code=1).stderr
+    trainer("env", "move", "tiny-env", "small-env")
+    renamed = trainer.json("train", "replay", key, "2", "1", "--calls", "0", "--no-wait")
+    assert renamed["environment"] == "alice/small-env"
     text = f"training:{key}/2/0/1"
     other = trainer.json("eval", "run", "tiny-env", "-m", "sort", "--replay", text, "--no-wait")
     assert other["config"]["replay"]["rollout"] == 0

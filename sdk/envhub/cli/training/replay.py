@@ -77,9 +77,13 @@ def settings_of(view: TrainingRunView, label: str, step: int) -> JsonObject:
 
 
 def _pinned(view: TrainingRunView, reference: str) -> str:
-    """The version that the run took for what its configuration names."""
+    """The version that the run took for what its configuration names. Raises UsageError."""
     named = reference if "/" in reference.partition("@")[0] else f"{view.owner}/{reference}"
-    return next(one for one in view.environments if one == named or one.startswith(f"{named}@"))
+    found = [one for one in view.environments if one == named or one.startswith(f"{named}@")]
+    if not found and len(view.environments) > 1:  # it has another name today
+        hint = "replay the rollout from its page"
+        raise UsageError(f"the run's environment {named} has been renamed", hint=hint)
+    return (found or list(view.environments))[0]
 
 
 def _answering(view: TrainingRunView) -> str:
