@@ -45,6 +45,18 @@ def test_a_summary_says_how_it_was_measured(cli: Cli) -> None:
     assert "sampling temperature=0.2" in cli("eval", "show", str(found.pk)).stdout
 
 
+def test_a_rollout_is_replayed_as_it_was_evaluated_but_for_what_is_given(cli: Cli) -> None:
+    before = create_hosted(cli.user, sampling={"temperature": 0.2, "top_p": 0.9}, env_args={"size": 4})
+    start(before)
+    store(before, [make_record(1, 0)])
+    told = ("eval", "replay", str(before.pk), "1", "0", "--calls")
+    view = cli.json(*told, "1", "-r", "2", "-t", "64", "--no-wait")
+    assert view["config"]["sampling"] == {"temperature": 0.2, "top_p": 0.9, "max_tokens": 64}
+    assert (view["config"]["env_args"], view["config"]["rollouts_per_example"]) == ({"size": 4}, 2)
+    assert view["config"]["replay"] == {"evaluation": str(before.pk), "example": 1, "rollout": 0, "calls": 1}
+    assert "has 1 answered model calls, not 2" in cli(*told, "2", code=1).stderr
+
+
 def test_the_same_results_again_are_no_duplicates(cli: Cli, pushed: str) -> None:
     again = cli.json("eval", "push", str(SAVED / "results-0.1.14"))
     assert again["evaluation"]["id"] == pushed

@@ -15,20 +15,27 @@ from envhub.cli.terminal.session import JsonFlag, current
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import Replay
 
+Calls = Annotated[int, typer.Option("--calls", min=0, help="Model calls that are answered as they were.")]
+GoingOn = Annotated[int, typer.Option("--rollouts", "-r", min=1, help="How many go on from there.")]
+Temperature = Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")]
+MostTokens = Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")]
+EvaluationOwner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")]
+
 
 def replay(
     ctx: typer.Context,
     evaluation_id: EvaluationId,
     example: Example,
     rollout: Rollout,
-    calls: Annotated[int, typer.Option("--calls", min=0, help="Model calls that are answered as they were.")],
+    calls: Calls,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Who answers from there on (default: it).")] = None,
-    rollouts: Annotated[int, typer.Option("--rollouts", "-r", min=1, help="How many go on from there.")] = 1,
+    rollouts: GoingOn = 1,
     version: Annotated[str | None, typer.Option(help="Of the environment (default: the evaluation's).")] = None,
-    temperature: Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    temperature: Temperature = None,
+    max_tokens: MostTokens = None,
+    owner: EvaluationOwner = None,
+    wait: Wait = True,
     json: JsonFlag = False,
 ) -> None:
     """Replay a rollout up to a model call, then let a model go on.
@@ -38,10 +45,7 @@ def replay(
     """
     session = current(ctx)
     view = session.hub.evaluations.get(evaluation_id)
-    sampling: JsonObject = dict(view.config.get("sampling") or {})
-    sampling |= {
-        name: value for name, value in (("temperature", temperature), ("max_tokens", max_tokens)) if value is not None
-    }
+    sampling = sampled(view.config.get("sampling"), temperature=temperature, max_tokens=max_tokens)
     at = version or view.version
     config = validated(
         {
@@ -56,3 +60,8 @@ def replay(
         }
     )
     start_all(session, [config], owner=owner, wait=wait)
+
+
+def sampled(before: JsonObject | None, **given: float | None) -> JsonObject:
+    """Sampling as it was, but for what is given."""
+    return {**(before or {}), **{name: value for name, value in given.items() if value is not None}}

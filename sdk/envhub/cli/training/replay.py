@@ -8,6 +8,7 @@ import typer
 from pydantic import ValidationError
 
 from envhub.cli.evaluations.files import validated
+from envhub.cli.evaluations.replay import Calls, EvaluationOwner, GoingOn, MostTokens, Temperature, Wait, sampled
 from envhub.cli.evaluations.run import start_all
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -26,15 +27,15 @@ def replay(
     training_id: TrainingId,
     step: Step,
     rollout: Rollout,
-    calls: Annotated[int, typer.Option("--calls", min=0, help="Model calls that are answered as they were.")],
+    calls: Calls,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who answers from there on (default: the run's newest adapter).")
     ] = None,
-    rollouts: Annotated[int, typer.Option("--rollouts", "-r", min=1, help="How many go on from there.")] = 1,
-    temperature: Annotated[float | None, typer.Option("--temperature", "-T", help="Of the sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", "-t", help="Most tokens of one answer.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
+    rollouts: GoingOn = 1,
+    temperature: Temperature = None,
+    max_tokens: MostTokens = None,
+    owner: EvaluationOwner = None,
+    wait: Wait = True,
     json: JsonFlag = False,
 ) -> None:
     """Replay a rollout of a training run up to a model call, then let a model go on.
@@ -46,12 +47,10 @@ def replay(
     view = session.hub.training.get(training_id)
     label = _label(session, view.id, step, rollout)
     fields = settings_of(view, label, step)
-    given: JsonObject = {"temperature": temperature, "max_tokens": max_tokens}
-    sampling = {**fields["sampling"], **{name: value for name, value in given.items() if value is not None}}
     told: JsonObject = {
         "model": model_reference(session, model or _answering(view)),
         "rollouts_per_example": rollouts,
-        "sampling": sampling,
+        "sampling": sampled(fields["sampling"], temperature=temperature, max_tokens=max_tokens),
         "replay": Replay(training=view.id, step=step, rollout=rollout, calls=calls),
     }
     start_all(session, [validated({**fields, **told})], owner=owner, wait=wait)
