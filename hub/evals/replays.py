@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from django.urls import reverse
@@ -64,7 +64,7 @@ class Origin:
     """A stored rollout that a replay is of, and what it belongs to: an evaluation, or a training run."""
 
     replay: Replay  # with the whole id, and the example
-    whole: Any
+    whole: UUID  # its id
     title: str  # of the rollout, in words
     address: str  # of its page
     whole_title: str
@@ -93,7 +93,7 @@ class _Evaluations:
             raise NotFound("there is no such evaluation to replay from") from error
         return Origin(
             replay=replay.model_copy(update={"evaluation": str(found.pk)}),
-            whole=found,
+            whole=found.pk,
             title=f"example {replay.example}, rollout {replay.rollout}",
             address=reverse("rollout", args=[found.pk, replay.example, replay.rollout]),
             whole_title=found.name or found.model_name,
@@ -107,7 +107,8 @@ class _Evaluations:
     def record(self, replay: Replay) -> RolloutRecord:
         found = Evaluation.objects.filter(pk=replay.evaluation).first()
         if found is None:
-            raise NotFound("the evaluation whose rollout was to be replayed has been deleted", hint=_ANOTHER)
+            hint = "start an evaluation of its own"
+            raise NotFound("the evaluation whose rollout was to be replayed has been deleted", hint=hint)
         return _record(found, replay)
 
 
@@ -115,7 +116,6 @@ def _record(evaluation: Evaluation, replay: Replay) -> RolloutRecord:
     return read_record(get_rollout(evaluation, replay.example or 0, replay.rollout))
 
 
-_ANOTHER = "start an evaluation of its own"
 _SOURCES: dict[bool, Source] = {False: _Evaluations()}  # by whether they are training runs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envhub.packaging.conversation import clipped, pretty
+from envhub.protocol.base import Json
 
 from hub.evals.models import Evaluation
 from hub.evals.reports.hidden_values import hidden
@@ -15,9 +16,14 @@ TOLD = (
 
 def shared_settings(evaluation: Evaluation) -> list[tuple[str, str]]:
     """(setting, its text), without what is not set."""
-    values = [(name, hidden(evaluation.config.get(name))) for name in TOLD]
+    values = [(name, _told(name, hidden(evaluation.config.get(name)))) for name in TOLD]
     return [
         (name, clipped(value) if isinstance(value, str) else pretty(value))
         for name, value in values
         if value not in (None, {}, (), [])
     ]
+
+
+def _told(name: str, value: Json) -> Json:
+    """Of a replay not what it is of: ids lead nowhere from here."""
+    return {key: value[key] for key in ("example", "calls")} if name == "replay" and value else value

@@ -33,7 +33,7 @@ class TrainingRollouts:
         step, environment = replay.step or 0, pinned.version.environment
         return Origin(
             replay=replay.model_copy(update={"training": str(found.pk), "example": row.example}),
-            whole=found,
+            whole=found.pk,
             title=f"step {step}, rollout {row.index}",
             address=reverse("training-rollout", args=[found.pk, step, row.index]),
             whole_title=found.name or found.model_name,

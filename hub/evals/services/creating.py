@@ -72,7 +72,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
             planned=planned,
             work=Work.first(config).model_dump(mode="json"),
             prices=prices_now(models[0], models[1:]),
-            replay_of=origin.whole.pk if origin else None,
+            replay_of=origin.whole if origin else None,
             created_by=user,
         )
         evaluation.run = queue_run(evaluation, user, config)

@@ -29,9 +29,7 @@ class Access(Enum):
     TRAINING = auto()  # the attempt that trains
     ANY_RUN = auto()  # every live attempt
     MONITOR = auto()  # who shows HUB_METRICS_TOKEN: tests/hub/api/test_metrics.py
-    GATEWAY = (
-        auto()
-    )  # answered in front of Django on connections of their own: tests/hub/inference has their other roles
+    GATEWAY = auto()  # answered in front of Django: tests/hub/inference has their other roles
 
 
 _ENVIRONMENT = "api/v1/environments/<str:owner>/<str:name>"

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 from envhub.protocol.accounts.links import ShareLinkRequest
+from envhub.protocol.evals.replays import Replay
 
 from hub.accounts.models import Membership, Role, User
 from hub.audit.models import AuditEntry
@@ -150,6 +151,13 @@ def test_a_link_shows_no_other_rollout_than_its_own(alice: User, evaluation: Eva
     assert [Client().get(address).status_code for address in refused] == [404, 404, 404]
     assert Client().get(f"{whole}?a={other.pk}&b={other.pk}").status_code == 200
     assert Client().get(f"{whole}/0/rollouts/0/1").status_code == 200
+
+
+def test_a_replay_is_told_without_the_id_of_what_it_replays(alice: User, evaluation: Evaluation) -> None:
+    told = Replay(evaluation=str(evaluation.pk), example=0, rollout=0, calls=0)
+    html = Client().get(link_to(alice, create_hosted(alice, replay=told))).content.decode()
+    assert "replay" in html
+    assert str(evaluation.pk) not in html
 
 
 def test_a_comparison_shows_its_examples_side_by_side_and_no_other_link_does(
