@@ -63,7 +63,8 @@ def run(
         str | None,
         typer.Option(
             metavar="EVAL/EXAMPLE/ROLLOUT/CALLS",
-            help="Begin each rollout with that many model calls of a stored one; `hub eval replay` fills in the rest.",
+            help="Begin each rollout with that many model calls of a stored one (training:RUN/STEP/ROLLOUT/CALLS: of a "
+            "training run's). `hub eval replay` and `hub train replay` fill in the rest.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
