@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
@@ -56,7 +57,8 @@ from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.wire import trace_url
 
 PAGE = 50
-TABLE_S = 6  # in which an open page's table is renewed once at most
+POLL_S = 2  # between two times that an open page asks for its figures, as its template says
+TABLE_POLLS = (2, 4)  # until its table is renewed again; drawn, so that pages which were told together do not stay so
 GROUPED = ("examples", "mixed")  # ways to show rollouts by example
 ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
@@ -118,7 +120,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
             context |= listed(request, found, labelled=bool(context["labels"]))
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
-    before = Told(request.GET.get("stored", ""), whole_number(request, "told") or 0)
+    before = Told(request.GET.get("stored", ""), whole_number(request, "due") or 0)
     if fragment == "live":
         context["told"] = _told(before, found, context["summary"].stored)
     elif not fragment:
@@ -130,18 +132,21 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
 
 
 class Told(NamedTuple):
-    """How many rollouts there were when an open page was last told to renew its table, and when, in TABLE_S."""
+    """How many rollouts there were when an open page was last told to renew its table, and when it may be told again.
+
+    Times are in POLL_S since the epoch.
+    """
 
     stored: str
-    at: int
+    due: int
 
 
 def _told(before: Told, found: Evaluation, stored: int) -> Told:
-    """Not at each change: a page asks for its figures every two seconds, and its table costs more than they do."""
-    now = int(clock.now().timestamp() / TABLE_S)
-    if before.stored == str(stored) or (now == before.at and not found.is_final):
+    """Not at each change: a page's table costs more than its figures do."""
+    now = int(clock.now().timestamp() / POLL_S)
+    if before.stored == str(stored) or (now < before.due and not found.is_final):
         return before
-    return Told(str(stored), now)
+    return Told(str(stored), now + random.randint(*TABLE_POLLS))  # noqa: S311 - no secret
 
 
 def _head(found: Evaluation, *, member: bool) -> dict[str, Any]:

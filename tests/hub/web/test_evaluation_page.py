@@ -63,7 +63,7 @@ def test_a_table_is_renewed_every_few_seconds_at_most_and_once_more_at_the_end(
     store(showcase.running, [make_record(20, 0)])
     url = f"/evaluations/{showcase.running.pk}"
     html, headers = htmx(ada, f"{url}?stored=36", "live")
-    following = re.search(r'hx-get="[^"]+(\?stored=37&amp;told=\d+)"', html)
+    following = re.search(r'hx-get="[^"]+(\?stored=37&amp;due=\d+)"', html)
     assert following is not None
     assert "HX-Trigger" in headers
     store(showcase.running, [make_record(21, 0)])
