@@ -24,7 +24,7 @@ run: setup ## the hub with its embedded worker, all state under DATA
 worker: setup ## a worker of a hub elsewhere: make worker HUB_URL=... TOKEN=... [ARGS="-Q build,eval"]
 	@exec env WORKER_HUB_URL=$(HUB_URL) WORKER_TOKEN=$(TOKEN) $(PY) -m celery --app workers --quiet worker $(ARGS)
 
-test: setup ## the tests: SQLite + embedded broker, then Postgres + Redis when reachable
+test: setup ## the tests: the hub on Postgres + Redis when reachable, else all on SQLite + embedded broker
 	@infra/setup/chromium.sh
 	@infra/setup/tools.sh
 	@$(PY) -m tests.run $(TEST)
@@ -33,9 +33,10 @@ test-vllm: setup ## the tests that need vLLM (installs its CPU build)
 	@infra/setup/vllm.sh
 	@VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PY) -m tests.run --vllm
 
-test-matrix: setup ## every supported verifiers release, every kill point, containers (long)
+test-matrix: setup ## the hub on SQLite, every supported verifiers release, every kill point, containers (long)
 	@infra/setup/podman.sh
 	@infra/setup/vllm.sh
+	@$(PY) -m pytest -q -n 4 -m "not matrix and not vllm and not browser" tests/hub
 	@VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(PY) -m pytest -q -m matrix tests
 
 check: setup ## ruff, mypy --strict, import contracts, migrations

@@ -1,4 +1,5 @@
-"""`python -m tests.run`: the suite on SQLite and the filesystem broker, then what touches them on Postgres and Redis.
+"""`python -m tests.run`: the suite. The hub's tests run on Postgres and Redis, all others on SQLite and the filesystem
+broker; what the two databases do differently is tested on both. Without Postgres and Redis all runs on SQLite.
 
 `python -m tests.run --vllm`: the tests that need vLLM instead. An open port with a failed login is an error; an
 unreachable service is skipped, except under CI=true, where nothing runs without it. A few failed tests are run once
@@ -21,8 +22,9 @@ import redis
 
 from tests import backends
 
-SHARED = ["tests/hub", "tests/test_settings.py"]
-NEITHER = [  # of tests/hub, the long ones whose subject meets neither, or whose rows others read there, too
+HUB = "tests/hub"  # each test on one database where there are two: Postgres, which refuses more, but for these
+ON_SQLITE = [  # browsers, whose server is a thread of the test, and long ones that read what others read there
+    "tests/hub/accounts/test_passkeys.py",
     "tests/hub/api/test_every_route_as_every_role.py",
     "tests/hub/api/test_metrics_processes.py",
     "tests/hub/api/test_schema.py",
@@ -33,21 +35,41 @@ NEITHER = [  # of tests/hub, the long ones whose subject meets neither, or whose
     "tests/hub/data/test_huggingface.py",
     "tests/hub/data/test_outside_in_boxes.py",
     "tests/hub/evals/starting",
-    "tests/hub/registry/test_hostile_archives.py",
-    "tests/hub/training/charts",
-    "tests/hub/training/test_pages.py",
-    "tests/hub/training/test_stored_configurations.py",
-    "tests/hub/storage/test_backends.py",
-    "tests/hub/storage/test_streaming.py",
-    "tests/hub/registry/test_index_install.py",
     "tests/hub/evals/test_decoding.py",
     "tests/hub/evals/test_statistics.py",
+    "tests/hub/registry/test_hostile_archives.py",
+    "tests/hub/registry/test_index_install.py",
+    "tests/hub/storage/test_backends.py",
+    "tests/hub/storage/test_streaming.py",
     "tests/hub/test_markdown.py",
+    "tests/hub/training/charts",
+    "tests/hub/training/test_pages.py",
+    "tests/hub/training/test_pages_browser.py",
+    "tests/hub/training/test_stored_configurations.py",
+    "tests/hub/web/documentation",
+    "tests/hub/web/test_browser.py",
+    "tests/hub/web/test_browser_teams.py",
     "tests/hub/web/test_evaluate_page.py",
     "tests/hub/web/test_evaluation_page.py",
+    "tests/hub/web/test_report_print.py",
     "tests/hub/web/test_sdk_wheel.py",
 ]
-STRICT = "tests/hub/api/test_no_request_is_a_bug.py"  # Postgres refuses more: where it is, this runs there alone
+ON_BOTH = [  # what the databases do differently: locks, clocks, text search, JSON, their own catalogs
+    "tests/hub/api/test_doctor.py",
+    "tests/hub/api/test_metrics.py",
+    "tests/hub/backups",
+    "tests/hub/core",
+    "tests/hub/evals/comparing",
+    "tests/hub/evals/reading",
+    "tests/hub/evals/test_lifecycle.py",
+    "tests/hub/evals/test_segments.py",
+    "tests/hub/registry/test_environments.py",
+    "tests/hub/registry/test_push_races.py",
+    "tests/hub/runs",
+    "tests/hub/web/test_finding.py",
+    "tests/hub/web/test_pages.py",
+]
+SETTINGS = "tests/test_settings.py"
 PRODUCTION = "tests/e2e/test_production.py"  # Postgres, Redis and S3 end to end: kills, installs
 PARALLEL = ["-n", "6", "--no-loadscope-reorder", "-p", "tests.scheduling", "--durations", "25"]
 QUICK = "not vllm and not matrix"
@@ -105,6 +127,12 @@ def run(backend: str, selection: list[str], arguments: list[str]) -> Outcome:
         return Outcome(subprocess.run([*pytest, *failed], env=environment, check=False).returncode, failed)
 
 
+def other_folders() -> list[str]:
+    """Of the tests, all but the hub's."""
+    kept = (path for path in Path("tests").iterdir() if path.is_dir() or path.name.startswith("test_"))
+    return sorted(str(path) for path in kept if str(path) != HUB)
+
+
 def failed_tests(cache: Path) -> list[str]:
     """The tests that pytest's cache remembers as failed."""
     remembered = cache / "v/cache/lastfailed"
@@ -121,14 +149,13 @@ def main(arguments: list[str]) -> int:
         if problems and os.environ.get("CI") == "true":
             print("\n".join(f"under CI=true all has to run: {problem}" for problem in problems), file=sys.stderr)
             return 1
-        elsewhere = [PRODUCTION] if problems else [PRODUCTION, STRICT]
-        ignored = [f"--ignore={path}" for path in elsewhere]
-        embedded = run("embedded", [*PARALLEL, "-m", QUICK, "tests", *ignored], arguments)
-        ran = {"SQLite and the filesystem broker": embedded}
+        embedded = ["tests"] if problems else [*other_folders(), *ON_SQLITE, *ON_BOTH]
+        selected = [*PARALLEL, "-m", QUICK, *embedded, f"--ignore={PRODUCTION}"]
+        ran = {"SQLite and the filesystem broker": run("embedded", selected, arguments)}
         if not problems:
-            ignored = [f"--ignore={path}" for path in NEITHER]
-            shared = [*PARALLEL, "-m", f"{QUICK} and not browser", *SHARED, PRODUCTION, *ignored]
-            ran["Postgres and Redis"] = run("services", shared, arguments)
+            ignored = [f"--ignore={path}" for path in ON_SQLITE]
+            selected = [*PARALLEL, "-m", f"{QUICK} and not browser", HUB, SETTINGS, PRODUCTION, *ignored]
+            ran["Postgres and Redis"] = run("services", selected, arguments)
     print("\nbackends:")
     for name, outcome in ran.items():
         print(f"  {name}: {outcome}")
