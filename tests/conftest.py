@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.apps import apps
@@ -23,6 +23,9 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from hub.core import clock
 from tests.fakes.otlp_receiver import OtlpReceiver
+
+if TYPE_CHECKING:
+    from tests.hub.web.browser import LookAt
 
 search_index = import_module("hub.registry.migrations.0002_search_index")
 
@@ -48,6 +51,19 @@ def tracing(receiver: OtlpReceiver) -> OtlpReceiver:
     """A collector to which this process sends its spans."""
     start_tracing("test")
     return receiver
+
+
+@pytest.fixture(scope="module")
+def look_at() -> Iterator[LookAt]:
+    """Opens pages in a browser, which a file's tests share.
+
+    Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database.
+    """
+    from tests.hub.web.browser import browser  # noqa: PLC0415 - few tests need Playwright
+
+    with pytest.MonkeyPatch.context() as patch, browser() as look_at:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        yield look_at
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from hub.accounts.relying_party import obstacle_here
 from hub.audit.models import AuditEntry
 from hub.secrets.second_factors import rotate_second_factors
 from tests.factories.accounts import make_user
-from tests.hub.web.browser import Look, look_at
+from tests.hub.web.browser import Look, LookAt
 
 PASSWORD = "correct horse battery"
 FORGED = """{"id": "AA", "rawId": "AA", "type": "public-key", "clientExtensionResults": {}, "response": {
@@ -32,8 +32,7 @@ def ada(request: pytest.FixtureRequest, live_server: LiveServer, configure: Conf
 
 
 @pytest.fixture
-def look(live_server: LiveServer, ada: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright keeps an event loop in this thread
+def look(live_server: LiveServer, ada: User, look_at: LookAt) -> Iterator[Look]:
     with look_at(live_server.url) as found:
         yield found
 
@@ -129,9 +128,8 @@ def test_what_outlives_a_session_is_confirmed_by_a_passkey(look: Look, authentic
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_its_pages_fit_and_can_be_read(
-    live_server: LiveServer, ada: User, monkeypatch: pytest.MonkeyPatch, width: int, scheme: str
+    live_server: LiveServer, ada: User, width: int, scheme: str, look_at: LookAt
 ) -> None:
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     with look_at(live_server.url, width=width, scheme=scheme) as look:
         for path in ("/login", "/settings/account", "/settings/account/passkeys", "/settings/account/passkeys/add"):
             look.open(path)

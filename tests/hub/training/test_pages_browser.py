@@ -15,15 +15,9 @@ from hub.training.services import report_step
 from tests.factories.accounts import make_user
 from tests.factories.training_showcase import TrainingShowcase, long_report, make_training_showcase, run_of
 from tests.hub.training.addresses import NAMES, address
-from tests.hub.web.browser import Look, by_turns, look_at
+from tests.hub.web.browser import Look, LookAt, by_turns
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True)
-def database_beside_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 
 @pytest.fixture
@@ -39,7 +33,7 @@ def session(seeded: TrainingShowcase) -> str:
 
 
 @pytest.fixture
-def look(live_server: LiveServer, session: str) -> Iterator[Look]:
+def look(live_server: LiveServer, session: str, look_at: LookAt) -> Iterator[Look]:
     with look_at(live_server.url, session=session) as found:
         yield found
 
@@ -128,7 +122,13 @@ def test_steps_and_filters_change_the_table_in_place(look: Look, seeded: Trainin
 
 @by_turns
 def test_no_page_overflows_complains_or_is_hard_to_read(
-    live_server: LiveServer, session: str, seeded: TrainingShowcase, width: int, scheme: str, first: int
+    live_server: LiveServer,
+    session: str,
+    seeded: TrainingShowcase,
+    width: int,
+    scheme: str,
+    first: int,
+    look_at: LookAt,
 ) -> None:
     with look_at(live_server.url, session=session, width=width, scheme=scheme) as look:
         for name in NAMES[first::2]:

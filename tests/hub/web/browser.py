@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -77,24 +77,32 @@ class Look:
         ]
 
 
+class LookAt(Protocol):
+    """A fresh page at `base_url`, which shares nothing with others; `session` signs it in."""
+
+    def __call__(
+        self, base_url: str, *, session: str = "", width: int = 1280, scheme: str = "light"
+    ) -> AbstractContextManager[Look]: ...
+
+
 @contextmanager
-def look_at(base_url: str, *, session: str = "", width: int = 1280, scheme: str = "light") -> Iterator[Look]:
-    """A fresh browser at `base_url`; `session` signs it in."""
+def browser() -> Iterator[LookAt]:
+    """One process, whose start costs more CPU than most pages do."""
     path = chromium()
-    with tempfile.TemporaryDirectory(prefix="hub-chromium-") as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=path,
-            args=list(ARGUMENTS),
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if scheme == "dark" else "light",
-        )
-        if session:
-            context.add_cookies([{"name": "sessionid", "value": session, "url": base_url}])
-        try:
-            yield _listen(context, base_url)
-        finally:
-            context.close()
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS)) as started,
+    ):
+
+        @contextmanager
+        def look_at(base_url: str, *, session: str = "", width: int = 1280, scheme: str = "light") -> Iterator[Look]:
+            colors: Any = "dark" if scheme == "dark" else "light"
+            with started.new_context(viewport={"width": width, "height": 900}, color_scheme=colors) as context:
+                if session:
+                    context.add_cookies([{"name": "sessionid", "value": session, "url": base_url}])
+                yield _listen(context, base_url)
+
+        yield look_at
 
 
 def _listen(context: BrowserContext, base_url: str) -> Look:

@@ -26,19 +26,13 @@ from tests.factories.evals import make_record, make_records, store
 from tests.factories.runs import make_run, make_worker
 from tests.factories.sandboxes import create_running
 from tests.hub.web.addresses import NAMES, address
-from tests.hub.web.browser import Look, by_turns, look_at
+from tests.hub.web.browser import Look, LookAt, by_turns
 from tests.hub.web.showcase import Showcase, make_showcase
 
 PATIENCE_MS = 20_000  # Swagger UI reads the whole schema first
 ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "data"))
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True)
-def database_beside_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 
 @pytest.fixture
@@ -54,7 +48,7 @@ def session(seeded: Showcase) -> str:
 
 
 @pytest.fixture
-def look(live_server: LiveServer, session: str) -> Iterator[Look]:
+def look(live_server: LiveServer, session: str, look_at: LookAt) -> Iterator[Look]:
     with look_at(live_server.url, session=session) as found:
         yield found
 
@@ -137,7 +131,7 @@ def test_a_compact_page_has_more_rows_and_stays_so(look: Look) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
 def test_the_page_of_the_api_is_read_like_any_other(
-    live_server: LiveServer, session: str, scheme: str, width: int
+    live_server: LiveServer, session: str, scheme: str, width: int, look_at: LookAt
 ) -> None:
     background = "getComputedStyle(document.documentElement).backgroundColor"
     with look_at(live_server.url, session=session, scheme=scheme, width=width) as look:
@@ -235,7 +229,7 @@ def test_a_device_signs_in_by_the_code_that_the_browser_approves(
 
 @by_turns
 def test_no_page_overflows_complains_or_is_hard_to_read(
-    live_server: LiveServer, session: str, seeded: Showcase, width: int, scheme: str, first: int
+    live_server: LiveServer, session: str, seeded: Showcase, width: int, scheme: str, first: int, look_at: LookAt
 ) -> None:
     make_token(seeded.user)
     with look_at(live_server.url, session=session, width=width, scheme=scheme) as look:
@@ -248,7 +242,7 @@ def test_no_page_overflows_complains_or_is_hard_to_read(
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
 def test_the_pages_of_an_administrator_fit_too_and_show_which_is_open(
-    live_server: LiveServer, width: int, scheme: str
+    live_server: LiveServer, width: int, scheme: str, look_at: LookAt
 ) -> None:
     client, worker = Client(), make_worker()
     worker.facts = {

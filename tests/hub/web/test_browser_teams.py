@@ -13,19 +13,13 @@ from hub.accounts.models import Owner, User
 from hub.registry.models import Environment
 from tests.factories.accounts import make_user
 from tests.factories.registry import build_pair, push_pair
-from tests.hub.web.browser import Look, look_at
+from tests.hub.web.browser import Look, LookAt
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.fixture(autouse=True)
-def database_beside_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Playwright's synchronous API keeps an event loop in this thread, where Django refuses its database."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-
-
 @pytest.fixture
-def look(live_server: LiveServer) -> Iterator[Look]:
+def look(live_server: LiveServer, look_at: LookAt) -> Iterator[Look]:
     with look_at(live_server.url) as found:
         yield found
 

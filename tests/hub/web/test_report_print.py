@@ -16,7 +16,7 @@ from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, make_failure, make_record, start, store
 from tests.factories.training_runs import create_run, step_report
 from tests.factories.training_runs import start as start_training
-from tests.hub.web.browser import Look, look_at
+from tests.hub.web.browser import Look, LookAt
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LONG = "a rather long question about nothing in particular, " * 8
@@ -47,7 +47,7 @@ def _pages(look: Look, path: str, paper: str) -> int:
     return len(re.findall(rb"/Type /Page\b(?!s)", look.page.pdf(format=paper, print_background=True)))
 
 
-def test_reports_are_two_pages_of_a4_and_of_letter(live_server: Any) -> None:
+def test_reports_are_two_pages_of_a4_and_of_letter(live_server: Any, look_at: LookAt) -> None:
     ada = make_user("ada")
     evaluations = [_much(ada, number) for number in range(8)]
     training = create_run(ada)

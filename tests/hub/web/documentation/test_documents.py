@@ -12,7 +12,7 @@ from hub.core.errors import Conflict
 from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
 from hub.web.documentation.documents import Section, document, rendered, search
 from hub.web.documentation.export import export_documents
-from tests.hub.web.browser import look_at
+from tests.hub.web.browser import LookAt
 
 GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
 
@@ -103,7 +103,7 @@ def test_nothing_is_exported_over_files_that_are_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-def test_the_exported_search_finds_what_the_hub_finds(tmp_path: Path) -> None:
+def test_the_exported_search_finds_what_the_hub_finds(tmp_path: Path, look_at: LookAt) -> None:
     export_documents(tmp_path / "site")
     with look_at((tmp_path / "site").as_uri(), width=360) as look:
         look.open("/numbers.html")
