@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from django.views.generic import TemplateView
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import (
     OpenApiJsonRenderer,
     OpenApiJsonRenderer2,
@@ -16,9 +20,23 @@ from hub.api import schema
 SCHEMES = (schema.ApiTokenScheme, schema.BasicTokenScheme, schema.WorkerScheme)  # imported, and so registered
 
 
+@cache
+def _schema() -> Any:
+    return SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+
+
+class Generator(SchemaGenerator):
+    """Makes the schema once a process: it is the same for all, and takes more than a second of CPU."""
+
+    def get_schema(self, *_: object, **__: object) -> Any:
+        """As the base class has it."""
+        return _schema()
+
+
 class SchemaView(SpectacularAPIView):
     """OpenAPI 3; JSON unless YAML is asked for."""
 
+    generator_class = Generator
     renderer_classes = [OpenApiJsonRenderer2, OpenApiJsonRenderer, OpenApiYamlRenderer, OpenApiYamlRenderer2]
 
 

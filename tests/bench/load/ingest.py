@@ -12,13 +12,14 @@ from pathlib import Path
 import httpx
 from envhub.packaging.segments import SEGMENT_ROLLOUTS
 from envhub.protocol.evals.evaluations import SegmentReply, SegmentRequest
-from envhub.protocol.runs import BeatRequest, Claim, FinishRequest, Heartbeat, JoinRequest, RunState
+from envhub.protocol.runs import BeatRequest, Claim, FinishRequest, JoinRequest, RunState
 
 from tests.bench.load.rollouts import rollouts
 from tests.bench.load.timings import Timings
 from workers.rollouts.collector import Collector
 from workers.runs.artifacts import Artifacts
 from workers.runs.hub import HubClient, RunClient
+from workers.runs.lease import hold
 
 TICK_S, BEAT_S = 0.1, 1.0
 
@@ -50,11 +51,8 @@ class Load:
             claim = await self._claim(hub, number)
             run = hub.run(claim)
             await run.start()
-            beating = asyncio.create_task(self._keep_beating(run))
-            try:
+            async with hold(run, claim, heartbeat_seconds=BEAT_S):
                 await self._send(run, str(claim.payload["evaluation_id"]), number)
-            finally:
-                beating.cancel()
             await run.finish(FinishRequest(state=RunState.SUCCEEDED))
 
     async def _claim(self, hub: HubClient, number: int) -> Claim:
@@ -66,11 +64,6 @@ class Load:
             for task in reply.tasks:
                 return await hub.claim(task.run_id, joined.worker_id)
             await asyncio.sleep(0.2)
-
-    async def _keep_beating(self, run: RunClient) -> None:
-        while True:
-            await run.heartbeat(Heartbeat())
-            await asyncio.sleep(BEAT_S)
 
     async def _send(self, run: RunClient, evaluation_id: str, number: int) -> None:
         artifacts = Artifacts(run, self.folder / f"blobs-{number}")

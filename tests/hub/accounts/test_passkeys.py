@@ -126,7 +126,7 @@ def test_what_outlives_a_session_is_confirmed_by_a_passkey(look: Look, authentic
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), pytest.param(1280, "light", marks=pytest.mark.matrix)])
 def test_its_pages_fit_and_can_be_read(
     live_server: LiveServer, ada: User, width: int, scheme: str, look_at: LookAt
 ) -> None:

@@ -129,7 +129,7 @@ def test_a_compact_page_has_more_rows_and_stays_so(look: Look) -> None:
     assert look.page.evaluate(height) == before
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), pytest.param("dark", 1280, marks=pytest.mark.matrix)])
 def test_the_page_of_the_api_is_read_like_any_other(
     live_server: LiveServer, session: str, scheme: str, width: int, look_at: LookAt
 ) -> None:

@@ -14,7 +14,7 @@ from workers.inference.process import EngineProcess, free_port, vllm_command
 from workers.inference.requests import EngineRequest
 from workers.runs.children import Children
 
-pytestmark = [pytest.mark.vllm, pytest.mark.torch]
+pytestmark = [pytest.mark.vllm, pytest.mark.torch, pytest.mark.matrix]
 WHOLE = 262_144
 LITTLE = ("--dtype", "float32", "--enforce-eager", "--kv-cache-memory-bytes", str(16 * 1024**2), "--max-num-seqs", "8")
 

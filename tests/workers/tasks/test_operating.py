@@ -134,6 +134,7 @@ async def test_a_message_of_somebody_else_is_dropped(hub: FakeHub, tmp_path: Pat
         await asyncio.wait_for(run.done.wait(), 20)
 
 
+@pytest.mark.matrix
 async def test_a_worker_may_be_ended_by_ctrl_c(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
     async with worker(hub, tmp_path / "data", **ONE_SLOT) as process:

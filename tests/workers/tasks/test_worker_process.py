@@ -154,6 +154,7 @@ def started(data: Path, what: str) -> int:
     return int(path.stem)
 
 
+@pytest.mark.matrix
 async def test_a_child_that_is_killed_at_work_is_replaced(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
     async with worker(hub, tmp_path / "data", **ONE_SLOT):
@@ -208,7 +209,12 @@ async def test_what_does_not_stop_in_time_is_ended(hub: FakeHub, stub: PolicyEnd
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("WORKER_SLOTS", "many"), ("WORKER_SANDBOXES", "none"), ("WORKER_BEAT_SECONDS", "-1")]
+    ("variable", "value"),
+    [
+        ("WORKER_SLOTS", "many"),
+        pytest.param("WORKER_SANDBOXES", "none", marks=pytest.mark.matrix),
+        pytest.param("WORKER_BEAT_SECONDS", "-1", marks=pytest.mark.matrix),
+    ],
 )
 async def test_a_bad_setting_stops_the_worker_and_names_itself(tmp_path: Path, variable: str, value: str) -> None:
     async with worker(FakeHub(url="http://127.0.0.1:9"), tmp_path, **{variable: value}) as process:

@@ -113,6 +113,7 @@ async def test_a_learner_of_two_gpus_is_two_processes(trainings: Any, started: S
     assert learner[1:4] == ["-m", "workers.training.learner.elastic", "2"]
 
 
+@pytest.mark.matrix
 async def test_without_gpus_no_process_sees_one(trainings: Any, started: Started) -> None:
     await run(trainings, 0)
     (_, engine_sees), (_, learner_sees) = started.engine, started.learner
