@@ -59,15 +59,15 @@ ON_BOTH = [  # what the databases do differently: locks, clocks, text search, JS
     "tests/hub/api/test_metrics.py",
     "tests/hub/backups",
     "tests/hub/core",
-    "tests/hub/evals/comparing",
     "tests/hub/evals/reading",
+    "tests/hub/evals/standings",
     "tests/hub/evals/test_lifecycle.py",
     "tests/hub/evals/test_segments.py",
     "tests/hub/registry/test_environments.py",
     "tests/hub/registry/test_push_races.py",
     "tests/hub/runs",
+    "tests/hub/storage",
     "tests/hub/web/test_finding.py",
-    "tests/hub/web/test_pages.py",
 ]
 SETTINGS = "tests/test_settings.py"
 PRODUCTION = "tests/e2e/test_production.py"  # Postgres, Redis and S3 end to end: kills, installs

@@ -68,7 +68,7 @@ def find_by_id(rows: QuerySet[Row], given: GivenId, describe: Callable[[Row], st
     """The row of an id, or the only one whose id begins so: a range of the primary key. Raises AmbiguousId."""
     wanted = read_id(given)
     if isinstance(wanted, uuid.UUID):
-        return rows.filter(pk=wanted).first()
+        return next(iter(rows.filter(pk=wanted).order_by()[:1]), None)  # `first` would have it ordered, at a cost
     low, high = (uuid.UUID(hex=wanted.ljust(DIGITS, digit)) for digit in "0f")
     found = list(rows.filter(pk__gte=low, pk__lte=high).order_by("-pk")[: MOST_LISTED + 1])
     if len(found) > 1:
