@@ -57,8 +57,7 @@ from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.wire import trace_url
 
 PAGE = 50
-POLL_S = 2  # between two times that an open page asks for its figures, as its template says
-TABLE_POLLS = (2, 4)  # until its table is renewed again; drawn, so that pages which were told together do not stay so
+POLLS_BETWEEN = (1, 3)  # two renewals of a page's table; drawn, so that pages which were told together do not stay so
 GROUPED = ("examples", "mixed")  # ways to show rollouts by example
 ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
@@ -120,33 +119,31 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
             context |= listed(request, found, labelled=bool(context["labels"]))
         except Invalid as error:
             context, status = context | {"error": error, "outcomes": OUTCOMES, "sorts": SORTS}, 422
-    before = Told(request.GET.get("stored", ""), whole_number(request, "due") or 0)
+    before = Told(request.GET.get("stored", ""), whole_number(request, "wait") or 0)
     if fragment == "live":
         context["told"] = _told(before, found, context["summary"].stored)
     elif not fragment:
         context["told"] = Told(str(context["summary"].stored), 0)
     response = show(request, "evals/evaluation_detail.html", context, status=status)
-    if fragment == "live" and context["told"] != before:
+    if fragment == "live" and context["told"].stored != before.stored:
         response["HX-Trigger"] = "rollouts-stored"
     return response
 
 
 class Told(NamedTuple):
-    """How many rollouts there were when an open page was last told to renew its table, and when it may be told again.
-
-    Times are in POLL_S since the epoch.
+    """How many rollouts there were when an open page was last told to renew its table, and how many of its polls must
+    pass before it is told again.
     """
 
     stored: str
-    due: int
+    wait: int
 
 
 def _told(before: Told, found: Evaluation, stored: int) -> Told:
     """Not at each change: a page's table costs more than its figures do."""
-    now = int(clock.now().timestamp() / POLL_S)
-    if before.stored == str(stored) or (now < before.due and not found.is_final):
-        return before
-    return Told(str(stored), now + random.randint(*TABLE_POLLS))  # noqa: S311 - no secret
+    if before.stored == str(stored) or (before.wait and not found.is_final):
+        return Told(before.stored, max(before.wait - 1, 0))
+    return Told(str(stored), random.randint(*POLLS_BETWEEN))  # noqa: S311 - no secret
 
 
 def _head(found: Evaluation, *, member: bool) -> dict[str, Any]:

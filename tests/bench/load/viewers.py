@@ -13,7 +13,7 @@ import httpx
 from tests.bench.load.timings import Timings
 
 POLL_S = 2.0  # what the page itself says
-_POLL = re.compile(r'hx-get="([^"]+\?stored=\d+&amp;due=\d+)"')
+_POLL = re.compile(r'hx-get="([^"]+\?stored=\d+&amp;wait=\d+)"')
 
 
 @dataclass
