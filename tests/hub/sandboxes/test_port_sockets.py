@@ -67,7 +67,7 @@ async def test_the_program_ends_it_with_its_own_reason(
     async with http.ws_connect(f"{served}{address(sandbox)}socket") as socket:
         await socket.receive_json(timeout=10)
         await socket.send_str("bye")
-        end = await socket.receive(timeout=10)
+        end = await socket.receive(timeout=30)
         assert (end.type, end.data, end.extra) == (aiohttp.WSMsgType.CLOSE, 4001, "as you wish")
 
 
@@ -83,9 +83,9 @@ async def test_a_caller_who_leaves_ends_it_at_the_worker(
 
 
 async def test_it_ends_with_its_address(served: str, sandbox: Sandbox, http: aiohttp.ClientSession) -> None:
-    async with http.ws_connect(f"{served}{address(sandbox, 1.0)}socket") as socket:
+    async with http.ws_connect(f"{served}{address(sandbox, 3.0)}socket") as socket:
         await socket.receive_json(timeout=10)
-        end = await socket.receive(timeout=10)
+        end = await socket.receive(timeout=30)
         assert (end.type, end.extra) == (aiohttp.WSMsgType.CLOSE, "the address has expired")
 
 

@@ -118,7 +118,7 @@ async def test_a_stopping_worker_gives_the_run_back(hub: FakeHub, tmp_path: Path
     task = asyncio.create_task(finish_of(hub, run, forever, tmp_path, stop))
     await asyncio.sleep(0.2)
     stop.set()
-    await asyncio.wait_for(task, 1)
+    await asyncio.wait_for(task, 30)
     assert run.finish is not None
     assert run.finish.failure is not None
     assert (run.finish.state, run.finish.failure.code) == ("queued", "worker_stopping")

@@ -61,8 +61,8 @@ async def test_celery_shows_a_run_with_its_kind_and_id(hub: FakeHub, stub: Polic
         assert stats["pool"]["max-concurrency"] == 1
         run.cancel = True
         hub.celery.control.revoke(active["id"], terminate=True, signal="SIGUSR2")
-        await until(lambda: run.state == "cancelled", 5)
-        await until(lambda: {"task-revoked", "task-succeeded"} <= {event["type"] for event in events}, 5)
+        await until(lambda: run.state == "cancelled")
+        await until(lambda: {"task-revoked", "task-succeeded"} <= {event["type"] for event in events})
     of_run = {event["type"]: event for event in events if event.get("uuid") == active["id"]}
     assert {"task-received", "task-started"} < set(of_run)
     assert of_run["task-received"]["name"] == "run.x"
@@ -87,7 +87,7 @@ async def test_a_drained_queue_gets_no_more_and_is_opened_again(hub: FakeHub, tm
     async with worker(hub, tmp_path / "data", **ONE_SLOT):
         await until(lambda: hub.beats and hub.beats[-1].room.get("eval"))
         await asyncio.to_thread(hub.celery.control.cancel_consumer, "eval", reply=True)
-        await until(lambda: not hub.beats[-1].room.get("eval"), 5)
+        await until(lambda: not hub.beats[-1].room.get("eval"))
         run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
         await asyncio.sleep(0.5)
         assert run.state == "queued"

@@ -145,7 +145,7 @@ async def test_nothing_is_left_after_kill_9_and_a_new_start(hub: FakeHub, stub: 
     assert children
     async with worker(hub, data, **ONE_SLOT):
         await until(lambda: len(hub.joins) == 2)
-        await until(lambda: all(read_process(pid) is None for pid in children), 5)
+        await until(lambda: all(read_process(pid) is None for pid in children))
 
 
 def started(data: Path, what: str) -> int:
