@@ -1,4 +1,4 @@
-"""One engine of each kind for all files about policies: vLLM takes most of a minute to start."""
+"""One engine of each kind for all files about engines: vLLM takes most of a minute to start."""
 
 from __future__ import annotations
 

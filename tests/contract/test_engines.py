@@ -9,35 +9,23 @@ import openai
 import pytest
 import pytest_asyncio
 
-from tests.contract.engines import engine
+from workers.inference.policy_engine import PolicyEngine
 
 HI: Any = [{"role": "user", "content": "reverse: abcd"}]
-KINDS = [
-    pytest.param("torch", marks=pytest.mark.torch),
-    pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.torch]),
-]
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    policies = pytest.importorskip("tests.contract.policies")
-    return policies.make_policy(tmp_path_factory.mktemp("model") / "tiny", 0)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=KINDS)
-async def client(
-    request: pytest.FixtureRequest, base: Any, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with (
-        engine(request.param, base.directory, tmp_path_factory.mktemp(request.param)) as address,
-        openai.AsyncOpenAI(base_url=address.base_url, api_key=address.key, max_retries=0, timeout=120) as client_,
-    ):
+@pytest_asyncio.fixture(loop_scope="package")
+async def client(engine: PolicyEngine) -> AsyncIterator[openai.AsyncOpenAI]:
+    address = engine.address
+    async with openai.AsyncOpenAI(
+        base_url=address.base_url, api_key=address.key, max_retries=0, timeout=120
+    ) as client_:
         yield client_
 
 
 async def chat(client: openai.AsyncOpenAI, **settings: Any) -> Any:
-    body = {"model": "hub/tiny", "messages": HI, "max_tokens": 8, **settings}
+    body = {"model": "policy", "messages": HI, "max_tokens": 8, **settings}
     return await client.chat.completions.create(**body)
 
 
@@ -65,7 +53,7 @@ async def test_a_stream_ends_with_a_finish_reason(client: openai.AsyncOpenAI) ->
 
 async def test_a_prompt_of_token_ids(client: openai.AsyncOpenAI) -> None:
     answer = await client.completions.create(
-        model="hub/tiny", prompt=[4, 60, 61, 62], max_tokens=4, logprobs=1, extra_body={"return_token_ids": True}
+        model="policy", prompt=[4, 60, 61, 62], max_tokens=4, logprobs=1, extra_body={"return_token_ids": True}
     )
     assert len(answer.choices[0].token_ids) == answer.usage.completion_tokens  # type: ignore[attr-defined, union-attr]
 
@@ -80,7 +68,7 @@ async def test_an_overlong_prompt_is_400_and_an_unknown_model_404(client: openai
 async def test_tokenize(client: openai.AsyncOpenAI) -> None:
     root = str(client.base_url).removesuffix("v1/")
     answer = await client._client.post(
-        f"{root}tokenize", headers=client.auth_headers, json={"model": "hub/tiny", "messages": HI}
+        f"{root}tokenize", headers=client.auth_headers, json={"model": "policy", "messages": HI}
     )
     assert answer.json()["count"] == len(answer.json()["tokens"])
 
