@@ -87,6 +87,12 @@ def test_verifiers_own_spellings_are_understood(tmp_path: Path) -> None:
     assert (config.concurrency, config.env_args, found.ignored) == (8, {"x": 1}, ("independent_scoring",))
 
 
+def test_spellings_of_the_hosted_platform_are_understood(tmp_path: Path) -> None:
+    text = 'model = "m"\n[[eval]]\nenv_id = "a/b"\neval_name = "held out"\ntimeout_minutes = 120\nallow_tunnel_access = true'
+    found = read_eval_file(_write(tmp_path, text))
+    assert (found.configs[0].name, found.ignored) == ("held out", ("allow_tunnel_access", "timeout_minutes"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -31,14 +31,17 @@ FIELDS = {
     "sampling_args": "sampling",
     "max_concurrent": "concurrency",
     "timeout": "timeout_s",
+    "eval_name": "name",
 }
 _SAMPLING = ("max_tokens", "temperature")  # verifiers allows these beside the table
 ENDPOINT_KEYS = ("api_base_url", "api_key_var")
-# Keys of verifiers that say how its own program runs: they have no meaning for a hosted evaluation.
+# Keys of verifiers that say how its own program runs, and of the hosted platform that say what its runner may do:
+# they have no meaning for an evaluation here.
 IGNORED = {
     *("env_dir_path", "endpoints_path", "extra_env_kwargs", "provider", "endpoint_id", "api_client_type"),
     *(*ENDPOINT_KEYS, "header", "headers", "header_from_state", "headers_from_state"),
     *("independent_scoring", "num_workers", "disable_env_server", "verbose", "debug", "disable_tui", "output_dir"),
+    *("timeout_minutes", "allow_sandbox_access", "allow_instances_access", "allow_tunnel_access"),
     *("save_results", "save_every", "save_to_hf_hub", "hf_hub_dataset_name", "resume", "resume_path"),
 }
 _TABLES = ("env_args", "sampling", "taskset", "harness", "judges")

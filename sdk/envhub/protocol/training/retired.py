@@ -1,6 +1,6 @@
 """Keys of the hosted TOML that changed or have no place here: translated with a warning, or refused with the reason.
 
-Also recognises prime-rl's own configuration, which looks alike and is none. Called by envhub.protocol.training.toml.
+Called by envhub.protocol.training.toml.
 """
 
 from __future__ import annotations
@@ -12,49 +12,18 @@ from typing import Any
 from envhub.protocol.base import JsonObject
 
 REFUSED = {
-    "infrastructure": "machines are not chosen in the file: the run goes to a worker that fits; "
-    "see train_gpus and engine_gpus in [trainer]",
     "tailscale": "a run joins no network: grant single hosts with allow_hosts",
     "cluster_name": "there is no cluster to name: the run goes to a worker that fits",
     "teacher": 'only loss = "rl" is trained here, and it has no teacher',
     "run_config": "prime-rl's own options do not exist here; see [trainer]",
 }
 WITHOUT_EFFECT = {
+    "infrastructure": "the run goes to a worker that fits; train_gpus and engine_gpus in [trainer] say what it needs",
+    "inference": "the worker starts the engine; engine in [trainer] chooses which",
+}
+WITHOUT_EFFECT_IN_ENV = {
     "pool": "the worker sizes the processes of an environment itself",
     "multiplex": "the worker sizes the processes of an environment itself",
-}
-PRIME_RL_TABLES = ("orchestrator", "inference", "deployment", "weight_broadcast", "slurm", "ckpt")
-# prime-rl's key -> what to write instead
-FROM_PRIME_RL: dict[tuple[str, ...], str] = {
-    ("model", "name"): "model = {value}",
-    ("model", "lora", "rank"): "[trainer] rank = {value}",
-    ("model", "lora", "alpha"): "lora_alpha = {value}",
-    ("seq_len",): "[trainer] seq_len = {value}",
-    ("ckpt", "interval"): "[checkpoints] interval = {value}",
-    ("ckpt", "keep_last"): "[checkpoints] keep_cloud = {value}",
-    ("trainer", "optim", "lr"): "learning_rate = {value}",
-    ("trainer", "optim", "weight_decay"): "[trainer] weight_decay = {value}",
-    ("trainer", "optim", "max_norm"): "[trainer] grad_clip = {value}",
-    ("trainer", "model", "seq_len"): "[trainer] seq_len = {value}",
-    ("trainer", "model", "lora", "rank"): "[trainer] rank = {value}",
-    ("trainer", "model", "lora", "alpha"): "lora_alpha = {value}",
-    ("trainer", "loss", "type"): "[trainer] loss = {value}, or another",
-    ("orchestrator", "batch_size"): "batch_size = {value}",
-    ("orchestrator", "group_size"): "rollouts_per_example = {value}",
-    ("orchestrator", "rollouts_per_example"): "rollouts_per_example = {value}",
-    ("orchestrator", "oversampling_factor"): "oversampling_factor = {value}",
-    ("orchestrator", "max_off_policy_steps"): "[trainer] max_off_policy = {value}",
-    ("orchestrator", "seq_len"): "[trainer] seq_len = {value}",
-    ("orchestrator", "sampling", "max_tokens"): "[sampling] max_tokens = {value}",
-    ("orchestrator", "sampling", "temperature"): "[sampling] temperature = {value}",
-    ("orchestrator", "train", "sampling", "max_completion_tokens"): "[sampling] max_tokens = {value}",
-    ("orchestrator", "train", "sampling", "temperature"): "[sampling] temperature = {value}",
-    ("orchestrator", "eval", "interval"): "[eval] interval = {value}",
-    ("orchestrator", "env"): '[[env]] id = "owner/name", one table for each',
-    ("orchestrator", "train", "source"): '[[env]] id = "owner/name", one table for each',
-    ("orchestrator", "eval", "source"): '[[eval.env]] id = "owner/name", one table for each',
-    ("inference",): "nothing: the worker starts the engine; [trainer] engine chooses it",
-    ("deployment",): 'nothing: the worker places the run; [trainer] mode = "full" trains every weight',
 }
 
 
@@ -73,30 +42,6 @@ class Translation:
     def refuse(self, path: tuple[str | int, ...], text: str) -> None:
         """The file cannot be used."""
         self.problems.append((path, text))
-
-
-def is_prime_rl(table: JsonObject) -> bool:
-    """Whether the file is prime-rl's own configuration: `model` is a table, or there are its processes' tables."""
-    if isinstance(table.get("model"), str) or "env" in table:
-        return False
-    return isinstance(table.get("model"), dict) or any(name in table for name in PRIME_RL_TABLES)
-
-
-def from_prime_rl(table: JsonObject) -> list[tuple[tuple[str | int, ...], str]]:
-    """For each known key of a prime-rl file, what to write instead."""
-    advice: list[tuple[tuple[str | int, ...], str]] = []
-    for path, text in FROM_PRIME_RL.items():
-        value = _at(table, path)
-        if value is not None:
-            shown = f'"{value}"' if isinstance(value, str) else str(value).lower() if value is True else value
-            advice.append((path, "write " + text.format(value=shown)))
-    return advice
-
-
-def _at(table: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        table = table.get(part) if isinstance(table, dict) else None
-    return table
 
 
 def bring_up_to_date(translation: Translation) -> None:
@@ -179,6 +124,9 @@ def _ratios(translation: Translation, ratios: Any) -> None:
 
 
 def _without_effect(translation: Translation) -> None:
+    for name in WITHOUT_EFFECT.keys() & translation.table.keys():
+        del translation.table[name]
+        translation.warn((name,), f"has no effect: {WITHOUT_EFFECT[name]}")
     raw_eval = translation.table.get("eval")
     evals = raw_eval.get("env") if isinstance(raw_eval, dict) else None
     lists: tuple[tuple[tuple[str, ...], Any], ...] = (
@@ -187,9 +135,9 @@ def _without_effect(translation: Translation) -> None:
     )
     for where, tables in lists:
         for index, env in enumerate(tables if isinstance(tables, list) else ()):
-            for name in WITHOUT_EFFECT.keys() & (env if isinstance(env, dict) else {}).keys():
+            for name in WITHOUT_EFFECT_IN_ENV.keys() & (env if isinstance(env, dict) else {}).keys():
                 del env[name]
-                translation.warn((*where, index, name), f"has no effect: {WITHOUT_EFFECT[name]}")
+                translation.warn((*where, index, name), f"has no effect: {WITHOUT_EFFECT_IN_ENV[name]}")
 
 
 _STEPS: tuple[Callable[[Translation], None], ...] = (

@@ -20,7 +20,8 @@ from envhub.protocol.toml_values import Path, in_words, make_json, toml_path
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.hints import hint_for
 from envhub.protocol.training.lines import line_of
-from envhub.protocol.training.retired import Translation, bring_up_to_date, from_prime_rl, is_prime_rl
+from envhub.protocol.training.other_trainers import OtherTrainer, other_trainer
+from envhub.protocol.training.retired import Translation, bring_up_to_date
 from envhub.protocol.training.runs import TrainingRequest
 
 _SUBJECT = re.compile(r"^\w+|(?<=\[)\w+")
@@ -97,8 +98,8 @@ def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReadi
     if is_deeper(raw, DEEPEST):
         raise TrainingConfigError(f"tables are nested more than {DEEPEST} deep")
     translation = Translation(copy.deepcopy(dict(raw)))
-    if is_prime_rl(translation.table):
-        raise _prime_rl_error(translation.table, text)
+    if trainer := other_trainer(translation.table):
+        raise _other_trainers_error(trainer, translation.table, text)
     bring_up_to_date(translation)
     translation.problems.extend(make_json(translation.table))
     problems = [_problem(text, path, message) for path, message in translation.problems]
@@ -112,11 +113,11 @@ def read_training_table(raw: Mapping[str, Any], text: str = "") -> TrainingReadi
     return TrainingReading(config, _in_order(warnings))
 
 
-def _prime_rl_error(table: JsonObject, text: str) -> TrainingConfigError:
+def _other_trainers_error(trainer: OtherTrainer, table: JsonObject, text: str) -> TrainingConfigError:
     return TrainingConfigError(
-        "this is a configuration of prime-rl itself; a training run here is written in the hosted form, "
+        f"this is a configuration of {trainer.name}; a training run here is written in the hosted form, "
         'which begins with model = "..." and has an [[env]] table for each environment',
-        [_problem(text, path, advice) for path, advice in from_prime_rl(table)],
+        [_problem(text, path, advice) for path, advice in trainer.advice(table)],
     )
 
 

@@ -173,6 +173,12 @@ hard_fraction = 0.0
 env_ratios = [0.25, 0.75]
 skip_verification = false
 seed = 42
+
+[infrastructure]
+compute_size = "L"
+
+[inference.model]
+tool_call_parser = "hermes"
 """
 
 PRIME_RL = """
@@ -196,4 +202,32 @@ max_tokens = 512
 id = "primeintellect/wiki-search"
 
 [inference]
+"""
+
+VF_RL = """
+model = "Qwen/Qwen2.5-1.5B-Instruct"
+
+[env]
+id = "gsm8k"
+
+[env.args]
+num_train_examples = 100
+
+[inference]
+gpus = 1
+
+[inference.args]
+enforce_eager = true
+
+[trainer]
+gpus = 2
+
+[trainer.args]
+run_name = "first-try"
+use_lora = true
+lora_target_modules = ["q_proj", "v_proj"]
+micro_batch_size = 12
+rollouts_per_example = 12
+batch_size = 144
+max_seq_len = 2048
 """

@@ -55,7 +55,7 @@ def test_retired_keys_warn_and_take_effect() -> None:
     config = reading.config
     assert {warning.where for warning in reading.warnings} == {
         "max_async_level", "trajectory_strategy", "env_file", "env[0].pool", "env[0].multiplex", "eval.eval_base_model",
-        "buffer.easy_fraction", "buffer.hard_fraction", "buffer.env_ratios", "buffer.seed",
+        "buffer.easy_fraction", "buffer.hard_fraction", "buffer.env_ratios", "buffer.seed", "infrastructure", "inference",
     }  # fmt: skip
     assert (config.trainer.max_off_policy, config.trainer.seed, config.env_files) == (2, 42, ("secrets.env",))
     assert [env.ratio for env in config.env] == [0.25, 0.75]
@@ -66,7 +66,6 @@ def test_retired_keys_warn_and_take_effect() -> None:
 @pytest.mark.parametrize(
     ("addition", "path", "reason"),
     [
-        ('[infrastructure]\ncompute_size = "M"', "infrastructure", "machines are not chosen"),
         ("[tailscale]\nenabled = false", "tailscale", "allow_hosts"),
         ('[teacher]\nmodel = "x"', "teacher", "no teacher"),
         ("[run_config]\na = 1", "run_config", "prime-rl"),
@@ -206,6 +205,15 @@ def test_a_prime_rl_file_is_recognised_and_translated_key_by_key() -> None:
     advice = caught.value.fields
     assert advice["line 6, model.name"] == 'write model = "Qwen/Qwen3-4B-Instruct-2507"'
     assert any("learning_rate = 1e-05" in text for text in advice.values())
+
+
+def test_a_file_of_verifiers_own_trainer_is_recognised_and_translated_key_by_key() -> None:
+    with pytest.raises(TrainingConfigError, match="configuration of vf-rl") as caught:
+        read_training_toml(published.VF_RL)
+    advice = {place.split(", ")[-1]: text for place, text in caught.value.fields.items()}
+    assert advice.keys() >= {"env.id", "inference", "trainer.gpus", "trainer.args.micro_batch_size"}
+    assert advice["trainer.args.max_seq_len"] == "write [trainer] seq_len = 2048"
+    assert advice["trainer.args.lora_target_modules"] == 'write [trainer] target_modules = ["q_proj", "v_proj"]'
 
 
 @pytest.mark.parametrize(
