@@ -40,9 +40,14 @@ FURTHER = {"resolve": 0, "install": 1, "load": 2, "describe": 4, "scripted-rollo
 NEEDS_SOMETHING = 3  # it was really entered, though another release may not ask for that
 DATED = 2  # of the tries go to dependencies of an earlier day
 LOWERED = 3  # of the tries go to an earlier line of a dependency's releases
+IN_NONE = 3  # tries that lack a name: no release has it
+FORK = (
+    "No release of verifiers that was tried has it. If the package was written for a fork, or for a commit that was not "
+    'released, require that: "verifiers @ git+https://HOST/OWNER/verifiers@COMMIT".'
+)
 TOLD = 300  # characters of what others said, in the message of a conflict
 NOTHING, NO_NAME, NO_FILE = "no_load_environment", "no_verifiers_name", "file_not_packaged"  # the runner's codes
-OLDER_PYTHON, NOT_WRITTEN = "older_python_needed", "not_written"  # others
+OLDER_PYTHON, NOT_WRITTEN, NO_REPOSITORY = "older_python_needed", "not_written", "no_repository"  # others
 WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
 NO_V1 = "No module named 'verifiers.v1'"
 FIRST_STATES = Version("0.1.8.dev0")  # before it, is_completed took messages and env_response returned the state
@@ -263,8 +268,8 @@ def still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
         return []  # without it, too
     if lock is not None and not lock.verifiers:
         return []  # it installs none: all others would be the same environment
-    if attempt.code in {NO_FILE, NOT_WRITTEN, OLDER_PYTHON}:
-        return []  # the wheel stays what it is, and so does the Python
+    if attempt.code in {NO_FILE, NOT_WRITTEN, NO_REPOSITORY, OLDER_PYTHON}:
+        return []  # the wheel stays what it is, and so do what it clones and the Python
     if lock is not None and attempt.code == OUTDATED:
         return [one for one in left if not one.release or Version(one.release) < FIRST_STATES]
     release = Version(lock.verifiers) if lock is not None else None
@@ -304,7 +309,8 @@ def _tell_all(best: Attempt, attempts: Sequence[Attempt]) -> None:
     said = "\n".join(f"verifiers {_name(one)}, {one.stage}: {one.message[:TOLD]}" for one in attempts)
     check = next(check for check in best.record.checks if check.name == best.stage)
     summary = f"with verifiers {_name(best)}: {best.message}; {len(attempts) - 1} other tries failed, too"
-    best.record.add(check.name, False, summary, f"{check.detail}\n\n{said}".strip())
+    in_none = best.code == NO_NAME and sum(one.code == NO_NAME for one in attempts) >= IN_NONE
+    best.record.add(check.name, False, summary, "\n\n".join([*([FORK] if in_none else []), check.detail, said]).strip())
 
 
 def _tell_unmet(best: Attempt, references: References) -> None:

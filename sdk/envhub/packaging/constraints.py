@@ -21,6 +21,7 @@ from packaging.version import InvalidVersion, Version
 from envhub.protocol.registry.packages import Generation, GenerationEvidence
 
 GENERATIONS = (Generation.LEGACY, Generation.HARNESS, Generation.CURRENT)  # tried in this order beside the guess
+LOWER_BOUNDS = {">=", ">", "~="}
 OVERRIDDEN = 3  # releases that are tried against a package's own requirement
 
 
@@ -139,9 +140,10 @@ def candidates(evidence: GenerationEvidence, dependencies: Sequence[str]) -> lis
     """The releases of verifiers to build with, in the order in which they are tried: the static guess only orders them.
 
     First the newest of each generation inside the package's own requirement, the guessed one before the others; then
-    the newest of its other sets, since the releases of a set differ little; then its others downwards, then those of
-    other generations. An exact pin is the only candidate. Last come releases outside the requirement, if it holds none
-    of the guessed generation (`verifiers>=0.4` with v0 classes).
+    the newest of its other sets, since the releases of a set differ little; then the lowest that it allows, with which
+    it may have been written; then its others downwards, then those of other generations. An exact pin is the only
+    candidate. Last come releases outside the requirement, if it holds none of the guessed generation (`verifiers>=0.4`
+    with v0 classes).
     """
     guessed = load().get(evidence.constraint_set)
     if guessed is None and next(requirements_on("verifiers", dependencies), None) is None:
@@ -187,7 +189,8 @@ def _releases(sets: Sequence[ConstraintSet], wanted: SpecifierSet) -> list[Candi
             first.setdefault(entry.generation, release)
     heads = list(dict.fromkeys(first.values()))
     below = sorted((release for release in found if release not in heads), key=Version, reverse=True)
-    below.sort(key=lambda release: (release not in newest, release not in own))
+    floor = min(own, key=Version, default="") if any(clause.operator in LOWER_BOUNDS for clause in wanted) else ""
+    below.sort(key=lambda release: (release not in newest, release != floor, release not in own))
     return [found[release] for release in (*heads, *below)]
 
 
@@ -256,6 +259,6 @@ def _contradicted(pin: str, dependencies: Sequence[str]) -> bool:
     if version is not None:
         return not wanted.contains(version, prereleases=True)
     own = exact_pin(wanted)
-    lower = [clause.version for clause in wanted if clause.operator in {">=", ">", "~="}]
+    lower = [clause.version for clause in wanted if clause.operator in LOWER_BOUNDS]
     named = [own] if own is not None else lower
     return any(not required.specifier.contains(version, prereleases=True) for version in named)

@@ -73,7 +73,7 @@ def stated_visibility(project: Project) -> Visibility | None:
 
 
 def check_tree(directory: Path) -> None:
-    """Refuses symbolic links to anything but a file of the package (a build follows them) and trees over 1 GiB.
+    """Refuses symbolic links to anything but what the package has itself (a build follows them) and trees over 1 GiB.
 
     Raises PackageError.
     """
@@ -94,9 +94,13 @@ def check_tree(directory: Path) -> None:
 
 
 def _is_harmless(link: Path, inside: Path) -> bool:
-    """Whether it leads to a file of the package itself, which could be published under its own name as well."""
-    target = link.resolve()
-    if not target.is_file() or not target.is_relative_to(inside):
+    """Whether it leads to what the package has itself, and could be published under its own name as well: a file, or a
+    folder that does not hold the link."""
+    try:
+        target = link.resolve()
+    except (OSError, RuntimeError):  # it leads to itself
+        return False
+    if not target.exists() or not target.is_relative_to(inside) or link.absolute().is_relative_to(target):
         return False
     path = target.relative_to(inside)
     return not SKIPPED.intersection(path.parts) and not secret_files([path.as_posix()])

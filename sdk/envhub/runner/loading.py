@@ -24,7 +24,7 @@ from .judge_calls import lead_judge_calls
 from .legacy import adapter as legacy
 from .legacy.wraps import BEFORE
 from .load_error import LoadError, needed, trace_of
-from .missing_files import lacking, left_python, not_packaged
+from .missing_files import lacking, left_python, no_repository, not_packaged
 from .needs.reading import Need
 from .spacy_models import install_models
 from .threads import carry_context
@@ -176,6 +176,7 @@ def _nothing_to_load(module: Any, problem: str, hint: str) -> LoadError:
             f"Write {module.__name__}/__init__.py, import there what defines the environment, and see that the wheel "
         )
         hint += "includes all of the folder, for instance by [tool.hatch.build] include."
+        return LoadError("file_not_packaged", problem, hint)
     return LoadError("no_load_environment", problem, hint)
 
 
@@ -186,6 +187,7 @@ def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
         or needed(error)
         or _missing_column(error)
         or not_packaged(error, command.get("module", ""))
+        or no_repository(error)
         or left_python(error)
         or _not_written(error)
     )

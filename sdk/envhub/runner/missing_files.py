@@ -20,6 +20,7 @@ _LEFT_PYTHON = {  # what the standard library has no more, since which minor ver
         13,
     ),
 }
+_NO_REPOSITORY = re.compile(r"fatal: repository '(https?://[^'\s]+?)/?' not found")  # git's last words
 _IN_PACKAGE = re.compile(r"(/[^\s'\":,]*/site-packages)/([^\s'\":,]+)")
 
 
@@ -71,6 +72,21 @@ def left_python(error: BaseException) -> LoadError | None:
             f"Let requires-python end before 3.{minor}, or require a package that brings {name} back.",
             trace=trace_of(error),
         )
+    return None
+
+
+def no_repository(error: BaseException) -> LoadError | None:
+    """What git says of a repository that is cloned while the package loads: it is gone, renamed or private."""
+    for link in chain(error):
+        said = getattr(link, "stderr", None) or ""
+        text = f"{link}\n{said.decode(errors='replace') if isinstance(said, bytes) else said}"
+        if found := _NO_REPOSITORY.search(text):
+            return LoadError(
+                "no_repository",
+                f"{found[1]} is cloned while the package loads, and there is no such repository that anybody may read",
+                "Clone it from where it is now, or include what is needed of it in the wheel.",
+                trace=trace_of(error),
+            )
     return None
 
 

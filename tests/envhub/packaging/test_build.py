@@ -68,18 +68,22 @@ def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
         build_package(read_project(directory), tmp_path / "out")
 
 
-def test_a_link_to_a_file_of_the_package_is_no_obstacle(tmp_path: Path) -> None:
-    directory = write_package(tmp_path)
+def test_links_to_what_the_package_has_itself_are_no_obstacle(tmp_path: Path) -> None:
+    """Coding agents' folders link to each other's."""
+    directory = write_package(tmp_path, files={".prime/skills/review/SKILL.md": "# Review"})
     (directory / "NOTES.md").symlink_to("README.md")
+    (directory / ".codex" / "skills").mkdir(parents=True)
+    (directory / ".codex" / "skills" / "review").symlink_to("../../.prime/skills/review")
     assert build_package(read_project(directory), tmp_path / "out").wheel.exists()
 
 
-@pytest.mark.parametrize("target", [".env", ".git/config"])
+@pytest.mark.parametrize("target", [".env", ".git/config", ".git", "..", ".", "gone", "link"])
 def test_a_link_to_what_is_not_published_is_refused(tmp_path: Path, target: str) -> None:
     directory = write_package(tmp_path)
-    (directory / target).parent.mkdir(exist_ok=True)
-    (directory / target).write_text("KEY=1")
-    (directory / "notes.txt").symlink_to(target)
+    (directory / ".git").mkdir()
+    for name in (".env", ".git/config"):
+        (directory / name).write_text("KEY=1")
+    (directory / "link").symlink_to(target)
     with pytest.raises(PackageError, match="symbolic link"):
         build_package(read_project(directory), tmp_path / "out")
 

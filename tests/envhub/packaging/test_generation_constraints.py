@@ -24,11 +24,11 @@ def releases(generation: Generation | None, *dependencies: str) -> list[str]:
 @pytest.mark.parametrize(
     ("generation", "requirement", "first"),
     [
-        (LEGACY, "verifiers>=0.1.8", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1", "0.1.9", "0.1.12"]),
+        (LEGACY, "verifiers>=0.1.8", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1", "0.1.9", "0.1.8"]),
         (LEGACY, "verifiers", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1", "0.1.9", "0.1.7", "0.1.12"]),
-        (LEGACY, "verifiers>=0.1.10,<0.1.13", ["0.1.12", "0.1.11", "0.1.10"]),
-        (LEGACY, "verifiers>=0.1.3,<0.1.8", ["0.1.7", "0.1.6", "0.1.5", "0.1.4", "0.1.3"]),
-        (LEGACY, "verifiers>=0.1.5,<0.1.10", ["0.1.9", "0.1.7", "0.1.8", "0.1.6", "0.1.5"]),
+        (LEGACY, "verifiers>=0.1.10,<0.1.13", ["0.1.12", "0.1.10", "0.1.11"]),
+        (LEGACY, "verifiers>=0.1.3,<0.1.8", ["0.1.7", "0.1.3", "0.1.6", "0.1.5", "0.1.4"]),
+        (LEGACY, "verifiers>=0.1.5,<0.1.10", ["0.1.9", "0.1.7", "0.1.5", "0.1.8", "0.1.6"]),
         (LEGACY, "verifiers>=0.1.14", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1"]),
         (LEGACY, "verifiers[rl]>=0.2", ["0.2.1", "0.4.0", "0.3.1"]),
         (HARNESS, "verifiers", ["0.1.15.dev11", "0.1.14", "0.4.0", "0.1.15.dev7", "0.3.1", "0.2.1", "0.1.12"]),
@@ -38,7 +38,7 @@ def releases(generation: Generation | None, *dependencies: str) -> list[str]:
         (None, "verifiers>=0.1.14", ["0.1.14", "0.1.15.dev11", "0.4.0", "0.3.1", "0.2.1"]),
     ],
 )
-def test_the_newest_of_each_generation_then_of_each_set_of_the_guess_comes_first_then_its_others_downwards(
+def test_the_newest_of_each_generation_and_of_each_set_of_the_guess_comes_first_then_the_lowest_asked_for(
     generation: Generation | None, requirement: str, first: list[str]
 ) -> None:
     assert releases(generation, requirement)[: len(first)] == first

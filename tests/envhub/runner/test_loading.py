@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(LoadError, match="folder without_init has no __init__") as caught:
         loading.load({"module": "without_init"})
-    assert "Write without_init/__init__.py" in caught.value.hint
+    assert (caught.value.code, "Write without_init/__init__.py" in caught.value.hint) == ("file_not_packaged", True)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,17 @@ def test_a_relative_import_of_a_single_module_is_explained(tmp_path: Path, monke
     with pytest.raises(LoadError) as caught:
         loading.import_module(name)
     assert (caught.value.code, "flat_game/__init__.py" in caught.value.hint) == ("file_not_packaged", True)
+
+
+def test_a_repository_that_is_gone_is_named() -> None:
+    said = "Cloning into 'x'...\nfatal: repository 'https://github.com/a/gone.git/' not found\n"
+    for error in (
+        subprocess.CalledProcessError(128, ["git", "clone"], stderr=said),
+        subprocess.CalledProcessError(128, ["git", "clone"], stderr=said.encode()),
+        RuntimeError(said),
+    ):
+        failure = loading.explain(error, {"module": "my_env"})
+        assert (failure.code, "https://github.com/a/gone.git " in failure.message) == ("no_repository", True)
 
 
 def test_a_template_that_nobody_has_filled_in_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

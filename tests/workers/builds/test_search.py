@@ -91,6 +91,14 @@ async def test_a_release_without_a_name_that_the_package_uses_is_left_for_the_ne
     assert report.generation is Generation.LEGACY
 
 
+async def test_a_name_that_no_release_has_is_a_forks(build: Build) -> None:
+    other = "class Environment: ...\n"
+    report = await build(SOURCE, dict.fromkeys(("0.1.14", "0.1.12", "0.1.10"), other), "verifiers<0.1.15")
+    check = next(check for check in report.checks if check.name == "load")
+    assert "written for a fork" in check.detail
+    assert "no attribute 'SingleTurnEnv'" in check.summary
+
+
 async def test_a_release_that_conflicts_with_the_package_is_left_for_the_next(
     build: Build, index: PackageIndex, tmp_path: Path
 ) -> None:
@@ -307,8 +315,16 @@ def attempt(release: str, stage: str, code: str) -> Attempt:
 OLDER, NEWER = ["0.1.12", "0.1.9"], ["0.3.1", "0.2.1"]
 
 
-@pytest.mark.parametrize(("code", "following"), [("rollout_mismatch", OLDER + NEWER), ("import_error", NEWER + OLDER)])
-def test_after_a_rollout_that_does_not_fit_older_releases_come_first(code: str, following: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("code", "following"),
+    [
+        ("rollout_mismatch", OLDER + NEWER),  # older releases come first
+        ("import_error", NEWER + OLDER),
+        ("file_not_packaged", []),
+        ("no_repository", []),
+    ],
+)
+def test_what_a_try_showed_orders_and_rules_out_further_ones(code: str, following: list[str]) -> None:
     left = [Candidate(None, release) for release in NEWER + OLDER]
     assert [one.release for one in still_open(left, attempt("0.1.14", "load", code))] == following
 

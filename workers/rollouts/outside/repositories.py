@@ -101,7 +101,7 @@ class Repositories:
                     await fetch(place, source)
                 except ToolFailed as error:
                     if not place.exists():
-                        raise refusal(error.message) from error
+                        raise refusal(error.message.replace(source, url)) from error  # no box hears of a mirror
                     logger.info("%s is as it was kept: %s", url, error.message)
                 os.utime(place)  # used last, for whoever trims
             return place / BARE
