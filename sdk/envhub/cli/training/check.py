@@ -33,7 +33,7 @@ def check(
 ) -> None:
     """Check a training TOML offline; predict tokens, memory and disk, and say what was assumed."""
     session = current(ctx)
-    read = read_training_file(file)
+    read = read_training_file(file, to_run=False)
     tell_warnings(session, read)
     shape, origin = find_shape(read.config.model, model_config)
     found = estimate(read.config, shape)

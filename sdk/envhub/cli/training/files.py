@@ -23,8 +23,11 @@ class TrainingFile:
     env: dict[str, str] = field(repr=False)
 
 
-def read_training_file(path: Path) -> TrainingFile:
-    """Read and check. Raises UsageError that names every wrong key with its line."""
+def read_training_file(path: Path, *, to_run: bool = True) -> TrainingFile:
+    """Read and check. Raises UsageError that names every wrong key with its line.
+
+    to_run: its env_files must be there; else those that are not are warnings, as in a fresh clone, which has none.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -32,10 +35,13 @@ def read_training_file(path: Path) -> TrainingFile:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
     reading = parse_training(text, str(path))
-    env: dict[str, str] = {}
+    warnings, env = list(reading.warnings), dict[str, str]()
     for name in reading.config.env_files:
-        env |= read_env_file(path.parent / name)
-    return TrainingFile(text, reading.config, reading.warnings, env)
+        if to_run or (path.parent / name).exists():
+            env |= read_env_file(path.parent / name)
+        else:
+            warnings.append(ConfigProblem("env_files", f"names {path.parent / name}, which is not there: a run needs it"))
+    return TrainingFile(text, reading.config, tuple(warnings), env)
 
 
 def parse_training(text: str, where: str) -> TrainingReading:
