@@ -17,6 +17,7 @@ POLICY, ENVIRONMENT, VERIFIER, JUDGE = "policy", "environment", "verifier", "jud
 INFRASTRUCTURE, LIMIT, CANCELLED = "infrastructure", "limit", "cancelled"
 HUB_ERRORS = {"hub_infrastructure": INFRASTRUCTURE, "hub_judge": JUDGE, "hub_limit": LIMIT}
 MAX_TEXT = 8000
+MAX_LINE = 300  # of source
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,16 @@ def classify(error: BaseException, default: str) -> Failure:
 
 def _texts(error: BaseException) -> tuple[str, str, str]:
     links = list(chain(error))
-    message = next((text for link in links if (text := text_of(link))), type(error).__name__)
+    message = next((text for link in links if (text := text_of(link))), "") or named(error)
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return type(error).__name__, message[:MAX_TEXT], trace[-MAX_TEXT:]
+
+
+def named(error: BaseException) -> str:
+    """The exception with what it says; with the line that raised it, where it says nothing, as a bare assert does."""
+    places = traceback.extract_tb(error.__traceback__)
+    text = text_of(error) or (places[-1].line or "" if places else "")[:MAX_LINE]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def text_of(error: BaseException) -> str:

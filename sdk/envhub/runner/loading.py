@@ -19,7 +19,7 @@ from . import arguments
 from .adapters import Adapter
 from .current import early_adapter
 from .current import loading as current
-from .failures import chain
+from .failures import chain, named
 from .judge_calls import lead_judge_calls
 from .legacy import adapter as legacy
 from .legacy.wraps import BEFORE
@@ -103,8 +103,8 @@ def import_module(name: str) -> Any:
 def _with_cause(error: BaseException) -> str:
     """What it says, and what it came of: libraries explain an import that failed inside them, at times wrongly."""
     root = list(chain(error))[-1]
-    came_of = "" if root is error else f" (from {type(root).__name__}: {root})"
-    return f"{type(error).__name__}: {error}{came_of}"
+    came_of = "" if root is error else f" (from {named(root)})"
+    return f"{named(error)}{came_of}"
 
 
 def _drives_loader() -> bool:
@@ -203,7 +203,7 @@ def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
         return LoadError("bad_arguments", str(root), ARGUMENTS, trace=trace_of(error), needs=asked)
     return LoadError(
         "load_failed",
-        f"making the environment failed: {type(root).__name__}: {root}",
+        f"making the environment failed: {named(root)}",
         lacking(error) or "The traceback is in the run's log.",
         trace=trace_of(error),
     )

@@ -75,6 +75,19 @@ def test_the_message_is_the_first_that_says_something() -> None:
     assert "ValueError: why" in failure.traceback
 
 
+def test_an_exception_that_says_nothing_is_told_by_the_line_that_raised_it() -> None:
+    messages: object = "not a list"
+    with pytest.raises(AssertionError) as caught:
+        assert isinstance(messages, list)
+    with pytest.raises(KeyboardInterrupt) as silent:
+        raise KeyboardInterrupt
+    for error in (caught.value, silent.value):
+        error.args = ()
+    assert classify(caught.value, ENVIRONMENT).message == "AssertionError: assert isinstance(messages, list)"
+    assert classify(silent.value, ENVIRONMENT).message == "KeyboardInterrupt: raise KeyboardInterrupt"
+    assert classify(AssertionError(), ENVIRONMENT).message == "AssertionError"
+
+
 def test_marks_inside_text_are_found() -> None:
     assert of_provider_text('upstream 502: {"error":{"type":"hub_infrastructure"}}') == "infrastructure"
     assert of_provider_text("upstream 400: nothing") is None
