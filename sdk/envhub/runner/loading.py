@@ -25,10 +25,12 @@ from .legacy import adapter as legacy
 from .legacy.wraps import BEFORE
 from .load_error import LoadError, needed, trace_of
 from .missing_files import lacking, left_python, no_repository, not_packaged
+from .needs import overheard
 from .needs.reading import Need
 from .spacy_models import install_models
 from .threads import carry_context
 
+PRINTED = 500  # characters, in a message
 ARGUMENTS = "See the arguments on the version's page."
 _MISSING_NAME = re.compile(r"module 'verifiers[\w.]*' has no attribute|cannot import name .* from 'verifiers")
 
@@ -55,8 +57,13 @@ def set_defaults(judge_base_url: str | None) -> None:
 def load(command: dict[str, Any]) -> Adapter:
     """Answer a `load` command. Raises LoadError."""
     set_defaults(command.get("judge_base_url"))
-    version = verifiers_version()
     install_models(command["module"])
+    with overheard.listening():
+        return _load(command)
+
+
+def _load(command: dict[str, Any]) -> Adapter:
+    version = verifiers_version()
     module = import_module(command["module"])
     both = hasattr(module, "load_environment")
     try:
@@ -104,7 +111,15 @@ def _with_cause(error: BaseException) -> str:
     """What it says, and what it came of: libraries explain an import that failed inside them, at times wrongly."""
     root = list(chain(error))[-1]
     came_of = "" if root is error else f" (from {named(root)})"
-    return f"{named(error)}{came_of}"
+    return f"{_told(error)}{came_of}"
+
+
+def _told(error: BaseException) -> str:
+    """What it says; what was printed before `sys.exit(1)`."""
+    printed = overheard.printed()
+    if not isinstance(error, SystemExit) or isinstance(error.code, str) or not printed:
+        return named(error)
+    return f"sys.exit({error.code}), after this was printed: {printed[-PRINTED:]}"
 
 
 def _drives_loader() -> bool:
@@ -203,7 +218,7 @@ def explain(error: BaseException, command: dict[str, Any]) -> LoadError:
         return LoadError("bad_arguments", str(root), ARGUMENTS, trace=trace_of(error), needs=asked)
     return LoadError(
         "load_failed",
-        f"making the environment failed: {named(root)}",
+        f"making the environment failed: {_told(root)}",
         lacking(error) or "The traceback is in the run's log.",
         trace=trace_of(error),
     )

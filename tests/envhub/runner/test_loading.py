@@ -49,6 +49,34 @@ def test_a_package_that_exits_is_an_import_error(tmp_path: Path, monkeypatch: py
         loading.import_module(name)
 
 
+CHECKS_ITS_SETTINGS = """
+import os, sys
+os.environ.get("NOT_SPOKEN_OF")
+missing = [name for name in ("SELLER_MODEL", "SELLER_DATA", "SELLER_NAME") if not os.getenv(name)]
+print("Missing required environment variables:", *missing, sep="\\n  ")
+print("Example: OPENAI_API_KEY=... SELLER_MODEL=...")
+sys.exit(1)
+"""
+
+
+def test_what_is_printed_as_missing_before_an_exit_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELLER_NAME", "x")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    streams = sys.stdout, sys.stderr
+    module = package(tmp_path, monkeypatch, CHECKS_ITS_SETTINGS, "checks_settings")
+    with pytest.raises(LoadError) as caught:
+        loading.load({"module": module})
+    assert [need[:2] for need in caught.value.needs] == [("secret", "SELLER_MODEL"), ("secret", "SELLER_DATA")]
+    assert (sys.stdout, sys.stderr) == streams
+
+
+def test_what_was_printed_before_an_exit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import sys\nprint('no board of that size')\nsys.exit(2)\n"
+    with pytest.raises(LoadError, match=r"sys\.exit\(2\), after this was printed: no board of that size") as caught:
+        loading.load({"module": package(tmp_path, monkeypatch, source, "exits_with_words"), "env_id": "exits"})
+    assert not caught.value.needs
+
+
 def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "without_init").mkdir()
     (tmp_path / "without_init" / "env.py").write_text("def load_environment(): ...\n")

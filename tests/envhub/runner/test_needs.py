@@ -15,6 +15,7 @@ import pytest
 import requests
 from envhub.protocol.registry.needs import NeedKind
 from envhub.runner import load_error
+from envhub.runner.needs import overheard
 from envhub.runner.needs.reading import lacking, lacking_in_text
 from huggingface_hub.errors import RepositoryNotFoundError
 
@@ -240,3 +241,12 @@ def test_what_is_the_packages_own_fault_needs_nothing(error: Exception) -> None:
 def test_every_kind_that_the_runner_finds_has_words() -> None:
     found_by_the_worker = {NeedKind.JUDGE.value, NeedKind.GIT_HOST.value, NeedKind.CLONE_HOST.value}
     assert {kind.value for kind in NeedKind} - found_by_the_worker <= load_error._WORDS.keys()
+
+
+def test_a_variable_that_is_named_like_no_key_is_needed_if_it_was_looked_for() -> None:
+    message = "please set SELLER_MODEL, for instance to OTHER_MODEL"
+    assert found(ValueError(message)) == []
+    with overheard.listening():
+        os.environ.get("SELLER_MODEL")
+    assert found(ValueError(message)) == [("secret", "SELLER_MODEL")]
+    assert found(ValueError("SELLER_MODEL is fine")) == []

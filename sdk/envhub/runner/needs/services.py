@@ -6,11 +6,14 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from itertools import islice
 
+from . import overheard
 from .links import Link
 
 SECRET, SANDBOX, GPU, PROGRAM, OPEN_FILES = "secret", "sandbox", "gpu", "program", "open_files"
 _KEY = re.compile(r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PAT|CREDENTIALS))\b")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 ASKED = re.compile(
     r"\b(?:not set|n't set|unset|must be set|be set|set (?:the|your|it)|setting|required?|requires|missing|provided?|"
     r"not found|not defined|not configured|no .{0,20}key|undefined|expected|please|specify|export|need)\b",
@@ -61,6 +64,8 @@ def secrets(link: Link) -> Iterator[tuple[str, str]]:
             yield SECRET, str(key)
     elif "KeyError" in link.names:
         yield from _of_environ(link)
+    elif isinstance(link.error, SystemExit) and not isinstance(link.error.code, str):
+        yield from _looked_for_and_named(overheard.printed())
     elif ASKED.search(link.text):
         for name in dict.fromkeys(_KEY.findall(link.text)[:5]):
             yield SECRET, name
@@ -69,6 +74,18 @@ def secrets(link: Link) -> Iterator[tuple[str, str]]:
         name, said = _CLIENTS[link.package]
         if said.search(link.text):
             yield SECRET, name
+
+
+def variables(link: Link) -> Iterator[tuple[str, str]]:
+    """What a message asks for whose name is like no key's: SELLER_MODEL."""
+    yield from islice(_looked_for_and_named(link.text), 1)
+
+
+def _looked_for_and_named(text: str) -> Iterator[tuple[str, str]]:
+    """Variables that were looked for in vain before something was said that names them."""
+    if ASKED.search(text):
+        words = set(_VARIABLE.findall(text))
+        yield from ((SECRET, name) for name in overheard.looked_for() if name in words)
 
 
 def _of_environ(link: Link) -> Iterator[tuple[str, str]]:
