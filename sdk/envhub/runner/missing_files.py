@@ -21,6 +21,7 @@ _LEFT_PYTHON = {  # what the standard library has no more, since which minor ver
     ),
 }
 _NO_REPOSITORY = re.compile(r"fatal: repository '(https?://[^'\s]+?)/?' not found")  # git's last words
+_ELSEWHERE = re.compile(r"/(?:home|Users|mnt|media|data|workspace|scratch|Volumes)/[^\s'\":,]+")  # no box has these
 _IN_PACKAGE = re.compile(r"(/[^\s'\":,]*/site-packages)/([^\s'\":,]+)")
 
 
@@ -48,6 +49,12 @@ def not_packaged(error: BaseException, module: str) -> LoadError | None:
             return _said(
                 f"a file is looked for outside of the package: {link}",
                 "Keep it in the package's own folder, read it there, and include it in the wheel.",
+                error,
+            )
+        if inside is None and (elsewhere := _ELSEWHERE.search(path or str(link))):
+            return _said(
+                f"{elsewhere[0]} is looked for, which only its author's machine has",
+                "Include it in the wheel and read it beside the module, or make its path an argument.",
                 error,
             )
         if path and not os.path.isabs(path):

@@ -248,5 +248,5 @@ def test_a_variable_that_is_named_like_no_key_is_needed_if_it_was_looked_for() -
     assert found(ValueError(message)) == []
     with overheard.listening():
         os.environ.get("SELLER_MODEL")
-    assert found(ValueError(message)) == [("secret", "SELLER_MODEL")]
-    assert found(ValueError("SELLER_MODEL is fine")) == []
+        assert found(ValueError(message)) == [("secret", "SELLER_MODEL")]
+        assert found(ValueError("SELLER_MODEL is fine")) == []

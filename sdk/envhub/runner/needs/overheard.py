@@ -19,10 +19,9 @@ _is_listening = False
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """While a package loads. What was overheard stays until the next time."""
+    """While a package loads; then it is forgotten."""
     global _printed, _is_listening
-    _printed, _is_listening = "", True
-    _looked_for.clear()
+    _is_listening = True
     streams, environ = (sys.stdout, sys.stderr), type(os.environ)
     found = environ.__getitem__
 
@@ -39,7 +38,8 @@ def listening() -> Iterator[None]:
     try:
         yield
     finally:
-        _is_listening = False
+        _printed, _is_listening = "", False
+        _looked_for.clear()
         environ.__getitem__ = found  # type: ignore[method-assign]
         for name, stream in zip(("stdout", "stderr"), streams, strict=True):
             if isinstance(getattr(sys, name), _Overheard):  # else the package has put its own in its place
