@@ -94,8 +94,8 @@ class WorkerEnvironment(BaseSettings):
     image_build_memory_mb: PositiveInt = 4096  # of a step's programs
     image_build_disk_mb: PositiveInt = 4096  # of what a step writes, which lies in memory on top of that
     image_layers_mb: PositiveInt = 10_000  # of layers that steps have written, to be used again
-    call_limit: PositiveInt = 200  # model calls of one rollout
-    token_limit: PositiveInt = 2_000_000  # tokens of one rollout, prompt and completion
+    call_limit: PositiveInt = 2000  # model calls of one rollout
+    token_limit: PositiveInt = 50_000_000  # tokens of one rollout: of each call its whole prompt and its completion
     serve_runs: int = Field(default=4, ge=0, le=64)  # models served at once; they take no slot
     sandbox_runs: int = Field(default=16, ge=0, le=1000)  # sandboxes that users made, at once; they take no slot
     serve_host: str = "127.0.0.1"  # where served models and sandboxes listen

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.urls import reverse
 from envhub.packaging.asked import digest
+from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import conversation
 from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay, Replayed, StoredCall, StoredCalls
@@ -163,10 +164,11 @@ def stored_calls(config: EvaluationConfig) -> StoredCalls:
     if replay is None:
         raise NotFound("this evaluation replays nothing")
     record = _SOURCES[bool(replay.training)].record(replay)
+    whole, known = Calls(record.turns), dict[int, str]()
     calls = tuple(
         StoredCall(
             protocol=turn.protocol,
-            asked=digest(turn.request),
+            asked=digest(whole.request(turn), known),
             response=turn.response,
             finish_reason=turn.finish_reason,
         )

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import Message, answer_text, messages_of
 from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
@@ -110,12 +111,13 @@ def token_page(record: RolloutRecord, scene: Scene, *, page: int = 1) -> TokenPa
     if not scene.largest:
         found = (abs(value) for note in notes for value in note.advantages)
         scene = replace(scene, largest=max(found, default=0.0))
+    calls = Calls(record.turns)
     views, before = [], 0
     for number, (turn, note, count) in enumerate(zip(turns, notes, counts, strict=True)):
         first, last = max(0, start - before), min(count, end - before)
         if first < last or (not count and start <= before < end) or (not count and not total):
             previous = turns[number - 1] if number else None
-            views.append(_turn_view(number, turn, previous, note, range(first, max(first, last)), scene))
+            views.append(_turn_view(number, (turn, previous), calls, note, range(first, max(first, last)), scene))
         before += count
     return TokenPage(
         turns=tuple(views),
@@ -149,9 +151,12 @@ def _available(turns: Sequence[Turn], notes: Sequence[TokenTraining]) -> tuple[s
 
 
 def _turn_view(
-    number: int, turn: Turn, previous: Turn | None, note: TokenTraining, shown: range, scene: Scene
+    number: int, pair: tuple[Turn, Turn | None], calls: Calls, note: TokenTraining, shown: range, scene: Scene
 ) -> TurnView:
-    messages = new_messages(turn, previous) if not shown.start else []
+    turn, previous = pair
+    asked = messages_of(calls.request(turn))
+    earlier = None if previous is None else messages_of(calls.request(previous))
+    messages = new_messages(asked, earlier) if not shown.start else []
     data = turn.tokens
     count = len(data.completion_ids) if data else 0
     has_texts = count > 0 and len(turn.token_texts) == count
@@ -159,7 +164,7 @@ def _turn_view(
         number=number,
         turn=turn,
         prompt=tuple(messages[-MOST_MESSAGES:]),
-        partial=previous is not None and len(messages) < len(messages_of(turn)),
+        partial=previous is not None and len(messages) < len(asked),
         hidden_messages=max(0, len(messages) - MOST_MESSAGES),
         prompt_tokens=len(data.prompt_ids) if data else turn.usage.prompt_tokens,
         completion_tokens=count,
@@ -180,12 +185,10 @@ def extends(turn: Turn, previous: Turn) -> bool | None:
     return turn.tokens.prompt_ids[: len(before)] == before
 
 
-def new_messages(turn: Turn, previous: Turn | None) -> list[Message]:
-    """What the turn was asked beyond the turn before it and that one's answer; everything when it was rewritten."""
-    asked = messages_of(turn)
-    if previous is None:
+def new_messages(asked: list[Message], earlier: list[Message] | None) -> list[Message]:
+    """What a turn was asked beyond the turn before it and that one's answer; everything when it was rewritten."""
+    if earlier is None:
         return asked
-    earlier = messages_of(previous)
     if asked[: len(earlier)] != earlier:
         return asked
     rest = asked[len(earlier) :]

@@ -42,12 +42,12 @@ DATED = 2  # of the tries go to dependencies of an earlier day
 LOWERED = 3  # of the tries go to an earlier line of a dependency's releases
 IN_NONE = 3  # tries that lack a name: no release has it
 FORK = (
-    "No release of verifiers that was tried has it. If the package was written for a fork, or for a commit that was not "
-    'released, require that: "verifiers @ git+https://HOST/OWNER/verifiers@COMMIT".'
+    "No release of verifiers that was tried has it. If the package was written for a fork, or for a commit that was "
+    'not released, require that: "verifiers @ git+https://HOST/OWNER/verifiers@COMMIT".'
 )
 TOLD = 300  # characters of what others said, in the message of a conflict
 NOTHING, NO_NAME, NO_FILE = "no_load_environment", "no_verifiers_name", "file_not_packaged"  # the runner's codes
-OLDER_PYTHON, NOT_WRITTEN, NO_REPOSITORY = "older_python_needed", "not_written", "no_repository"  # others
+OLDER_PYTHON, NOT_WRITTEN, NO_REPOSITORY = "older_python_needed", "not_written", "no_repository"
 WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
 NO_V1 = "No module named 'verifiers.v1'"
 FIRST_STATES = Version("0.1.8.dev0")  # before it, is_completed took messages and env_response returned the state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from envhub.packaging.calls import shortened
 from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Turn, Usage
 from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import RolloutDone
@@ -34,7 +35,7 @@ def join(
     turns.sort(key=lambda turn: turn.started_s)
     if generation is not Generation.CURRENT:  # there every call of the policy route is part of the rollout
         turns = [turn.model_copy(update={"trainable": turn.trainable and turn.response_id in kept}) for turn in turns]
-    numbered = tuple(turn.model_copy(update={"index": index}) for index, turn in enumerate(turns))
+    numbered = shortened([turn.model_copy(update={"index": index}) for index, turn in enumerate(turns)])
     asked = [turn for turn in numbered if turn.route == POLICY]
     reported = plausible(done.record)
     record = reported.model_copy(

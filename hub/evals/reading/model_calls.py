@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import answer_text, clipped, pretty
 from envhub.protocol.evals.rollouts import Turn
 
@@ -51,10 +52,13 @@ class CallSummary:
     whole: ModelCall | None
 
 
-def summaries(turns: Sequence[Turn], commands: Mapping[int, int], *, whole: int) -> list[CallSummary]:
+def summaries(
+    turns: Sequence[Turn], commands: Mapping[int, int], calls: Calls, *, whole: int
+) -> list[CallSummary]:
     """In order, the first `whole` of them with all that is shown. `commands`: how many followed each, by index."""
+    opened = [model_call(turn, calls) for turn in turns[:whole]]
     return [
-        CallSummary(turn, _mean_logprob(turn), commands.get(turn.index, 0), model_call(turn) if place < whole else None)
+        CallSummary(turn, _mean_logprob(turn), commands.get(turn.index, 0), opened[place] if place < whole else None)
         for place, turn in enumerate(turns)
     ]
 
@@ -64,14 +68,14 @@ def _mean_logprob(turn: Turn) -> float | None:
     return math.fsum(logprobs) / len(logprobs) if logprobs else None
 
 
-def model_call(turn: Turn) -> ModelCall:
-    """With all that is shown of it once it is unfolded."""
+def model_call(turn: Turn, calls: Calls) -> ModelCall:
+    """One of a rollout's calls with all that is shown of it once it is unfolded."""
     logprobs = turn.tokens.logprobs if turn.tokens else ()
     count = len(turn.tokens.completion_ids) if turn.tokens else 0
     return ModelCall(
         turn=turn,
         text=clipped(answer_text(turn)),
-        request=pretty(turn.request),
+        request=pretty(calls.request(turn)),
         tokens=tuple(_tokens(turn)),
         left_out=max(0, count - MOST_TOKENS) if logprobs else 0,
         has_texts=_has_texts(turn),

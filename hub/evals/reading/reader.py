@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
@@ -125,7 +126,7 @@ def _part(
         turn = next((turn for turn in record.turns if turn.index == asked.call), None)
         if turn is None:
             raise NotFound(f"this rollout has no model call {asked.call}")
-        return render(request, "evals/_call.html", {"call": model_call(turn)})
+        return render(request, "evals/_call.html", {"call": model_call(turn, Calls(record.turns))})
     if asked.turn is None and asked.start is None and asked.until is None:
         return None
     whole = transcript(record)
@@ -146,7 +147,7 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     sandboxes = sandboxes_of(record)
     scores = [(name, value, record.weights.get(name)) for name, value in record.metrics.items()]
     listed_calls = record.turns[asked.calls : asked.calls + MOST_CALLS]
-    calls = summaries(listed_calls, commands_after(sandboxes), whole=OPEN_CALLS)
+    calls = summaries(listed_calls, commands_after(sandboxes), Calls(record.turns), whole=OPEN_CALLS)
     context |= _window(whole, window, ahead=True, behind=True) | {
         "place": place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed),
         "messages_": len(whole.messages),

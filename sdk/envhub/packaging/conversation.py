@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envhub.protocol.base import Json
+from envhub.packaging.calls import Calls
+from envhub.protocol.base import Json, JsonObject
 from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 
 LONGEST = 100_000  # characters of one text
@@ -59,7 +60,7 @@ def openings(record: RolloutRecord) -> tuple[Json, Json]:
     """Prompt and completion as they were stored, or those of the last model call."""
     policy = [turn for turn in record.turns if turn.route == "policy"]
     if not record.prompt and not record.completion and policy:
-        return _asked(policy[-1]), _answered(policy[-1])
+        return _asked(Calls(record.turns).request(policy[-1])), _answered(policy[-1])
     return record.prompt, record.completion
 
 
@@ -72,9 +73,9 @@ def last_message(stored: Json, role: str, *, any_role: bool = False) -> Message 
     return None
 
 
-def messages_of(turn: Turn) -> list[Message]:
+def messages_of(request: JsonObject) -> list[Message]:
     """What the model was asked in one call."""
-    return list(_messages(_asked(turn), "user", sampled=False))[:MOST]
+    return list(_messages(_asked(request), "user", sampled=False))[:MOST]
 
 
 def answer_text(turn: Turn) -> str:
@@ -94,8 +95,7 @@ def clipped(text: str) -> str:
     return f"{text[:LONGEST]}\n… {len(text) - LONGEST:,} more characters: see the raw JSON"
 
 
-def _asked(turn: Turn) -> Json:
-    request = turn.request
+def _asked(request: JsonObject) -> Json:
     return request.get("messages") or request.get("prompt") or request.get("input")
 
 

@@ -88,8 +88,8 @@ def test_verifiers_own_spellings_are_understood(tmp_path: Path) -> None:
 
 
 def test_spellings_of_the_hosted_platform_are_understood(tmp_path: Path) -> None:
-    text = 'model = "m"\n[[eval]]\nenv_id = "a/b"\neval_name = "held out"\ntimeout_minutes = 120\nallow_tunnel_access = true'
-    found = read_eval_file(_write(tmp_path, text))
+    table = '[[eval]]\nenv_id = "a/b"\neval_name = "held out"\ntimeout_minutes = 9\nallow_tunnel_access = true'
+    found = read_eval_file(_write(tmp_path, f'model = "m"\n{table}'))
     assert (found.configs[0].name, found.ignored) == ("held out", ("allow_tunnel_access", "timeout_minutes"))
 
 

@@ -96,7 +96,7 @@ def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monke
             FileNotFoundError(f"No rows at {sys.prefix}/lib/data. Run: make"),
             "a file is looked for outside of the package",
         ),
-        (FileNotFoundError("Unable to find '/home/me/splits/train.jsonl'"), "/home/me/splits/train.jsonl is looked for"),
+        (FileNotFoundError("Unable to find '/home/me/train.jsonl'"), "/home/me/train.jsonl is looked for"),
         (FileNotFoundError(2, "No such file", "data/rows.csv"), "data/rows.csv is looked for in the working directory"),
     ],
 )

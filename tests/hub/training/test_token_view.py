@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from envhub.packaging.calls import shortened
 from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens, TokenTraining
 from envhub.protocol.training.trainer import Loss, TrainerTable
 
 from hub.training.ratio_bounds import RatioBounds
-from hub.training.token_view import PAGE, Scene, advantage_class, extends, new_messages, token_page, visible
+from hub.training.token_view import PAGE, Scene, advantage_class, extends, token_page, visible
 from tests.factories.evals import make_record
 
 
@@ -60,9 +61,10 @@ def test_a_turn_that_does_not_extend_the_one_before_is_a_prefix_break() -> None:
 
 def test_a_later_turn_shows_only_what_is_new_in_its_prompt() -> None:
     first, second = make_turn(0, (1,), (2,), "a"), make_turn(1, (1,), (2,), "a", "answer", "b")
-    assert [message.text for message in new_messages(second, first)] == ["b"]
     rewritten = make_turn(1, (1,), (2,), "other", "answer", "b")
-    assert [message.text for message in new_messages(rewritten, first)] == ["other", "answer", "b"]
+    for later, new in ((second, ["b"]), (rewritten, ["other", "answer", "b"])):
+        page = token_page(rollout(*shortened([first, later])), Scene(1))
+        assert [message.text for message in page.turns[1].prompt] == new
 
 
 def test_white_space_and_control_characters_are_visible() -> None:

@@ -18,6 +18,7 @@ from envhub.protocol.evals.rollouts import Turn, Usage
 from workers.rollouts.interceptor.answers import Answer, Upstream, without_added
 from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached
 from workers.rollouts.interceptor.replaying import Replaying
+from workers.rollouts.interceptor.sharing import Sharing
 
 TRANSPORT_FIELDS = frozenset({"stream", "stream_options", "user", "api_key"})
 
@@ -51,7 +52,7 @@ class Caps:
     calls: int = 200
     tokens: int = 2_000_000
     concurrency: int = 16
-    bytes: int = 64 * 1024**2  # of recorded JSON
+    bytes: int = 64 * 1024**2  # of recorded JSON, what calls share counted once
     budget: Budget = Budget()
 
     def times(self, number: int) -> Caps:
@@ -150,6 +151,7 @@ class Recorder:
         self.route = route
         self.span = NO_SPAN  # above those of its calls
         self._ids: set[str] = set()
+        self._sharing = Sharing()
 
     @property
     def calls(self) -> int:
@@ -195,7 +197,8 @@ class Recorder:
         size: int,
         replayed: Replayed | None = None,
     ) -> Turn:
-        """Add a turn for an answer or a refusal; `shown` is the answer in the box's protocol."""
+        """Add a turn for an answer or a refusal; `shown` is the answer in the box's protocol, `size` both messages'."""
+        asked, saved = self._sharing.once(clean(request))
         return self._add(
             Turn(
                 index=len(self.turns),
@@ -203,7 +206,7 @@ class Recorder:
                 protocol=protocol,
                 response_id=str(shown.get("id") or ""),
                 model=model,
-                request=clean(request),
+                request=asked,
                 response=without_added(shown),
                 finish_reason=answer.finish_reason,
                 status=answer.status,
@@ -218,7 +221,7 @@ class Recorder:
                 trainable=self.route == "policy" and answer.ok and replayed is None,
                 replayed=replayed,
             ),
-            size,
+            size - saved,
         )
 
     def record_failure(
@@ -234,12 +237,13 @@ class Recorder:
         size: int,
     ) -> Turn:
         """Add a turn for a call that had no answer; `size` is the request's."""
+        asked, saved = self._sharing.once(clean(request))
         turn = Turn(
             index=len(self.turns),
             route=self.route,
             protocol=protocol,
             model=model,
-            request=clean(request),
+            request=asked,
             response={},
             status=status,
             error=message,
@@ -248,7 +252,7 @@ class Recorder:
             retries=retries,
             trainable=False,
         )
-        return self._add(turn, size + len(message))
+        return self._add(turn, size - saved + len(message))
 
     def add_judge_turns(self, judge: Recorder) -> None:
         """Keep what a judge was asked on behalf of this rollout among its turns: it takes room, but not its tokens."""
@@ -260,7 +264,7 @@ class Recorder:
 
     def _add(self, turn: Turn, size: int) -> Turn:
         self.turns.append(turn)
-        self._meter.spend(turn.usage, size, answered=not turn.error)
+        self._meter.spend(turn.usage, max(0, size), answered=not turn.error)
         return turn
 
 

@@ -40,7 +40,8 @@ def read_training_file(path: Path, *, to_run: bool = True) -> TrainingFile:
         if to_run or (path.parent / name).exists():
             env |= read_env_file(path.parent / name)
         else:
-            warnings.append(ConfigProblem("env_files", f"names {path.parent / name}, which is not there: a run needs it"))
+            gone = f"names {path.parent / name}, which is not there: a run needs it"
+            warnings.append(ConfigProblem("env_files", gone))
     return TrainingFile(text, reading.config, tuple(warnings), env)
 
 

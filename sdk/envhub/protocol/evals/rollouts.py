@@ -55,6 +55,14 @@ class Usage(Response):
     completion_tokens: TokenCount = 0
 
 
+class Continued(Response):
+    """A request begins as an earlier call's did: that part is left out, and envhub.packaging.calls puts it back."""
+
+    turn: int  # index of that call
+    items: int = 0  # how many of its `messages`, or `input`, this one begins with
+    same: tuple[str, ...] = ()  # other fields that are as they were there: tools, system, ...
+
+
 class Turn(Response):
     """One model call, as the interceptor recorded it."""
 
@@ -63,7 +71,8 @@ class Turn(Response):
     protocol: str  # "chat", "completions", "messages", "responses", "tokens"
     response_id: str = ""
     model: str
-    request: StoredObject  # messages or prompt, tools, sampling: the body without credentials
+    request: StoredObject  # messages or prompt, tools, sampling: the body without credentials, and without
+    continues: Continued | None = Field(default=None, exclude_if=lambda continued: continued is None)
     response: StoredObject  # the assembled answer (also for streams)
     finish_reason: str | None = None
     status: int = 200

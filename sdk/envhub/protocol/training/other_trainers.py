@@ -1,4 +1,4 @@
-"""Configurations of other trainers, which look like the hosted TOML and are none: recognised, and translated key by key.
+"""Configurations of other trainers, which look like the hosted TOML and are none: recognised, translated key by key.
 
 prime-rl's own, and that of vf-rl, the trainer that came with verifiers. Called by
 envhub.protocol.training.toml.

@@ -1,7 +1,8 @@
 """What an exception shows to be lacking from outside: a data set, a secret, a host, ... Empty when it shows nothing.
 
 An exception is read together with all that it came of, handled and suppressed ones too: packages wrap what a library
-said, print it and exit (overheard.py), or raise from None. Each reading takes one link of that chain and names (kind, name) pairs.
+said, print it and exit (overheard.py), or raise from None. Each reading takes one link of that chain and names (kind,
+name) pairs.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def test_retired_keys_warn_and_take_effect() -> None:
     config = reading.config
     assert {warning.where for warning in reading.warnings} == {
         "max_async_level", "trajectory_strategy", "env_file", "env[0].pool", "env[0].multiplex", "eval.eval_base_model",
-        "buffer.easy_fraction", "buffer.hard_fraction", "buffer.env_ratios", "buffer.seed", "infrastructure", "inference",
+        "buffer.easy_fraction", "buffer.hard_fraction", "buffer.env_ratios", "buffer.seed",
+        "infrastructure", "inference",
     }  # fmt: skip
     assert (config.trainer.max_off_policy, config.trainer.seed, config.env_files) == (2, 42, ("secrets.env",))
     assert [env.ratio for env in config.env] == [0.25, 0.75]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import LONGEST, conversation
 from envhub.protocol.base import Json
 from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
 
-from hub.evals.reading.model_calls import MOST_TOKENS, model_call, summaries
+from hub.evals.reading.model_calls import MOST_TOKENS, ModelCall, model_call, summaries
 from tests.factories.evals import make_record
 
 
@@ -18,6 +19,10 @@ def record(prompt: Json, completion: Json, **changes: Json) -> RolloutRecord:
 def turn(**changes: Json) -> Turn:
     fields: dict[str, Json] = {"index": 0, "protocol": "chat", "model": "m", "request": {}, "response": {}}
     return Turn.model_validate(fields | changes)
+
+
+def _call(one: Turn) -> ModelCall:
+    return model_call(one, Calls([one]))
 
 
 def test_a_completion_environments_strings_are_a_question_and_an_answer() -> None:
@@ -69,21 +74,21 @@ def test_an_endless_text_is_cut() -> None:
 
 def test_tokens_are_shaded_by_their_probability() -> None:
     tokens = TokenData(prompt_ids=(1,), completion_ids=(7, 8, 9), logprobs=(-0.01, -1.0, -4.0))
-    call = model_call(turn(tokens=tokens, token_texts=("a", " b", "c")))
+    call = _call(turn(tokens=tokens, token_texts=("a", " b", "c")))
     assert [(t.text, t.shade) for t in call.tokens] == [("a", "p0"), (" b", "p2"), ("c", "p4")]
     assert call.tokens[2].title == "1.8 %, logprob -4.000, id 9"
-    (summary,) = summaries([turn(tokens=tokens)], {0: 2}, whole=0)
+    (summary,) = summaries([turn(tokens=tokens)], {0: 2}, Calls([]), whole=0)
     assert (summary.mean_logprob, summary.commands) == (pytest.approx(-5.01 / 3), 2)
 
 
 def test_without_texts_tokens_are_shown_by_id() -> None:
     tokens = TokenData(prompt_ids=(), completion_ids=(7,), logprobs=(-0.01,))
-    call = model_call(turn(tokens=tokens))
+    call = _call(turn(tokens=tokens))
     assert (call.tokens[0].text, call.has_texts) == ("#7 ", False)
 
 
 def test_a_long_answers_last_tokens_are_counted_not_shown() -> None:
     count = MOST_TOKENS + 3
     tokens = TokenData(completion_ids=tuple(range(count)), logprobs=(0.0,) * count)
-    call = model_call(turn(tokens=tokens))
+    call = _call(turn(tokens=tokens))
     assert (len(call.tokens), call.left_out) == (MOST_TOKENS, 3)

@@ -1,0 +1,31 @@
+"""Calls that repeat a conversation take room for what is new in them."""
+
+from __future__ import annotations
+
+import json
+
+from envhub.protocol.base import JsonObject
+
+from workers.rollouts.interceptor.answers import Answer
+from workers.rollouts.interceptor.recorder import Caps, Recorder
+
+URL = "data:image/png;base64," + "A" * 10_000
+PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": URL}}]}
+
+
+def test_a_conversation_with_pictures_is_kept_and_counted_once() -> None:
+    recorder, answer = Recorder("1.0", Caps()), Answer(body={})
+    for number in range(1, 51):
+        request: JsonObject = {"model": "m", "messages": [dict(PICTURE, n=place) for place in range(number)]}
+        recorder.record("chat", "m", request, answer, shown={}, began=0.0, size=len(json.dumps(request)))
+    first, last = recorder.turns[0].request["messages"], recorder.turns[-1].request["messages"]
+    assert (len(last), last[0] is first[0]) == (50, True)
+    assert 500_000 < recorder.size < 600_000
+
+
+def test_a_conversation_that_is_rewritten_takes_room_again() -> None:
+    recorder, answer = Recorder("1.0", Caps()), Answer(body={})
+    for word in ("one", "two"):
+        request: JsonObject = {"messages": [{"role": "user", "content": word * 1000}]}
+        recorder.record("chat", "m", request, answer, shown={}, began=0.0, size=3050)
+    assert recorder.size == 2 * 3050
