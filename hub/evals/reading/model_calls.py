@@ -52,9 +52,7 @@ class CallSummary:
     whole: ModelCall | None
 
 
-def summaries(
-    turns: Sequence[Turn], commands: Mapping[int, int], calls: Calls, *, whole: int
-) -> list[CallSummary]:
+def summaries(turns: Sequence[Turn], commands: Mapping[int, int], calls: Calls, *, whole: int) -> list[CallSummary]:
     """In order, the first `whole` of them with all that is shown. `commands`: how many followed each, by index."""
     opened = [model_call(turn, calls) for turn in turns[:whole]]
     return [

@@ -78,9 +78,7 @@ def _short(turn: Turn, earlier: Iterable[Turn]) -> Turn:
     request = {field: value for field, value in turn.request.items() if field not in same}
     if name:
         request[name] = request[name][items:]
-    return turn.model_copy(
-        update={"request": request, "continues": Continued(turn=best.index, items=items, same=same)}
-    )
+    return turn.model_copy(update={"request": request, "continues": Continued(turn=best.index, items=items, same=same)})
 
 
 def list_in(request: JsonObject) -> str:
