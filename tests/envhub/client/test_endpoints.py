@@ -1,4 +1,4 @@
-"""`endpoints.toml` files of verifiers become models; variants get their URLs and headers."""
+"""verifiers' files of endpoints become models; variants get their URLs and headers."""
 
 from __future__ import annotations
 
@@ -50,12 +50,55 @@ def test_entries_of_one_id_become_variants_of_one_model() -> None:
         ("[[endpoint]]\nendpoint_id='e'\nmodel='m'\nurl='u'\napi_base_url='v'\nkey='k'", "differ"),
         ("[[endpoint]]\nendpoint_id='e'\nmodel=1\nurl='http://u/v1'\nkey='k'", "model"),
         ("endpoint = 3", "expected"),
+        ("[[endpoints]]\nid='e'\nmodels=['m']", "names no endpoint"),
         ("[[", "endpoints.toml"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_endpoints(text, {})
+
+
+def test_one_table_for_each_endpoint_is_understood() -> None:
+    text = "[haiku]\nmodel = 'claude'\nurl = 'https://a.example/v1'\nkey = 'A_KEY'"
+    (model,) = read_endpoints(text, {"A_KEY": "secret"})
+    assert (model.name, model.variants[0].model, model.variants[0].api_key) == ("haiku", "claude", "secret")
+
+
+PYTHON = """
+import os
+ENDPOINTS = {
+    "local": {"model": "qwen", "url": os.getenv("LOCAL_URL", "http://localhost:8001/v1"), "key": "A_KEY"},
+    "other": {"model": "m", "url": os.environ["OTHER_URL"], "key": "UNSET"},
+}
+"""
+
+
+def test_a_python_file_is_read_and_never_run() -> None:
+    environ = {"A_KEY": "secret", "OTHER_URL": "https://b.example/v1"}
+    local, other = read_endpoints(PYTHON, environ, is_python=True)
+    assert (local.name, local.variants[0].base_url, local.variants[0].api_key) == (
+        "local",
+        "http://localhost:8001/v1",
+        "secret",
+    )
+    assert (other.variants[0].base_url, other.variants[0].api_key) == ("https://b.example/v1", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ENDPOINTS = {'a': make()}", "line 1: this is computed"),
+        ("ENDPOINTS = {**others}", "this is computed"),
+        ("ENDPOINTS = {'a': {'model': 'm', 'key': 'k'}}", "url missing"),
+        ("OTHERS = {}", "names no endpoint"),
+        ("ENDPOINTS: dict = []", "this is computed"),
+        ("ENDPOINTS = (", "endpoints.py"),
+    ],
+)
+def test_a_wrong_python_file_says_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_endpoints(text, {}, is_python=True)
 
 
 def test_a_model_name_keeps_what_it_can() -> None:

@@ -138,14 +138,15 @@ def _print_test(session: Session, outcome: ModelTest) -> None:
 
 def import_endpoints(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="endpoints.toml as verifiers reads it.", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="verifiers' endpoints.toml or .py.", exists=True, dir_okay=False)],
     owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose models (default: yours).")] = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call each once before saving.")] = True,
     json: JsonFlag = False,
 ) -> None:
-    """Register every endpoint of an endpoints.toml; keys are read from the variables that it names."""
+    """Register every endpoint of an endpoints.toml or .py; keys are read from the variables that it names."""
     session = current(ctx)
-    requests = read_endpoints(file.read_text(encoding="utf-8-sig"), session.environ, test=test)
+    text, is_python = file.read_text(encoding="utf-8-sig"), file.suffix == ".py"
+    requests = read_endpoints(text, session.environ, test=test, is_python=is_python)
     views, failed = [], []
     for request in requests:
         try:

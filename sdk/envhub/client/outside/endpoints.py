@@ -1,7 +1,8 @@
-"""Model endpoints: how a variant's URLs and headers are made, and the `endpoints.toml` files of verifiers."""
+"""Model endpoints: how a variant's URLs and headers are made, and verifiers' files of them, TOML and Python."""
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Mapping
@@ -53,22 +54,73 @@ def scrub(text: str, variant: TargetVariant) -> str:
     return text
 
 
-def read_endpoints(text: str, environ: Mapping[str, str], *, test: bool = True) -> tuple[ModelRequest, ...]:
+def read_endpoints(
+    text: str, environ: Mapping[str, str], *, test: bool = True, is_python: bool = False
+) -> tuple[ModelRequest, ...]:
     """The models of an `endpoints.toml`; entries with the same endpoint_id are variants of one model.
 
+    is_python: the text is an `endpoints.py` as verifiers before 0.1.10 had it, which is read, never run.
     `key` names a variable of `environ`, as in verifiers; an unset one means no key. Raises UsageError.
     """
-    try:
-        entries = tomllib.loads(text).get("endpoint", [])
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"endpoints.toml: {error}") from error
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError("endpoints.toml: expected [[endpoint]] tables")
+    file = "endpoints.py" if is_python else "endpoints.toml"
+    entries = _assigned(text, environ) if is_python else _tables(text)
+    if not entries:
+        hint = "Each is an [[endpoint]] table with endpoint_id, model, url and key, the name of a variable."
+        raise UsageError(f"{file} names no endpoint", hint=hint)
     variants: dict[str, list[EndpointVariant]] = {}
     for index, entry in enumerate(entries):
-        name, variant = _read_entry(entry, environ, f"endpoints.toml: [[endpoint]] number {index + 1}")
+        name, variant = _read_entry(entry, environ, f"{file}: endpoint number {index + 1}")
         variants.setdefault(name, []).append(variant)
     return tuple(ModelRequest(name=name, variants=tuple(found), test=test) for name, found in variants.items())
+
+
+def _tables(text: str) -> list[dict[str, Any]]:
+    """[[endpoint]] tables, or one table for each endpoint, which is called as its id."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"endpoints.toml: {error}") from error
+    if "endpoint" not in raw:
+        return _named(raw)
+    entries = raw["endpoint"]
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError("endpoints.toml: expected [[endpoint]] tables")
+    return entries
+
+
+def _assigned(text: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What the dictionary ENDPOINTS of a module says, as far as it is written out."""
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"endpoints.py: {error}") from error
+    for statement in module.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "ENDPOINTS" for target in targets):
+            value = _literal(getattr(statement, "value", None), environ)
+            return _named(value) if isinstance(value, dict) else []
+    return []
+
+
+def _named(entries: Mapping[str, Any]) -> list[dict[str, Any]]:
+    named = ((name, entry) for name, entry in entries.items() if isinstance(entry, dict) and "model" in entry)
+    return [{"endpoint_id": name, **entry} for name, entry in named]
+
+
+def _literal(node: ast.AST | None, environ: Mapping[str, str]) -> Any:
+    """The value of an expression: of literals, and of variables of the environment with what stands for them."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Dict():
+            pairs = zip(node.keys, node.values, strict=True)
+            return {_literal(key, environ): _literal(value, environ) for key, value in pairs}
+        case ast.Call(func=ast.Attribute(attr="getenv" | "get"), args=[ast.Constant(value=str(name)), *default]):
+            return environ.get(name) or (_literal(default[0], environ) if default else "")
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return environ.get(name, "")
+    line = f", line {node.lineno}" if isinstance(node, ast.expr) else ""
+    raise UsageError(f"endpoints.py{line}: this is computed", hint="Write it out; the file is read here, not run.")
 
 
 def model_name(endpoint_id: str) -> str:

@@ -53,6 +53,13 @@ def test_every_link_of_every_document_leads_to_a_place_that_is_there(slug: str) 
         assert anchor in {section.anchor for section in document(other).sections}, address
 
 
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_every_file_that_a_document_links_to_is_there(entry: Entry) -> None:
+    source = ROOT / entry.file
+    for target in re.findall(r"\]\(((?!https?:|mailto:|#|/)[^)#\s]+)", source.read_text()):
+        assert (source.parent / target).exists(), target
+
+
 def test_what_pages_explain_by_a_document_is_there() -> None:
     templates = (ROOT / "frontend/templates").rglob("*.html")
     told = {at for path in templates for at in re.findall(r'_help.html" with at="([^"]*)"', path.read_text())}
