@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 from envhub.packaging.asked import digest
+from envhub.packaging.calls import Calls
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import Replay, StoredCall, StoredCalls
 from envhub.protocol.evals.rollouts import RolloutRecord
@@ -21,10 +22,11 @@ async def begin(evaluations: Evaluations, **more: object) -> list[RolloutRecord]
     """Store a rollout of three calls, and replay two of them."""
     await evaluations.finish(env_args={"calls": 3}, rollouts_per_example=2)
     stored = next(one for one in evaluations.hub.records() if (one.example, one.rollout) == (EXAMPLE, 1))
+    whole = Calls(stored.turns)
     calls = tuple(
         StoredCall(
             protocol=turn.protocol,
-            asked=digest(turn.request),
+            asked=digest(whole.request(turn)),
             response=turn.response | {"id": f"then {turn.index}"},
             finish_reason=turn.finish_reason,
         )
