@@ -15,9 +15,9 @@ pytest.importorskip("ray")
 from tests.fakes.hub import FakeHub
 from tests.workers.training.cluster.nodes import Nodes, started
 from tests.workers.training.runs import trainings as making
-from tests.workers.training.runs.conftest import BARELY_WARM
 from tests.workers.training.runs.striking import moments, pid_of
 from tests.workers.training.runs.test_repeating import batches, final_weights
+from tests.workers.training.runs.trainings import BARELY_WARM
 from workers.cluster.access import ClusterAccess, write_access
 from workers.settings import WorkerEnvironment
 from workers.training.supervise.spread_source import RolloutHosts

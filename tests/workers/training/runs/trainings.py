@@ -8,10 +8,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from envhub.protocol.base import BlobRef
 from envhub.protocol.models.catalog import LocalTarget
 from envhub.protocol.registry.builds import EnvironmentLock
@@ -32,6 +35,7 @@ ROOT = Path(__file__).parents[4]
 SAMPLES = ("reverse-text", "guess-number", "calculator-tool")
 OWN = Path(__file__).parent / "packages"
 VERIFIERS = "0.1.14"
+BARELY_WARM = ("--steps", "60", "--hinted", "0")  # answers in letters, which is all that most of these tests need
 
 
 def cache() -> Path:
@@ -165,3 +169,16 @@ class Trainings:
             for name, sha256 in report["files"].items()
         }
         return ResumeState(checkpoint_id="c", step=report["step"], files=files)
+
+
+@asynccontextmanager
+async def opened(data: Path, patch: pytest.MonkeyPatch) -> AsyncIterator[Trainings]:
+    """A hub that runs train with, on a worker that has their environment already."""
+    venv = installed()
+
+    async def ready(*_: object, **__: object) -> Path:
+        return venv
+
+    patch.setattr("workers.training.coordinator.sources.ensure_environment", ready)
+    async with FakeHub(lease_seconds=30) as hub:
+        yield Trainings(hub, data, tiny_model(*BARELY_WARM))
