@@ -71,15 +71,26 @@ async def ask(engine: EngineAddress, model: str = "hub/tiny") -> httpx.Response:
         return await http.post(f"{engine.base_url}/chat/completions", json=body)
 
 
-async def test_two_runs_share_one_engine_and_it_ends_when_idle(data: Path, tiny_model: Path) -> None:
+async def test_runs_share_an_engine_however_busy_one_that_was_killed_is_started_again_and_ends_when_idle(
+    data: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy, late = EngineProcess.healthy, iter([False, False])
+
+    async def busy(process: EngineProcess) -> bool:
+        return next(late, True) and await healthy(process)
+
     target, fetch = target_of(tiny_model), fetch_from(tiny_model)
-    async with (
-        acquire("hub/tiny", target, data=data, fetch=fetch) as first,
-        acquire("hub/tiny", target, data=data, fetch=fetch) as second,
-    ):
-        assert first == second
-        assert (await ask(first)).status_code == 200
-        assert len(engine_pids(data)) == 1
+    async with acquire("hub/tiny", target, data=data, fetch=fetch) as first:
+        (engine,) = engine_pids(data)
+        with monkeypatch.context() as patch:
+            patch.setattr(EngineProcess, "healthy", busy)
+            async with acquire("hub/tiny", target, data=data, fetch=fetch) as second:
+                assert (second, engine_pids(data), next(late, "asked twice")) == (first, [engine], "asked twice")
+                assert (await ask(first)).status_code == 200
+        os.killpg(engine, signal.SIGKILL)
+    async with acquire("hub/tiny", target, data=data, fetch=fetch) as again:
+        assert (await ask(again)).status_code == 200
+        assert engine not in engine_pids(data)
     async with asyncio.timeout(20):
         while engine_pids(data):
             await asyncio.sleep(0.1)
@@ -116,31 +127,6 @@ def test_the_operators_arguments_come_after_ours(tmp_path: Path) -> None:
     for option, value in zip(own[::2], own[1::2], strict=True):
         given = [after for before, after in pairwise(command) if before == option]
         assert (len(given), given[-1]) == (2, value)
-
-
-async def test_a_killed_engine_is_started_again_for_the_next_run(data: Path, tiny_model: Path) -> None:
-    target, fetch = target_of(tiny_model), fetch_from(tiny_model)
-    async with acquire("hub/tiny", target, data=data, fetch=fetch):
-        os.killpg(engine_pids(data)[0], signal.SIGKILL)
-    async with acquire("hub/tiny", target, data=data, fetch=fetch) as again:
-        assert (await ask(again)).status_code == 200
-
-
-async def test_a_busy_engine_is_not_ended_under_those_who_use_it(
-    data: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    healthy, late = EngineProcess.healthy, iter([False, False])
-
-    async def busy(process: EngineProcess) -> bool:
-        return next(late, True) and await healthy(process)
-
-    target, fetch = target_of(tiny_model), fetch_from(tiny_model)
-    async with acquire("hub/tiny", target, data=data, fetch=fetch) as first:
-        pids = engine_pids(data)
-        monkeypatch.setattr(EngineProcess, "healthy", busy)
-        async with acquire("hub/tiny", target, data=data, fetch=fetch) as second:
-            assert (second, engine_pids(data), next(late, "asked twice")) == (first, pids, "asked twice")
-            assert (await ask(first)).status_code == 200
 
 
 async def test_a_broken_model_is_refused_with_the_engines_last_lines(data: Path, tmp_path: Path) -> None:

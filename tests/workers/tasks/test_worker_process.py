@@ -65,10 +65,15 @@ async def stub() -> AsyncIterator[PolicyEndpoint]:
         yield server
 
 
-async def test_runs_come_by_the_broker_and_a_refused_kind_is_said_so(hub: FakeHub, tmp_path: Path) -> None:
+async def test_runs_come_by_the_broker_a_refused_kind_is_said_so_and_no_other_worker_shares_its_directory(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
     async with worker(hub, tmp_path):
         await asyncio.wait_for(run.done.wait(), 30)
+        async with worker(hub, tmp_path, **ONE_SLOT) as other:
+            _, text = await other.communicate()
+        assert (other.returncode, b"another worker" in text) == (2, True)
         second = hub.add(FakeRun("r2", kind=RunKind.SERVE))
         await asyncio.wait_for(second.done.wait(), 5)
     assert run.finish is not None
@@ -86,9 +91,11 @@ async def test_a_worker_waits_for_a_hub_that_is_away_and_comes_back(hub: FakeHub
         await asyncio.wait_for(run.done.wait(), 30)
 
 
-async def test_a_message_that_is_late_or_doubled_costs_nothing(hub: FakeHub, tmp_path: Path) -> None:
+async def test_a_message_that_is_late_or_doubled_costs_nothing_nor_does_the_death_of_an_idle_child(
+    hub: FakeHub, tmp_path: Path
+) -> None:
     hub.beat_seconds = 600.0  # but after a run that was claimed
-    async with worker(hub, tmp_path, **ONE_SLOT):
+    async with worker(hub, tmp_path, **ONE_SLOT) as process:
         await until(lambda: any(beat.room.get("eval") for beat in hub.beats))
         ended = hub.add(FakeRun("ended", kind=RunKind.SERVE, state="succeeded"))
         run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
@@ -98,7 +105,24 @@ async def test_a_message_that_is_late_or_doubled_costs_nothing(hub: FakeHub, tmp
         again = hub.add(FakeRun("r2", kind=RunKind.SERVE))
         hub.send(again)
         await asyncio.wait_for(again.done.wait(), 30)
+        os.kill(idle_child(process.pid), signal.SIGKILL)
+        after = hub.add(FakeRun("r3", kind=RunKind.SERVE))
+        hub.send(after)
+        await asyncio.wait_for(after.done.wait(), 30)
     assert (run.attempt, again.attempt, ended.attempt) == (1, 1, 0)
+
+
+def idle_child(worker: int) -> int:
+    """The only process that runs the worker's tasks."""
+    (child,) = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit()
+        and (row := read_process(int(entry.name))) is not None
+        and row.parent == worker
+        and b"workers.tasks.host" not in (entry / "cmdline").read_bytes()
+    ]
+    return child
 
 
 @pytest.mark.parametrize(
@@ -112,20 +136,16 @@ async def test_a_worker_that_cannot_reach_the_broker_gets_its_runs_from_the_hub(
         assert hub.beats[-1].answer
 
 
-async def test_a_run_beyond_the_room_is_refused_and_told_so(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
+async def test_a_run_beyond_the_room_is_refused_and_sigterm_gives_the_running_one_back(
+    hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path
+) -> None:
     run = hanging(hub, stub, tmp_path)
-    async with worker(hub, tmp_path / "data", WORKER_SLOTS='{"eval": 1, "build": 1}'):
+    async with worker(hub, tmp_path / "data", WORKER_SLOTS='{"eval": 1, "build": 1}') as process:
         await until(lambda: run.state == "running")
         more = hub.add(FakeRun("more", payload=run.payload))
         hub.send(more)
         await until(lambda: any("more" in beat.refused for beat in hub.beats))
         assert (more.state, more.attempt) == ("queued", 0)
-
-
-async def test_sigterm_gives_a_running_run_back(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
-    run = hanging(hub, stub, tmp_path)
-    async with worker(hub, tmp_path / "data", **ONE_SLOT) as process:
-        await until(lambda: run.state == "running")
         process.terminate()
         await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 0
@@ -180,22 +200,6 @@ async def test_without_its_host_process_a_worker_gives_its_runs_back_and_starts_
     assert run.finish.state == "queued"
 
 
-async def test_a_child_that_is_killed_while_idle_is_replaced(hub: FakeHub, tmp_path: Path) -> None:
-    async with worker(hub, tmp_path, **ONE_SLOT) as process:
-        await until(lambda: any(beat.room.get("eval") for beat in hub.beats))
-        (child,) = [
-            int(entry.name)
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit()
-            and (row := read_process(int(entry.name))) is not None
-            and row.parent == process.pid
-            and b"workers.tasks.host" not in (entry / "cmdline").read_bytes()
-        ]
-        os.kill(child, signal.SIGKILL)
-        run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
-        await asyncio.wait_for(run.done.wait(), 30)
-
-
 async def test_what_does_not_stop_in_time_is_ended(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
     data = tmp_path / "data"
@@ -221,12 +225,3 @@ async def test_a_bad_setting_stops_the_worker_and_names_itself(tmp_path: Path, v
         _, text = await process.communicate()
     assert process.returncode == 2
     assert variable.rpartition("_")[2].lower() in text.decode().lower()
-
-
-async def test_two_workers_cannot_share_a_directory(hub: FakeHub, tmp_path: Path) -> None:
-    async with worker(hub, tmp_path, **ONE_SLOT):
-        await until(lambda: hub.joins)
-        async with worker(hub, tmp_path, **ONE_SLOT) as second:
-            _, text = await second.communicate()
-    assert second.returncode == 2
-    assert b"another worker" in text
