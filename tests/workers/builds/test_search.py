@@ -41,6 +41,7 @@ class Environment:
         pass
 SingleTurnEnv = Environment
 """
+FEW = "verifiers>=0.1.10,<0.1.15.dev0"  # of all known releases, each of which is resolved
 SOURCE = "import verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv()\n"
 Build = Callable[..., Awaitable[BuildReport]]
 
@@ -85,7 +86,7 @@ def tried(report: BuildReport) -> list[tuple[str, str, bool]]:
 
 async def test_a_release_without_a_name_that_the_package_uses_is_left_for_the_next(build: Build) -> None:
     other = "class Environment: ...\n"
-    report = await build(SOURCE, {"0.1.14": other, "0.1.12": LIBRARY, "0.1.10": LIBRARY})
+    report = await build(SOURCE, {"0.1.14": other, "0.1.12": LIBRARY, "0.1.10": LIBRARY}, FEW)
     assert [one for one in tried(report) if one[1] != "resolve"] == [("0.1.14", "load", False), ("0.1.12", "", True)]
     assert report.verifiers == "0.1.12"
     assert report.generation is Generation.LEGACY
@@ -182,9 +183,9 @@ async def test_a_conflict_that_is_not_about_verifiers_is_asked_once(build: Build
 
 async def test_releases_that_conflict_do_not_use_up_the_tries(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
-    report = await build(SOURCE, {"0.1.3": PAIRS})
+    report = await build(SOURCE, {"0.1.3": PAIRS}, "verifiers<0.1.8")
     assert tried(report)[-1] == ("0.1.3", "", True)
-    assert len(report.tried) == sum(one.stage == "resolve" for one in report.tried) + 1 > 10
+    assert len(report.tried) == sum(one.stage == "resolve" for one in report.tried) + 1 > 3
 
 
 async def test_a_need_ends_the_search(build: Build) -> None:
@@ -211,7 +212,7 @@ async def test_a_required_argument_is_a_need_that_the_settings_meet(build: Build
 async def test_a_need_that_is_met_lets_the_search_go_on(build: Build, lock_is_open: bool, taken: str) -> None:
     source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    vf.old()\n    return")
     libraries = {"0.1.14": LIBRARY, "0.1.12": f"{LIBRARY}\ndef old(): ...\n"}
-    report = await build(source, libraries)
+    report = await build(source, libraries, FEW)
     assert tried(report) == [("0.1.14", "load", True)]
     given = {"settings": CheckSettings(secrets=("SEARCH_KEY",)), "secrets": {"SEARCH_KEY": "x"}}
     again = await build(source, {}, only_checks=True, previous=with_urls(report), lock_is_open=lock_is_open, **given)
@@ -234,7 +235,7 @@ async def test_a_config_that_one_release_cannot_make_is_made_by_another(build: B
 
 async def test_a_config_that_no_release_can_make_needs_an_argument(build: Build) -> None:
     broken = CONFIG + LIBRARY.replace("        self.rows", "        raise ValidationError()\n        self.rows")
-    report = await build(SOURCE, {"0.1.14": broken, "0.1.12": "raise ImportError"}, "verifiers<0.1.15.dev0")
+    report = await build(SOURCE, {"0.1.14": broken, "0.1.12": "raise ImportError"}, FEW)
     assert [one for one in tried(report) if one[2]] == [("0.1.14", "load", True)]
     check = next(check for check in report.checks if check.name == "load")
     assert [need.name for need in check.needs] == ["taskset.path"]
@@ -254,7 +255,8 @@ async def test_when_no_known_release_goes_with_the_rest_another_that_the_package
     build: Build, index: PackageIndex, tmp_path: Path
 ) -> None:
     index.add(make_wheel(tmp_path, "beside", "1", {"beside.py": ""}, requires=["verifiers<0.1.12,!=0.1.11"]))
-    report = await build(SOURCE, {"0.1.14": LIBRARY, "0.1.11.dev1": LIBRARY}, "verifiers>=0.1.11.dev0", "beside")
+    library = {"0.1.14": LIBRARY, "0.1.11.dev1": LIBRARY}
+    report = await build(SOURCE, library, "verifiers>=0.1.11.dev0,<0.1.15.dev0", "beside")
     assert (report.failure, report.verifiers) == (None, "0.1.11.dev1")
     assert tried(report)[-1] == ("0.1.11.dev1", "", True)
 
@@ -270,7 +272,7 @@ async def test_releases_without_what_the_package_imports_do_not_use_up_the_tries
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKER_BUILD_TRIES", "1")
-    report = await build(SOURCE, {"0.1.14": "class Environment: ...\n", "0.1.12": LIBRARY})
+    report = await build(SOURCE, {"0.1.14": "class Environment: ...\n", "0.1.12": LIBRARY}, FEW)
     assert [one for one in tried(report) if one[1] != "resolve"] == [("0.1.14", "load", False), ("0.1.12", "", True)]
 
 
