@@ -24,14 +24,13 @@ from django.utils.regex_helper import normalize
 from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
-from tests.backends import BACKEND
 from tests.factories.accounts import bearer, make_token
 from tests.hub.api.attacks import FORM, JSON, QUERIES, Attack, a_form, an_attack, answer_checker, body_schema, schema
 from tests.hub.api.rights import RIGHTS, Access, body_of
 from tests.hub.api.test_every_route_as_every_role import ROUTES
 from tests.hub.api.world import World, kwargs_of, make_world
 
-QUICK = 3 if BACKEND == "services" else 2  # times every operation; Postgres refuses what SQLite takes
+QUICK = 2  # times every operation
 CALLS = [(path, method, access) for path, methods in RIGHTS.items() for method, access in methods.items()]
 MACHINES = ("api/", "inference/", "hf/", "index/")
 FIELDS = (

@@ -61,17 +61,15 @@ def test_charts_follow_the_run_keep_the_cursor_and_stop_with_it(look: Look, seed
     assert look.complaints == []
 
 
-@pytest.mark.parametrize("where", ["nav.tabs a >> nth=1", ".flow a >> nth=2", "nav[aria-label=Range] a >> nth=1"])
-def test_who_moves_by_keyboard_keeps_the_place_while_the_run_goes_on(
-    look: Look, seeded: TrainingShowcase, where: str
-) -> None:
+def test_who_moves_by_keyboard_keeps_the_place_while_the_run_goes_on(look: Look, seeded: TrainingShowcase) -> None:
     look.open(address(seeded, "charts"))
-    link = look.page.locator(where)
-    link.focus()
     run = run_of(seeded.running)
-    report_step(training=seeded.running, report=long_report(step=31, tokens=10), guard=lambda: run)
-    expect(look.page.locator(".live")).to_contain_text("step 31 of 40", timeout=15_000)
-    expect(link).to_be_focused()
+    for step, where in enumerate(("nav.tabs a >> nth=1", ".flow a >> nth=2", "nav[aria-label=Range] a >> nth=1"), 31):
+        link = look.page.locator(where)
+        link.focus()
+        report_step(training=seeded.running, report=long_report(step=step, tokens=10), guard=lambda: run)
+        expect(look.page.locator(".live")).to_contain_text(f"step {step} of 40", timeout=15_000)
+        expect(link).to_be_focused()
     assert look.complaints == []
 
 

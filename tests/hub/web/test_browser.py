@@ -240,7 +240,7 @@ def test_no_page_overflows_complains_or_is_hard_to_read(
             assert (name, look.complaints) == (name, [])
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), pytest.param(768, "dark", marks=pytest.mark.matrix)])
 def test_the_pages_of_an_administrator_fit_too_and_show_which_is_open(
     live_server: LiveServer, width: int, scheme: str, look_at: LookAt
 ) -> None:
