@@ -156,8 +156,7 @@ RUNS = (
 )
 
 BY_HUB = {  # what needs more than a runner: a build that prepares something, servers and programs in the box, secrets,
-    # judges, advantages; and some of each generation
-    *("e2e-openenv", "e2e-judge", "e2e-secret", "e2e-guide"),
-    *("e2e-toolset", "e2e-programs", "e2e-harness-mcp", "e2e-source-form"),
+    # judges; and one at least of each generation
+    *("e2e-openenv", "e2e-judge", "e2e-secret", "e2e-guide", "e2e-harness-mcp"),
     *("e2e-early-tasks", "e2e-current-tools", "e2e-uv-script"),
 }

@@ -220,9 +220,3 @@ def push_raw(stack: Stack, name: str, wheel: Path, sdist: Path) -> str:
         )
     assert refused.value.status in {400, 413, 422}
     return f"{refused.value.code} {refused.value} {refused.value.fields}"
-
-
-def test_a_good_package_still_builds_and_runs_after_all_that(stack: Stack, model: str, tmp_path: Path) -> None:
-    assert pushed(stack, tmp_path, "e2e-good", sources.SMALL).state is VersionState.READY
-    view = evaluated(stack, "e2e-good", model)
-    assert (view.state, view.summary.scored) == (RunState.SUCCEEDED, 4)

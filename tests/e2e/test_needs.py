@@ -90,6 +90,7 @@ def test_a_data_set_that_comes_turns_its_check_green_by_itself(stack: Stack, tmp
     assert stack.cli(*evaluation, "--json").json["summary"]["reward"]["mean"] == 1.0
 
 
+@pytest.mark.matrix  # another kind of need in the same story; tests/hub/data tells what boxes do with each kind
 def test_a_file_that_comes_is_read_at_its_own_address_by_the_package_as_it_is(stack: Stack, tmp_path: Path) -> None:
     stack.wait_ready(stack.push(write_package(tmp_path, "e2e-reads", source=READS_A_FILE)))
     waiting = version_of(stack, "e2e-reads")
@@ -108,6 +109,7 @@ def test_a_file_that_comes_is_read_at_its_own_address_by_the_package_as_it_is(st
     assert evaluation["summary"]["reward"]["mean"] == 1.0
 
 
+@pytest.mark.matrix  # another kind of need in the same story; tests/hub/data tells what boxes do with each kind
 def test_nltk_and_tiktoken_find_what_the_hub_keeps(stack: Stack, tmp_path: Path) -> None:
     requires = ("verifiers>=0.1.8", "nltk", "tiktoken")
     name, administrator = "e2e-corpora", stack.make_token("admin", "read,write,admin")
