@@ -59,7 +59,6 @@ ON_BOTH = [  # what the databases do differently: locks, clocks, text search, JS
     "tests/hub/api/test_metrics.py",
     "tests/hub/backups",
     "tests/hub/core",
-    "tests/hub/evals/reading",
     "tests/hub/evals/standings",
     "tests/hub/evals/test_lifecycle.py",
     "tests/hub/evals/test_segments.py",
