@@ -61,13 +61,12 @@ def shortened(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 def _short(turn: Turn, earlier: Iterable[Turn]) -> Turn:
     name = list_in(turn.request)
-    best, items = None, 0
-    for other in earlier:
-        if name and (alike := common(turn.request[name], other.request.get(name))) > items:
-            best, items = other, alike
-    best = best or next((other for other in earlier if other.route == turn.route), None)
-    if best is None:
+    others = [other for other in earlier if other.route == turn.route]
+    if not others:
         return turn
+    conversations = [other.request[name] if name == list_in(other.request) else [] for other in others] if name else []
+    place, items = most_in_common(turn.request[name], conversations) if name else (0, 0)
+    best = others[place]
     same = tuple(
         field
         for field, value in turn.request.items()
@@ -86,10 +85,23 @@ def list_in(request: JsonObject) -> str:
     return next((name for name in LISTS if isinstance(request.get(name), list)), "")
 
 
-def common(items: list[Any], others: object) -> int:
-    """How many items both lists begin with."""
-    if not isinstance(others, list):
-        return 0
+def most_in_common(items: list[Any], lists: Sequence[list[Any]]) -> tuple[int, int]:
+    """The place of the list that begins most like `items`, the first of equals, and how many items that are.
+
+    A conversation that goes on from the longest is compared once.
+    """
+    longest = max(map(len, lists), default=0)
+    best = 0, 0
+    for place, others in enumerate(lists):
+        alike = _common(items, others)
+        if alike > best[1]:
+            best = place, alike
+        if alike and alike in {longest, len(items)}:
+            break
+    return best
+
+
+def _common(items: list[Any], others: list[Any]) -> int:
     pairs = enumerate(zip(items, others, strict=False))
     differ = (place for place, (one, other) in pairs if one is not other and one != other)
     return next(differ, min(len(items), len(others)))

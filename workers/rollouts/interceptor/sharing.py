@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from envhub.packaging.calls import LOOK_BACK, common, is_worth_sharing, list_in
+from envhub.packaging.calls import LOOK_BACK, is_worth_sharing, list_in, most_in_common
 from envhub.protocol.base import JsonObject
 
 
@@ -46,10 +46,9 @@ class Sharing:
         return shared, saved
 
     def _items(self, field: str, items: list[Any]) -> tuple[list[Any], int]:
-        best, alike = _Asked(field, [], []), 0
-        for asked in self._asked:
-            if asked.field == field and (found := common(items, asked.items)) > alike:
-                best, alike = asked, found
+        earlier = [asked for asked in self._asked if asked.field == field] or [_Asked(field, [], [])]
+        place, alike = most_in_common(items, [asked.items for asked in earlier])
+        best = earlier[place]
         whole = [*best.items[:alike], *items[alike:]]
         sizes = [*best.sizes[:alike], *map(_size, items[alike:])]
         self._asked.appendleft(_Asked(field, whole, sizes))
