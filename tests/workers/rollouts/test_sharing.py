@@ -1,4 +1,4 @@
-"""Calls that repeat a conversation take room for what is new in them."""
+"""Calls that repeat a conversation take room for what is new in them, and few bytes for their tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 from envhub.protocol.base import JsonObject
 
-from workers.rollouts.interceptor.answers import Answer
+from workers.rollouts.interceptor.answers import _KNOWN, VOCABULARY, Answer, read_completion
 from workers.rollouts.interceptor.recorder import Caps, Recorder
 
 URL = "data:image/png;base64," + "A" * 10_000
@@ -29,3 +29,13 @@ def test_a_conversation_that_is_rewritten_takes_room_again() -> None:
         request: JsonObject = {"messages": [{"role": "user", "content": word * 1000}]}
         recorder.record("chat", "m", request, answer, shown={}, began=0.0, size=3050)
     assert recorder.size == 2 * 3050
+
+
+def test_token_ids_are_numbers_that_are_kept_once() -> None:
+    text = json.dumps({"choices": [{"text": "", "prompt_token_ids": [70_001, 9, 10**7], "token_ids": [70_001]}]})
+    first, second = (read_completion(json.loads(text)).tokens for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first == second
+    assert first.prompt_ids[0] is second.prompt_ids[0] is second.completion_ids[0]
+    assert max(_KNOWN) < VOCABULARY

@@ -12,9 +12,9 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import TokenData, Usage
 
 ADDED_FIELDS = ("prompt_token_ids", "token_ids", "logprobs", "prompt_logprobs", "kv_transfer_params")
-
-
+VOCABULARY = 300_000  # ids below it: larger than those of today's models
 NO_USAGE = Usage()
+_KNOWN: dict[int, int] = {}
 
 
 class Route(StrEnum):
@@ -137,8 +137,13 @@ def token_data(prompt: Any, choice: JsonObject, logprobs: list[Any], body: JsonO
         return None
     whole = len(logprobs) == len(ids) and all(isinstance(p, int | float) and math.isfinite(p) for p in logprobs)
     return TokenData(
-        prompt_ids=tuple(prompt), completion_ids=tuple(ids), logprobs=tuple(map(float, logprobs)) if whole else ()
+        prompt_ids=_once(prompt), completion_ids=_once(ids), logprobs=tuple(map(float, logprobs)) if whole else ()
     )
+
+
+def _once(ids: list[int]) -> tuple[int, ...]:
+    """The ids, each number kept once in this process: 8 bytes a token instead of 40, as each turn repeats its prompt."""
+    return tuple([_KNOWN.setdefault(one, one) if 0 <= one < VOCABULARY else one for one in ids])
 
 
 def token_texts(texts: Any) -> tuple[str, ...]:
