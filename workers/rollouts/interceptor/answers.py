@@ -142,7 +142,7 @@ def token_data(prompt: Any, choice: JsonObject, logprobs: list[Any], body: JsonO
 
 
 def _once(ids: list[int]) -> tuple[int, ...]:
-    """The ids, each number kept once in this process: 8 bytes a token instead of 40, as each turn repeats its prompt."""
+    """The ids, each number kept once in this process: 8 bytes a token instead of 40. Each turn repeats its prompt."""
     return tuple([_KNOWN.setdefault(one, one) if 0 <= one < VOCABULARY else one for one in ids])
 
 
