@@ -6,10 +6,10 @@ A rollout has no network: a `uvx` there would fail. `[tool.envhub] programs` add
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from envhub.packaging.syntax import parse
 from packaging.requirements import InvalidRequirement, Requirement
 
 from hub.core.errors import Invalid
@@ -34,10 +34,8 @@ def _programs_in(source: str) -> Iterator[str]:
     if "uv" not in source:
         return
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(source)
+    except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
         command = _command_of(node)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from envhub.packaging.syntax import parse
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ("hub", "workers", "sdk/envhub")
 _SPECIAL = re.compile(r"[\\*_<\[|]")
@@ -33,7 +35,7 @@ def errors_page() -> str:
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "migrations" not in path.parts:
-                for code, told in raised(ast.parse(path.read_text(encoding="utf-8"))):
+                for code, told in raised(parse(path.read_text(encoding="utf-8"), path.name)):
                     codes[code].add(told)
     return "\n".join([INTRODUCTION, *(_entry(code, sorted(codes[code])) for code in sorted(codes))])
 

@@ -6,10 +6,11 @@ The source is hostile: files over a size, deep nesting and syntax errors are ski
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+from envhub.packaging.syntax import parse
 
 MAX_FILE = 512 * 1024
 MAX_FILES = 400
@@ -78,13 +79,11 @@ def _parse(path: str, text: str, usage: Usage) -> ast.Module | None:
         usage.problems.append(f"{path}: larger than {MAX_FILE} characters, not read")
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text, filename=path)
+        return parse(text, path)
     except SyntaxError as error:
         usage.problems.append(f"{path}:{error.lineno}: {error.msg}")
-    except (ValueError, RecursionError, MemoryError, SystemError) as error:
-        usage.problems.append(f"{path}: cannot be parsed ({type(error).__name__})")
+    except ValueError as error:
+        usage.problems.append(f"{path}: cannot be parsed: {error}")
     return None
 
 
