@@ -12,7 +12,6 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import ValidationError
 
 from envhub.errors import UsageError
-from envhub.packaging.syntax import parse
 from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest, TargetVariant
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -92,8 +91,8 @@ def _tables(text: str) -> list[dict[str, Any]]:
 def _assigned(text: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """What the dictionary ENDPOINTS of a module says, as far as it is written out."""
     try:
-        module = parse(text, "endpoints.py")
-    except (SyntaxError, ValueError) as error:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"endpoints.py: {error}") from error
     for statement in module.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
