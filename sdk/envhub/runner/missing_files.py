@@ -21,7 +21,9 @@ _LEFT_PYTHON = {  # what the standard library has no more, since which minor ver
     ),
 }
 _NO_REPOSITORY = re.compile(r"fatal: repository '(https?://[^'\s]+?)/?' not found")  # git's last words
-_ELSEWHERE = re.compile(r"/(?:home|Users|mnt|media|data|workspace|scratch|Volumes)/[^\s'\":,]+")  # no box has these
+_ELSEWHERE = re.compile(  # no box has these at its top
+    r"(?<![\w./~-])/(?:home|Users|mnt|media|data|workspace|scratch|Volumes)/[^\s'\":,]+"
+)
 _IN_PACKAGE = re.compile(r"(/[^\s'\":,]*/site-packages)/([^\s'\":,]+)")
 
 

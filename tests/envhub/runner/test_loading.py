@@ -97,6 +97,7 @@ def test_a_folder_without_init_is_named_as_what_is_missing(tmp_path: Path, monke
             "a file is looked for outside of the package",
         ),
         (FileNotFoundError("Unable to find '/home/me/train.jsonl'"), "/home/me/train.jsonl is looked for"),
+        (FileNotFoundError(2, "No such file", "my/data/rows.csv"), "my/data/rows.csv is looked for in the working"),
         (FileNotFoundError(2, "No such file", "data/rows.csv"), "data/rows.csv is looked for in the working directory"),
     ],
 )
@@ -104,6 +105,11 @@ def test_a_file_that_stayed_behind_in_the_project_is_named(error: Exception, sai
     failure = loading.explain(error, {"module": "my_env"})
     assert failure.code == "file_not_packaged"
     assert failure.message.startswith(said)
+
+
+def test_a_file_that_is_missing_in_the_box_is_no_sign_of_another_machine() -> None:
+    for error in (FileNotFoundError(2, "No such file", "/box/data/x.csv"), FileNotFoundError("no https://a.b/data/x")):
+        assert code_of(error, module="my_env") == "load_failed"
 
 
 def test_a_module_that_load_environment_lacks_is_named_in_the_hint() -> None:

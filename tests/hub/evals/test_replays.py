@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 from envhub.packaging.asked import digest
+from envhub.packaging.calls import shortened
 from envhub.protocol.base import Json
 from envhub.protocol.evals.replays import Replay, Replayed
 from envhub.protocol.evals.rollouts import Turn
@@ -50,7 +51,9 @@ def turn(index: int, **more: Json) -> Turn:
     return Turn.model_validate(fields | more)
 
 
-TURNS = (turn(0), turn(1, route="judge"), turn(2, status=400, error="too long"), turn(3), turn(4))
+GONE_ON = {"messages": [{"role": "user", "content": f"ask {index}"} for index in (0, 3)]}
+WHOLE = (turn(0), turn(1, route="judge"), turn(2, status=400, error="too long"), turn(3, request=GONE_ON), turn(4))
+TURNS = shortened(WHOLE)
 
 
 @pytest.fixture
@@ -124,7 +127,8 @@ def test_its_run_and_nobody_else_is_told_the_stored_answers(ada: User, before: E
     address = f"/api/v1/evaluations/{found.pk}/replayed"
     told = client.get(address, headers={"Authorization": f"Bearer {start(found)}"}).json()
     assert [call["response"]["choices"][0]["message"]["content"] for call in told["calls"]] == ["say 0", "say 3"]
-    assert told["calls"][1]["asked"] == digest(TURNS[3].request)
+    assert TURNS[3].continues is not None
+    assert told["calls"][1]["asked"] == digest(GONE_ON)
     assert told["example_hash"] == f"{EXAMPLE:064x}"
     assert client.get(address, headers=bearer(make_token(ada))).status_code == 401
     another = start(create_hosted(ada))

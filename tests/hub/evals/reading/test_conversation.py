@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from envhub.packaging.calls import Calls
+from envhub.packaging.calls import Calls, shortened
 from envhub.packaging.conversation import LONGEST, conversation
 from envhub.protocol.base import Json
 from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Turn
@@ -23,6 +25,12 @@ def turn(**changes: Json) -> Turn:
 
 def _call(one: Turn) -> ModelCall:
     return model_call(one, Calls([one]))
+
+
+def test_a_call_is_shown_with_all_that_it_asked() -> None:
+    asked = [{"messages": [{"role": "user", "content": text} for text in texts]} for texts in ("a", "ab")]
+    first, second = shortened([turn(index=index, request=request) for index, request in enumerate(asked)])
+    assert json.loads(model_call(second, Calls([first, second])).request) == asked[1]
 
 
 def test_a_completion_environments_strings_are_a_question_and_an_answer() -> None:
