@@ -64,6 +64,7 @@ INSTALLED_APPS = [
     "hub.audit",
     "hub.bundles",
     "hub.links",
+    "hub.compat",
     "hub.api",
     "hub.web",
 ]

@@ -9,6 +9,7 @@ from hub.api import urls as api
 from hub.audit import urls as audit
 from hub.bundles import urls as bundles
 from hub.catalog import urls as catalog
+from hub.compat import urls as compat
 from hub.data import urls as data
 from hub.evals import urls as evals
 from hub.inference import urls as inference
@@ -30,7 +31,7 @@ handler500 = "hub.api.errors.handle_500"
 
 APPS = (
     *(api, accounts, storage, runs, secrets, registry, catalog, data),
-    *(evals, sandboxes, training, inference, bundles, links, audit, notices, webhooks, web),
+    *(evals, sandboxes, training, inference, bundles, links, audit, notices, webhooks, compat, web),
 )
 _api_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.api_urls]
 _page_urls: list[URLPattern | URLResolver] = [url for app in APPS for url in app.page_urls]

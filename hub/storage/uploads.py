@@ -16,14 +16,14 @@ _UPLOAD = re.compile(r"/api/v1/blobs/([0-9a-f]{64})")
 
 
 def body_limit(scope: dict[str, Any]) -> int:
-    """How many bytes an ASGI request may send: what a signed upload announced, what the page of a form has given room
-    for, or what any other request may."""
+    """How many bytes an ASGI request may send: what a signed upload announced, what its signed address gives room for,
+    or what any other request may."""
     ordinary: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    if scope["method"] == "POST":
-        return max(ordinary, given_room(scope["path"], scope["query_string"].decode("latin-1")))
+    if scope["method"] not in ("POST", "PUT"):
+        return ordinary
     upload = _UPLOAD.fullmatch(scope["path"]) if scope["method"] == "PUT" else None
     if upload is None:
-        return ordinary
+        return max(ordinary, given_room(scope["path"], scope["query_string"].decode("latin-1")))
     signature = parse_qs(scope["query_string"].decode("latin-1")).get("signature", [""])[0]
     try:
         return verify(signature, verb="PUT", sha256=upload[1]).size or 0

@@ -54,14 +54,15 @@ def push_evaluation(*, user: User, owner: Owner, request: EvaluationPush) -> Eva
     return evaluation
 
 
-def finalize_push(*, user: User, evaluation: Evaluation) -> Evaluation:
-    """The upload is complete; again is harmless. Raises NotAllowed, Conflict for a hosted evaluation."""
+def finalize_push(*, user: User, evaluation: Evaluation, state: RunState = RunState.SUCCEEDED) -> Evaluation:
+    """The upload is complete, or ends otherwise; again is harmless. Raises NotAllowed, Conflict for a hosted
+    evaluation."""
     require_role(user, evaluation.owner, Role.MEMBER)
     if evaluation.is_hosted:
         raise Conflict("a hosted evaluation ends with its run", code="hosted")
     open_ones = Evaluation.objects.filter(pk=evaluation.pk, state=RunState.RUNNING.value)
     with transaction.atomic():
-        ended = open_ones.update(state=RunState.SUCCEEDED.value, finished_at=timezone.now())
+        ended = open_ones.update(state=state.value, finished_at=timezone.now())
         evaluation.refresh_from_db()
         if ended:
             rank(evaluation)

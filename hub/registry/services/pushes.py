@@ -146,7 +146,7 @@ def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
     metadata = store_bytes(package.metadata.raw)
     try:
         with transaction.atomic():
-            environment = _ensure_environment(push, pushed.request)
+            environment = _environment_of(push, pushed.request)
             version = _create_version(environment, push, pushed, metadata, carried)
             refresh_environment(environment)
             build = start_build(version=version, user=push.created_by)
@@ -158,16 +158,25 @@ def _publish(push: Push, pushed: Pushed, carried: Carried | None) -> Completed:
     return Completed(version, created=True, build=build)
 
 
-def _ensure_environment(push: Push, request: PushRequest) -> Environment:
-    visibility = Visibility(request.visibility or Visibility.PUBLIC).value
-    lock_addresses(push.owner)  # it is not given away before its version is there, which is being built then
-    environment = environment_of_package(push.owner, push.name)
-    if environment is None:
-        words = search_text(push.owner, push.name, "", [])
-        return Environment.objects.create(owner=push.owner, name=push.name, visibility=visibility, search_text=words)
-    require_not_archived(environment)
-    show_to(environment, request.visibility)
+def _environment_of(push: Push, request: PushRequest) -> Environment:
+    visibility = Visibility(request.visibility or Visibility.PUBLIC)
+    environment, made = ensure_environment(owner=push.owner, name=push.name, visibility=visibility)
+    if not made:
+        require_not_archived(environment)
+        show_to(environment, request.visibility)
     return environment
+
+
+def ensure_environment(*, owner: Owner, name: str, visibility: Visibility) -> tuple[Environment, bool]:
+    """The environment of a package of this (normalised) name, and whether it was made now, without a version; called
+    within a transaction."""
+    lock_addresses(owner)  # it is not given away before its version is there, which is being built then
+    environment = environment_of_package(owner, name)
+    if environment is not None:
+        return environment, False
+    words = search_text(owner, name, "", [])
+    row = Environment.objects.create(owner=owner, name=name, visibility=visibility.value, search_text=words)
+    return row, True
 
 
 def show_to(environment: Environment, wanted: Visibility | None) -> None:

@@ -21,6 +21,7 @@ from envhub.packaging.metadata import METADATA_LIMIT, README_FILES, parse_pyproj
 from envhub.packaging.project import SLUG
 
 TOP = "source"  # the one folder of what is packed anew
+METADATA = "PKG-INFO"  # of an sdist, at the top of its one folder
 _NOWHERE = {".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache", "__MACOSX", ".DS_Store"}
 _NOT_AT_THE_TOP = {"venv", "dist", "build", "outputs"}  # deeper they may be a part of the package
 _END, _LONGEST_COMMENT = 22, 65_535
@@ -89,27 +90,55 @@ def drop_comment(archive: Path) -> None:
 def sdist_of_wheel(wheel: Path, raw: bytes, pyproject: str, target: Path) -> None:
     """A source distribution of what a pure wheel holds, for one that came without: its files beside `pyproject`. The
     same wheel gives the same bytes. `raw` is its METADATA."""
-    root = target.name.removesuffix(".tar.gz")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
         tree = Path(place) / "tree"
         members = [member for member in unpack(wheel, tree) if not member.path.split("/")[0].endswith(".dist-info")]
-        for name, content in (("PKG-INFO", raw), ("pyproject.toml", pyproject.encode())):
+        for name, content in ((METADATA, raw), ("pyproject.toml", pyproject.encode())):
             (tree / name).write_bytes(content)
-        paths = sorted({"PKG-INFO", "pyproject.toml", *(member.path for member in members)})
-        with (
-            target.open("wb") as out,
-            gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w") as sdist,
-        ):
-            for path in paths:
-                _add(sdist, tree / path, f"{root}/{path}")
+        paths = {METADATA, "pyproject.toml", *(member.path for member in members)}
+        _pack(tree, paths, target, root=f"{target.name.removesuffix('.tar.gz')}/")
 
 
-def _add(sdist: tarfile.TarFile, path: Path, name: str) -> None:
+def sdist_of_source(source: Path, raw: bytes, target: Path) -> None:
+    """A source distribution of a packed project, for a wheel that was built of it elsewhere: its files beside the
+    wheel's METADATA `raw`. Raises as `read_source`."""
+    folder = read_source(source).folder
+    prefix = f"{folder}/" if folder else ""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
+        tree = Path(place) / "tree"
+        members = [member.path for member in unpack(source, tree) if member.path.startswith(prefix)]
+        kept = {path.removeprefix(prefix) for path in members if not _is_skipped(path, prefix)}
+        (tree / folder / METADATA).write_bytes(raw)
+        _pack(tree / folder, {METADATA, *kept}, target, root=f"{target.name.removesuffix('.tar.gz')}/")
+
+
+def source_of_sdist(sdist: Path, target: Path) -> None:
+    """The project as its folder holds it, packed without a folder around it: what `sdist_of_source` was made of."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
+        tree = Path(place) / "tree"
+        paths = [member.path for member in unpack(sdist, tree)]
+        root = paths[0].split("/")[0] if paths else ""
+        inside = {path.removeprefix(f"{root}/") for path in paths}
+        _pack(tree / root, inside - {METADATA}, target, root="")
+
+
+def _pack(tree: Path, paths: Iterable[str], target: Path, *, root: str) -> None:
+    """A tar.gz of these files of a tree, each below `root`. The same files give the same bytes."""
+    with (
+        target.open("wb") as out,
+        gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for path in sorted(paths):
+            _add(archive, tree / path, f"{root}{path}")
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size = path.stat().st_size
+    stat = path.stat()
+    entry.size, entry.mode = stat.st_size, stat.st_mode & 0o777
     with path.open("rb") as content:
-        sdist.addfile(entry, content)
+        archive.addfile(entry, content)
 
 
 def _folder(members: Iterable[Member]) -> str:

@@ -1,0 +1,104 @@
+"""Views for Prime's clients: they send a bearer token and read a JSON object, or why not in its `detail`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import api_view, authentication_classes
+from rest_framework.request import Request
+from rest_framework.views import set_rollback
+
+from hub.accounts.authentication import TokenAuthentication
+from hub.core.database_json import storable
+from hub.core.errors import HubError, Invalid
+from hub.core.http import as_hub_error
+
+View = Callable[..., HttpResponseBase]
+MOST_ROWS = 100  # of a page
+MOST_COUNTED = 10_000  # rows: a list that has more says this number
+HINTS = {"version_exists": "raise it in pyproject.toml, or push again with --auto-bump"}  # in the client's own words
+
+
+def client_view(*methods: str, signed_in: bool = True) -> Callable[[View], View]:
+    """A view that answers these methods as the clients expect it; it is in no schema of ours. Without `signed_in` a
+    bearer token is for the view to read."""
+
+    def decorate(function: View) -> View:
+        known = authentication_classes([TokenAuthentication] if signed_in else [])
+        made: Any = extend_schema(exclude=True)(api_view(list(methods))(known(function)))
+        made.cls.get_exception_handler = lambda view: _refuse
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _refuse(error: Exception, context: Mapping[str, Any]) -> HttpResponse | None:
+    """None (a bug) goes on to Django's handler500."""
+    mapped = as_hub_error(error)
+    if mapped is None:
+        return None
+    set_rollback()
+    response = refusal(mapped)
+    if (wait := getattr(error, "retry_after", None) or getattr(error, "wait", None)) is not None:
+        response["Retry-After"] = str(int(wait) + 1)
+    return response
+
+
+def refusal(error: HubError) -> JsonResponse:
+    """All that is known of an error, in the one text that the clients show."""
+    wrong = [f"{field}: {what}" for field, what in list(error.fields.items())[:5] if what]
+    sentences = [error.message, HINTS.get(error.code, error.hint), *wrong]
+    detail = storable(". ".join(_begun(sentence.rstrip(".")) for sentence in sentences if sentence))
+    response = JsonResponse({"detail": detail}, status=error.status)
+    if error.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="hub"'
+    return response
+
+
+def _begun(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def answered(value: Mapping[str, Any], status: int = 200) -> JsonResponse:
+    """An object, as most calls answer."""
+    return JsonResponse(storable(value), status=status)
+
+
+def wrapped(value: Any, **more: Any) -> JsonResponse:
+    """An object whose `data` is meant, as those of environments and accounts do."""
+    return answered({"data": value, **more})
+
+
+def body(request: Request) -> dict[str, Any]:
+    """The request's JSON object; nothing is an empty one. Raises Invalid."""
+    given = request.data
+    if not isinstance(given, Mapping):
+        raise Invalid("the body must be a JSON object", fields={"body": "not an object"})
+    return dict(given)
+
+
+def text(given: Mapping[str, Any], key: str, *, most: int = 500) -> str:
+    """A text that must be there. Raises Invalid."""
+    value = given.get(key)
+    if not isinstance(value, str) or not value:
+        raise Invalid(f"{key} is missing", fields={key: "a text is expected"})
+    return value[:most]
+
+
+def number(request: Request, key: str, default: int, *, most: int) -> int:
+    """A whole number of the query, from 0 to `most`. Raises Invalid."""
+    given = request.query_params.get(key, "")
+    if not given:
+        return default
+    if not given.isdecimal() or len(given) > 10:
+        raise Invalid(f"{key} is a whole number", fields={key: given[:100]})
+    return min(int(given), most)
+
+
+def counted(rows: QuerySet[Any]) -> int:
+    """How many rows there are, as far as that is counted."""
+    return rows.order_by()[:MOST_COUNTED].count()

@@ -1,0 +1,1 @@
+"""The calls, by what they are about."""

@@ -1,0 +1,47 @@
+"""What must be remembered between two calls of one upload."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from hub.accounts.models import Owner
+from hub.core.ids import new_id
+from hub.evals.models import Evaluation
+
+
+class BegunPush(models.Model):
+    """A push between its calls: the wheel is announced before the source that it was built of."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=64)  # of the environment, normalised
+    content_hash = models.CharField(max_length=64)  # the client's own, of the folder
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.visibility; empty: as it is
+    wheel_filename = models.CharField(max_length=255)
+    wheel_sha256 = models.CharField(max_length=64)
+    wheel_size = models.PositiveBigIntegerField()
+    source_sha256 = models.CharField(max_length=64, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name", "content_hash"], name="begun_push_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.content_hash[:8]}"
+
+
+class SampleBatch(models.Model):
+    """A request of samples that is stored: the clients send it again when its answer was lost."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64)  # SHA-256 of its samples as canonical JSON
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["evaluation", "digest"], name="sample_batch_once")]
+
+    def __str__(self) -> str:
+        return self.digest[:8]

@@ -1,0 +1,90 @@
+"""How Prime's clients name things: ids of environments, teams, and the addresses of pages.
+
+An environment's id is `owner.name`, or `owner.name.visibility` after a push has said who shall see a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from envhub.protocol.visibility import Visibility
+from packaging.utils import canonicalize_name
+
+from hub.accounts.models import Owner, User
+from hub.accounts.queries import get_owner, require_role
+from hub.core.errors import Invalid, NotFound
+from hub.registry.models import Environment
+from hub.registry.queries import get_environment
+
+PREFIX = "prime/"  # of all routes
+_TEAM_KEYS = ("team_id", "teamId", "team_slug", "owner_slug", "owner")
+
+
+class EnvironmentIdConverter:
+    """The converter `environment` of paths: `owner.name`, which no owner and no name look like."""
+
+    regex = r"[a-z0-9-]+\.[a-z0-9-]+(?:\.[a-z]+)?"
+
+    def to_python(self, value: str) -> EnvironmentId:
+        """Raises ValueError: then the path is none."""
+        return EnvironmentId.read(value)
+
+    def to_url(self, value: object) -> str:
+        """As it is written."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class EnvironmentId:
+    """An environment that may not exist yet."""
+
+    owner: str
+    name: str
+    visibility: Visibility | None = None
+
+    @classmethod
+    def read(cls, text: str) -> EnvironmentId:
+        """Raises ValueError."""
+        owner, name, *rest = text.split(".")
+        return cls(owner, name, Visibility(rest[0]) if rest else None)
+
+    @classmethod
+    def of(cls, environment: Environment) -> EnvironmentId:
+        """Of one that exists."""
+        return cls(environment.owner.slug, environment.name)
+
+    def __str__(self) -> str:
+        return ".".join([self.owner, self.name, *([self.visibility.value] if self.visibility else [])])
+
+
+def environment_of(user: User, given: object) -> Environment:
+    """The environment that an id in a body, or `owner/name`, names. Raises NotFound."""
+    owner, _, rest = str(given).replace("/", ".", 1).partition(".")
+    return get_environment(user, owner, rest.partition(".")[0])
+
+
+def named(name: object) -> str:
+    """A package's name as this hub has it. Raises Invalid."""
+    if not isinstance(name, str) or not name.strip():
+        raise Invalid("the environment has no name", fields={"name": str(name)[:100]})
+    return canonicalize_name(name.strip())
+
+
+def acting_owner(user: User, given: Mapping[str, Any]) -> Owner:
+    """Whom the call is for: a team of any of the clients' spellings, or the user alone. Raises NotFound, NotAllowed."""
+    slug = next((given[key] for key in _TEAM_KEYS if given.get(key)), user.username)
+    try:
+        owner = get_owner(user, str(slug).lower())
+    except NotFound as error:
+        hint = "`prime switch` lists your teams; an id of another service is unknown here"
+        raise NotFound(f"you are a member of no {str(slug)[:100]}", hint=hint) from error
+    require_role(user, owner)
+    return owner
+
+
+def page_url(path: str) -> str:
+    """The whole address of a page of this hub."""
+    return f"{str(settings.HUB.base_url).rstrip('/')}/{path.lstrip('/')}"

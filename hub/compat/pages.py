@@ -1,0 +1,28 @@
+"""Addresses that Prime's clients show to people: each leads to the page of this hub."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+
+@require_safe
+def challenge(request: HttpRequest) -> HttpResponseRedirect:
+    """Where a sign-in is approved."""
+    query = urlencode({"user_code": request.GET.get("code", "")[:100]})
+    return HttpResponseRedirect(f"{reverse('device')}?{query}")
+
+
+@require_safe
+def environment(request: HttpRequest, owner: str, name: str) -> HttpResponseRedirect:
+    """An environment."""
+    return HttpResponseRedirect(reverse("environment", args=[owner, name]))
+
+
+@require_safe
+def evaluation(request: HttpRequest, evaluation_id: str) -> HttpResponseRedirect:
+    """An evaluation."""
+    return HttpResponseRedirect(reverse("evaluation", args=[evaluation_id]))

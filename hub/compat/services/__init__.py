@@ -1,0 +1,1 @@
+"""Writes for Prime's clients: pushes and results as they send them."""

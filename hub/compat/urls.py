@@ -1,0 +1,55 @@
+"""Routes below /prime: what Prime's clients call under PRIME_API_BASE_URL, and the pages that they point at."""
+
+from django.urls import URLPattern, URLResolver, path, register_converter
+
+from hub.compat import pages
+from hub.compat.api import accounts, environments, evaluations, other, pushes, secrets
+from hub.compat.names import PREFIX, EnvironmentIdConverter
+
+register_converter(EnvironmentIdConverter, "environment")
+_API = f"{PREFIX}api/v1/"
+_HUB = f"{_API}environmentshub"
+_ID = f"{_HUB}/<environment:environment>"
+_NAMED = f"{_HUB}/<str:owner>/<str:name>"
+_VERSION = f"{_NAMED}/@<str:version>"
+_EVALUATION = "evaluations/<id:evaluation_id>"
+
+api_urls: list[URLPattern | URLResolver] = []
+page_urls: list[URLPattern | URLResolver] = [
+    path(f"{_API}auth_challenge/generate", accounts.login_begin),
+    path(f"{_API}auth_challenge/status", accounts.login_status),
+    path(f"{_API}user/whoami", accounts.whoami),
+    path(f"{_API}user/slug", accounts.slug),
+    path(f"{_API}user/teams", accounts.teams),
+    path(f"{_API}teams/<slug:team>/members", accounts.team_members),
+    path(f"{_HUB}/", environments.environment_list),
+    path(f"{_HUB}/resolve", pushes.resolve),
+    path(f"{_HUB}/lookup", pushes.lookup),
+    path(_ID, environments.environment_delete_by_id),
+    path(f"{_ID}/wheels", pushes.wheels),
+    path(f"{_ID}/wheels/<uuid:wheel_id>/finalize", pushes.wheel_finalize),
+    path(f"{_ID}/versions", pushes.versions),
+    path(f"{_ID}/versions/<uuid:version_id>/finalize", pushes.version_finalize),
+    path(_NAMED, environments.environment_delete),
+    path(f"{_NAMED}/status", environments.environment_status),
+    path(f"{_NAMED}/versions", environments.version_list),
+    path(f"{_NAMED}/fork", environments.environment_fork),
+    path(_VERSION, environments.environment_version),
+    path(f"{_VERSION}/source", environments.version_source),
+    path(f"{_VERSION}/inspect", environments.version_inspect),
+    path(f"{_API}evaluations/", evaluations.evaluations),
+    path(f"{_API}{_EVALUATION}", evaluations.evaluation),
+    path(f"{_API}{_EVALUATION}/samples", evaluations.samples),
+    path(f"{_API}{_EVALUATION}/finalize", evaluations.finalize),
+    path(f"{_API}hosted-evaluations", evaluations.hosted),
+    path(f"{_API}hosted-{_EVALUATION}/logs", evaluations.hosted_logs),
+    path(f"{_API}hosted-{_EVALUATION}/cancel", evaluations.hosted_cancel),
+    path(f"{_API}traces", evaluations.traces),
+    path(f"{_API}secrets/", secrets.secret_list),
+    path(f"{_API}secrets/<str:secret_id>", secrets.secret_detail),
+    path(f"{_API}<path:rest>", other.not_offered),
+    path(f"{PREFIX}uploads/<str:grant>", pushes.upload),
+    path(f"{PREFIX}dashboard/tokens/challenge", pages.challenge),
+    path(f"{PREFIX}dashboard/environments/<str:owner>/<str:name>", pages.environment),
+    path(f"{PREFIX}dashboard/{_EVALUATION}", pages.evaluation),
+]

@@ -1,0 +1,66 @@
+"""Evaluations and rollouts as Prime's clients read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from envhub.packaging.saved.results import to_row
+from envhub.protocol.runs import RunState
+
+from hub.compat.names import page_url
+from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.queries import read_record
+from hub.evals.wire import evaluation_summary
+
+_STATUS = {
+    RunState.QUEUED: "PENDING",
+    RunState.LEASED: "PENDING",
+    RunState.RUNNING: "RUNNING",
+    RunState.SUCCEEDED: "COMPLETED",
+    RunState.FAILED: "FAILED",
+    RunState.CANCELLED: "CANCELLED",
+}
+
+
+def evaluation_object(row: Evaluation) -> dict[str, Any]:
+    """An evaluation; expects the relations that hub.evals.queries loads."""
+    summary = evaluation_summary(row)
+    environment = f"{row.environment.owner.slug}/{row.environment.name}"
+    told = ("num_examples", "rollouts_per_example", "env_args", "sampling")
+    metrics = {metric.name: metric.mean for metric in summary.metrics}
+    return {
+        "evaluation_id": str(row.pk),
+        "id": str(row.pk),
+        "name": row.name,
+        "environment_names": [environment],
+        "model_name": row.model_name,
+        "status": _STATUS[RunState(row.state)],
+        "error_message": _why(row),
+        "is_hosted": row.is_hosted,
+        "is_public": row.visibility == "public",
+        "metadata": {key: row.config.get(key) for key in told},
+        "metrics": metrics | ({"reward": summary.reward.mean} if summary.reward else {}),
+        "total_samples": summary.stored,
+        "viewer_url": viewer_url(row),
+        "created_at": row.created_at.isoformat(),
+        "completed_at": row.finished_at.isoformat() if row.finished_at else None,
+    }
+
+
+def _why(row: Evaluation) -> str | None:
+    told = (row.run.failure or {}).get("message") if row.run else row.push_metadata.get("error_message")
+    return str(told) if told else None
+
+
+def viewer_url(row: Evaluation) -> str:
+    """The page of an evaluation."""
+    return page_url(f"evaluations/{row.pk}")
+
+
+def sample_objects(rows: Sequence[RolloutIndex]) -> list[dict[str, Any]]:
+    """Rollouts as lines of results.jsonl, with their numbers."""
+    return [
+        to_row(read_record(row)) | {"sample_id": f"{row.example}-{row.rollout}", "rollout_number": row.rollout + 1}
+        for row in rows
+    ]
