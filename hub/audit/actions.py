@@ -20,6 +20,10 @@ _RUN = "runs/<id:run_id>"
 _SANDBOX = "sandboxes/<id:sandbox_id>"
 _DATA = r"data/(?P<kind>dataset|model)/(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??)"
 _ADMIN = "admin/"
+_PRIME = "prime/api/v1"  # hub.compat
+_PRIME_HUB = f"{_PRIME}/environmentshub"
+_PRIME_ID = f"{_PRIME_HUB}/<environment:environment>"
+_PRIME_NAMED = f"{_PRIME_HUB}/<str:owner>/<str:name>"
 
 _API = {
     "POST tokens": "made an API token",
@@ -192,6 +196,21 @@ _PAGES = {
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
     f"POST {_SANDBOX}/end": "ended a sandbox",
 }
+_CLIENTS = {
+    f"POST {_PRIME_ID}/versions/<uuid:version_id>/finalize": "pushed a version",
+    f"DELETE {_PRIME_ID}": "deleted an environment",
+    f"DELETE {_PRIME_NAMED}": "deleted an environment",
+    f"DELETE {_PRIME_NAMED}/@<str:version>": "deleted a version",
+    f"POST {_PRIME_NAMED}/fork": "forked an environment",
+    f"POST {_PRIME}/evaluations/": "pushed an evaluation",
+    f"PUT {_PRIME}/{_EVALUATION}": "changed an evaluation that is being pushed",
+    f"POST {_PRIME}/{_EVALUATION}/finalize": "finished the upload of an evaluation",
+    f"POST {_PRIME}/hosted-evaluations": "started an evaluation",
+    f"PATCH {_PRIME}/hosted-{_EVALUATION}/cancel": "cancelled an evaluation",
+    f"POST {_PRIME}/secrets/": "set a secret",
+    f"PATCH {_PRIME}/secrets/<str:secret_id>": "set a secret",
+    f"DELETE {_PRIME}/secrets/<str:secret_id>": "deleted a secret",
+}
 # also posted to be looked at, or shown again with what is wrong; a redirect means done
 SHOWN_AGAIN = frozenset(
     {
@@ -211,7 +230,7 @@ SHOWN_AGAIN = frozenset(
 )
 # what a person does on another host, which sends the browser back by GET
 RETURNS = {"GET login/identity/<slug:provider_id>/callback": "signed in with the identity provider"}
-ACTIONS = {call.replace(" ", " api/v1/", 1): words for call, words in _API.items()} | _PAGES
+ACTIONS = {call.replace(" ", " api/v1/", 1): words for call, words in _API.items()} | _PAGES | _CLIENTS
 
 _REPORT = "a run or a worker reports with its own token; who started the run is logged"
 _INSIDE = "happens inside a sandbox, which keeps its own list of commands"
@@ -266,6 +285,17 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     f"POST {_ENVIRONMENT}/watches": _OWN_NOTICES,
     f"POST {_ENVIRONMENT}/watches/<id:watch_id>": _OWN_NOTICES,
     "POST logout": "ends the own session, and nothing else",
+    f"POST {_PRIME}/auth_challenge/generate": "nobody is signed in yet; who approves the device is logged",
+    f"PATCH {_PRIME}/user/slug": _READS,
+    f"POST {_PRIME_HUB}/resolve": _READS,
+    f"POST {_PRIME_HUB}/lookup": _READS,
+    f"POST {_PRIME_ID}/wheels": _PARTS,
+    f"POST {_PRIME_ID}/wheels/<uuid:wheel_id>/finalize": _PARTS,
+    f"POST {_PRIME_ID}/versions": _PARTS,
+    "PUT prime/uploads/<str:grant>": _PARTS,
+    f"POST {_PRIME}/{_EVALUATION}/samples": _PARTS,
+    f"POST {_PRIME}/traces": _READS,
+    **{f"{method} {_PRIME}/<path:rest>": _READS for method in ("POST", "PUT", "PATCH", "DELETE")},
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,
     "POST hf/api/(?P<plural>datasets|models)/(?P<repository>[A-Za-z0-9][\\w.-]*(?:/[A-Za-z0-9][\\w.-]*)??)"

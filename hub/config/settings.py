@@ -202,6 +202,7 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
+    "SCHEMA_PATH_PREFIX": "/api/v1",
     "TITLE": "Environments Hub API",
     "DESCRIPTION": "Send an API token (Settings, API tokens) as `Authorization: Bearer hub_...`; what is public needs "
     "none. Lists come in pages: `next` is the whole address of the next one, null at the end.",

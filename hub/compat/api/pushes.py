@@ -51,8 +51,8 @@ def _visibility(given: object) -> Visibility | None:
 
 @client_view("POST")
 def lookup(request: Request) -> HttpResponseBase:
-    """Whether an id names an environment that the caller sees."""
-    user = require_scope(request, Scope.READ)
+    """Whether an id names an environment that the caller sees: asked before results are pushed."""
+    user = require_scope(request, Scope.WRITE)
     return wrapped({"id": str(EnvironmentId.of(environment_of(user, body(request).get("id"))))})
 
 

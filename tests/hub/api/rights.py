@@ -6,31 +6,14 @@ private world; if it needs a body before it looks at the object, put one in body
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Any
 
 from hub.web.sdk_wheel import FILENAME
 from tests.factories.registry import build_pair
+from tests.hub.api import world as private
+from tests.hub.api.access import Access
 from tests.hub.api.world import MARK, World
-
-
-class Access(Enum):
-    """Who gets through."""
-
-    OPEN = auto()  # everybody; shows nothing private
-    SIGNED_IN = auto()  # every user, each sees the own things
-    PRIVATE = auto()  # members of the owner and administrators; 404 to other users, 401 or 404 to nobody
-    PERSONAL = auto()  # the user alone: 404 to administrators too
-    ADMINISTRATOR = auto()  # administrators; by API token only with the scope admin
-    SHARED = auto()  # every user and every live attempt; nobody else
-    WORKER = auto()  # holders of a worker token
-    RUN = auto()  # the attempt of this very run
-    EVALUATION = auto()  # the attempt that works on it
-    TRAINING = auto()  # the attempt that trains
-    ANY_RUN = auto()  # every live attempt
-    MONITOR = auto()  # who shows HUB_METRICS_TOKEN: tests/hub/api/test_metrics.py
-    GATEWAY = auto()  # answered in front of Django: tests/hub/inference has their other roles
-
+from tests.hub.compat import rights as compat
 
 _ENVIRONMENT = "api/v1/environments/<str:owner>/<str:name>"
 _VERSION = f"{_ENVIRONMENT}/versions/<str:version>"
@@ -426,6 +409,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "inference/v1/completions": {"post": Access.GATEWAY},
     "inference/v1/<path:rest>": {},  # 404 to everybody
 }
+RIGHTS |= compat.RIGHTS
+
+
+def kwargs_of(world: World, route: str) -> dict[str, Any]:
+    """What each URL argument is in the private world."""
+    return private.kwargs_of(world, route) | (compat.kwargs_of(world) if route.startswith("prime/") else {})
 
 
 def body_of(world: World, route: str, method: str) -> dict[str, Any]:
@@ -495,4 +484,4 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         ("inference/v1/chat/completions", "post"): {"model": f"alice/{MARK}-model", "messages": []},
         ("inference/v1/completions", "post"): {"model": f"alice/{MARK}-model", "prompt": "x"},
     }
-    return bodies.get((route, method), {})
+    return (bodies | compat.bodies_of(world)).get((route, method), {})

@@ -18,12 +18,14 @@ from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
 from tests.factories.accounts import make_token
-from tests.hub.api.rights import RIGHTS, Access, body_of
-from tests.hub.api.world import MARK, World, kwargs_of, make_world
+from tests.hub.api.access import Access
+from tests.hub.api.rights import RIGHTS, body_of, kwargs_of
+from tests.hub.api.world import MARK, World, make_world
 
 pytestmark = pytest.mark.django_db
 REFUSED = {401, 403, 404}
 SAFE = {"get", "head"}
+API = ("api/", "prime/api/")  # tokens are taken, and say what may be done
 
 
 def walk(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
@@ -86,7 +88,7 @@ class Role:
     def user(self, user: Any, *scopes: Scope) -> HttpResponseBase:
         """By API token where tokens are taken, by session on pages."""
         client = Client()
-        if self.path.startswith(("api/", "index/", "inference/", "hf/", "outside")):
+        if self.path.startswith((*API, "index/", "inference/", "hf/", "outside")):
             extra = (Scope.ADMIN,) if user.is_superuser and not scopes else ()
             return self.call(client, make_token(user, *(scopes or (Scope.READ, Scope.WRITE, Scope.INFERENCE)), *extra))
         client.force_login(user)
@@ -228,7 +230,7 @@ def test_what_administrators_do_takes_the_right_and_the_scope(
 ) -> None:
     role = Role(world, path, method)
     others = [role.nobody(), role.user(world.alice), role.call(Client(), world.worker_token)]
-    if path.startswith("api/"):
+    if path.startswith(API):
         others.append(role.user(world.root, Scope.READ, Scope.WRITE))
     assert [response.status_code for response in others if not is_refused(response)] == []
     assert role.user(world.root).status_code not in {401, 403, 405, 500}
@@ -237,7 +239,7 @@ def test_what_administrators_do_takes_the_right_and_the_scope(
 TOKEN_CALLS = [
     call
     for call in CALLS
-    if call[0].startswith(("api/", "index/"))
+    if call[0].startswith((*API, "index/"))
     and call[0] != "api/v1/me"
     and call[2] in {Access.PRIVATE, Access.SIGNED_IN, Access.PERSONAL}
 ]

@@ -25,10 +25,11 @@ from envhub.protocol.accounts.users import Scope
 from pytest_django import DjangoDbBlocker
 
 from tests.factories.accounts import bearer, make_token
+from tests.hub.api.access import Access
 from tests.hub.api.attacks import FORM, JSON, QUERIES, Attack, a_form, an_attack, answer_checker, body_schema, schema
-from tests.hub.api.rights import RIGHTS, Access, body_of
+from tests.hub.api.rights import RIGHTS, body_of, kwargs_of
 from tests.hub.api.test_every_route_as_every_role import ROUTES
-from tests.hub.api.world import World, kwargs_of, make_world
+from tests.hub.api.world import World, make_world
 
 QUICK = 2  # times every operation
 CALLS = [(path, method, access) for path, methods in RIGHTS.items() for method, access in methods.items()]

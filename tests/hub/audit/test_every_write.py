@@ -13,9 +13,10 @@ from pytest_django import DjangoDbBlocker
 from hub.audit.actions import ACTIONS, SHOWN_AGAIN, UNLOGGED, action_of
 from hub.audit.models import AuditEntry
 from tests.factories.accounts import bearer, make_token
-from tests.hub.api.rights import RIGHTS, Access, body_of
-from tests.hub.api.test_every_route_as_every_role import reverse
-from tests.hub.api.world import World, kwargs_of, make_world
+from tests.hub.api.access import Access
+from tests.hub.api.rights import RIGHTS, body_of, kwargs_of
+from tests.hub.api.test_every_route_as_every_role import API, reverse
+from tests.hub.api.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 WRITES = {
@@ -56,7 +57,7 @@ def test_a_write_of_a_person_leaves_one_line_without_its_body(world: World, call
     path, method, access = WRITES[call]
     user = world.root if access is Access.ADMINISTRATOR else world.alice
     client, headers = Client(), {}
-    if path.startswith("api/"):
+    if path.startswith(API):
         admin = (Scope.ADMIN,) if user.is_superuser else ()
         headers = bearer(make_token(user, Scope.READ, Scope.WRITE, Scope.INFERENCE, *admin))
     else:
@@ -70,6 +71,6 @@ def test_a_write_of_a_person_leaves_one_line_without_its_body(world: World, call
     expected = (300 if call in SHOWN_AGAIN else 200) <= reply.status_code < 400 and call in ACTIONS
     assert [entry["action"] for entry in entries] == ([ACTIONS[call]] if expected else [])
     for entry in entries:
-        assert (entry["actor"], bool(entry["token_prefix"])) == (user.username, path.startswith("api/"))
+        assert (entry["actor"], bool(entry["token_prefix"])) == (user.username, path.startswith(API))
         assert entry["owner_id"] is not None
         assert world.join_secret not in str(entry)
