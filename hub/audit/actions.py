@@ -295,7 +295,11 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     "PUT prime/uploads/<str:grant>": _PARTS,
     f"POST {_PRIME}/{_EVALUATION}/samples": _PARTS,
     f"POST {_PRIME}/traces": _READS,
-    **{f"{method} {_PRIME}/<path:rest>": _READS for method in ("POST", "PUT", "PATCH", "DELETE")},
+    **{
+        f"{method} {whole}/<path:rest>": _READS
+        for whole in (_PRIME, _PRIME_ID)
+        for method in ("POST", "PUT", "PATCH", "DELETE")
+    },
     "POST inference/v1/chat/completions": _READS,
     "POST inference/v1/completions": _READS,
     "POST hf/api/(?P<plural>datasets|models)/(?P<repository>[A-Za-z0-9][\\w.-]*(?:/[A-Za-z0-9][\\w.-]*)??)"

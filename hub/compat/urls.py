@@ -30,6 +30,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_ID}/wheels/<uuid:wheel_id>/finalize", pushes.wheel_finalize),
     path(f"{_ID}/versions", pushes.versions),
     path(f"{_ID}/versions/<uuid:version_id>/finalize", pushes.version_finalize),
+    path(f"{_ID}/<path:rest>", other.not_of_an_environment),
     path(_NAMED, environments.environment_delete),
     path(f"{_NAMED}/status", environments.environment_status),
     path(f"{_NAMED}/versions", environments.version_list),

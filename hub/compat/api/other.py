@@ -6,6 +6,7 @@ from django.http import HttpResponseBase
 from rest_framework.request import Request
 
 from hub.compat.answers import client_view
+from hub.compat.names import EnvironmentId
 from hub.core.errors import NotFound
 
 _INSTEAD = {
@@ -13,7 +14,6 @@ _INSTEAD = {
     "images": "`hub image add`",
     "training": "`hub train run FILE.toml`",
     "rft": "`hub train run FILE.toml`",
-    "environmentshub": "secrets are an owner's here: `prime secret create`, `hub secret set`",
 }
 
 
@@ -22,3 +22,10 @@ def not_offered(request: Request, rest: str) -> HttpResponseBase:
     """Raises NotFound, with the command that does it here."""
     instead = _INSTEAD.get(rest.split("/")[0], "the page /docs/migrating of this hub says what there is")
     raise NotFound("this hub does not offer that to Prime's clients", hint=instead)
+
+
+@client_view("GET", "POST", "PUT", "PATCH", "DELETE", signed_in=False)
+def not_of_an_environment(request: Request, environment: EnvironmentId, rest: str) -> HttpResponseBase:
+    """Raises NotFound: secrets and variables of one environment."""
+    hint = "they are an owner's here, and a run is given those that it needs: `prime secret create`, `hub secret set`"
+    raise NotFound("environments of this hub have no secrets and variables of their own", hint=hint)

@@ -47,6 +47,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_API}/traces": {"post": Access.OPEN},
     f"{_API}/secrets/": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     f"{_API}/secrets/<str:secret_id>": dict.fromkeys(("get", "patch", "delete"), Access.PRIVATE),
+    f"{_ID}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
     f"{_API}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
     "prime/uploads/<str:grant>": {"put": Access.OPEN},  # the address is signed
     "prime/dashboard/tokens/challenge": {"get": Access.OPEN},
