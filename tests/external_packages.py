@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 
-def python_with(package: str, folder: Path) -> str:
-    """An interpreter that has `package`, e.g. "mlflow": $MLFLOW_PYTHON, else of a new environment in `folder`."""
+def python_with(package: str, folder: Path, *more: str) -> str:
+    """An interpreter that has `package`, e.g. "mlflow": $MLFLOW_PYTHON, else of a new environment in `folder`, with
+    `more` beside it."""
     if given := os.environ.get(f"{package.upper()}_PYTHON"):
         return given
     uv, python = Path(sys.executable).with_name("uv"), folder / "venv" / "bin" / "python"
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder / "venv"], check=True)
-    subprocess.run([uv, "pip", "install", "-q", "--python", python, package], check=True)
+    subprocess.run([uv, "pip", "install", "-q", "--python", python, package, *more], check=True)
     return str(python)
 
 

@@ -52,15 +52,11 @@ def refusal(error: HubError) -> JsonResponse:
     """All that is known of an error, in the one text that the clients show."""
     wrong = [f"{field}: {what}" for field, what in list(error.fields.items())[:5] if what]
     sentences = [error.message, HINTS.get(error.code, error.hint), *wrong]
-    detail = storable(". ".join(_begun(sentence.rstrip(".")) for sentence in sentences if sentence))
+    detail = storable("; ".join(sentence.rstrip(".") for sentence in sentences if sentence))
     response = JsonResponse({"detail": detail}, status=error.status)
     if error.status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="hub"'
     return response
-
-
-def _begun(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def answered(value: Mapping[str, Any], status: int = 200) -> JsonResponse:

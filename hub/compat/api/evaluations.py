@@ -27,7 +27,7 @@ from hub.runs.queries import read_log
 
 _MOST_SAMPLES = 100  # of a page: each is a whole rollout
 _MOST_LOG = 1024**2  # characters
-_PATIENCE_S, _POLL_S = 20.0, 0.5  # the clients give up after 30 seconds
+_PATIENCE_S, _POLL_S = 25.0, 0.5  # the clients give up after 30 seconds
 
 
 @client_view("GET", "POST")

@@ -33,7 +33,7 @@ def test_a_list_is_narrowed_sorted_and_counted() -> None:
     assert names(search="two") == ["alice/two"]
     assert names(visibility="PRIVATE") == []
     refused = prime.call("get", f"{HUB}/", sort_by="name")
-    assert refused.json()["detail"].startswith("Lists are sorted by created_at, updated_at, stars")
+    assert refused.json()["detail"].startswith("lists are sorted by created_at, updated_at, stars")
 
 
 def test_tags_must_all_be_there() -> None:

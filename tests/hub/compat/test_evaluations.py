@@ -113,7 +113,7 @@ def test_what_is_no_sample_is_refused_and_nothing_of_its_batch_is_kept(alice: Us
     evaluation, good = begin(prime), lines("results-0.1.14/results.jsonl")[:1]
     refused = prime.call("post", f"evaluations/{evaluation.pk}/samples", {"samples": [*good, sample]})
     assert refused.status_code == 422
-    assert "Sample 2 is not as verifiers writes it" in refused.json()["detail"]
+    assert "sample 2 is not as verifiers writes it" in refused.json()["detail"]
     assert not RolloutIndex.objects.exists()
     assert send(prime, evaluation, good) == 1
 
@@ -148,8 +148,8 @@ def test_an_upload_that_fails_says_why(alice: User) -> None:
         ({"environments": []}, "not of 0"),
         ({"environments": [{"id": "alice.tiny-env"}, {"id": "alice.other"}]}, "not of 2"),
         ({"environments": [], "run_id": "r"}, "training run"),
-        ({"environments": [{"id": "clm4no5000abcdefghijklmno"}]}, "No environment"),
-        ({"environments": [{"id": "alice.tiny-env", "version_id": "9.9"}]}, "No version 9.9"),
+        ({"environments": [{"id": "clm4no5000abcdefghijklmno"}]}, "no environment"),
+        ({"environments": [{"id": "alice.tiny-env", "version_id": "9.9"}]}, "no version 9.9"),
     ],
 )
 def test_what_cannot_begin_says_why(alice: User, body: dict[str, Any], said: str) -> None:

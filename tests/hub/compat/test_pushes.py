@@ -81,7 +81,7 @@ def test_an_upload_takes_the_bytes_that_were_announced_and_no_others() -> None:
     pair = build_pair()
     wheel = {"content_hash": "c", "filename": pair.wheel_filename, "sha256": "0" * 64, "size": len(pair.wheel)}
     url = prime.done("post", "environmentshub/alice.tiny-env/wheels", wheel)["upload_url"]
-    assert prime.put(url, pair.wheel).json()["detail"].startswith("The bytes have another SHA-256")
+    assert prime.put(url, pair.wheel).json()["detail"].startswith("the bytes have another SHA-256")
     assert prime.put(url, pair.wheel + b"more").status_code == 413
     assert prime.put(url.replace("uploads/", "uploads/x"), pair.wheel).status_code == 403
 
@@ -93,8 +93,8 @@ def test_an_upload_takes_the_bytes_that_were_announced_and_no_others() -> None:
         ({"filename": "tiny_env.whl"}, "Invalid wheel filename"),
         ({"sha256": "zz"}, "64 hexadecimal digits"),
         ({"size": 10**12}, "may have 250"),
-        ({"size": "many"}, "A wheel has a filename"),
-        ({"content_hash": ""}, "Content_hash is missing"),
+        ({"size": "many"}, "a wheel has a filename"),
+        ({"content_hash": ""}, "content_hash is missing"),
     ],
 )
 def test_a_bad_announcement_says_what_is_wrong(wheel: dict[str, object], said: str) -> None:
