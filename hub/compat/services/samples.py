@@ -41,18 +41,20 @@ def add_samples(*, user: User, evaluation: Evaluation, samples: Sequence[Any]) -
         raise Conflict("this evaluation runs on the hub: nothing can be added to it", code="hosted")
     if len(samples) > MOST_SAMPLES:
         raise Invalid(f"a request may have {MOST_SAMPLES} samples", fields={"samples": str(len(samples))})
-    digest = results.canonical_hash(samples)
+    if not samples:
+        return 0
+    records, digest = _records(samples), results.canonical_hash(samples)
     with transaction.atomic():
         row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
-        if not samples or SampleBatch.objects.filter(evaluation=row, digest=digest).exists():
+        if SampleBatch.objects.filter(evaluation=row, digest=digest).exists():
             return 0
         if row.is_final:
             hint = "without --eval a new one is made"
             raise Conflict("this evaluation has ended: nothing can be added to it", code="evaluation_ended", hint=hint)
         SampleBatch.objects.create(evaluation=row, digest=digest)
-        records = _placed(row, _records(samples))
-        _expect(row, records)
-        _store(row, records)
+        placed = _placed(row, records)
+        _expect(row, placed)
+        _store(row, placed)
     return len(samples)
 
 
