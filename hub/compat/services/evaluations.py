@@ -58,7 +58,8 @@ def begin_results(*, user: User, owner: Owner, given: Mapping[str, Any]) -> Eval
     """Begin an upload of results. An environment of the caller's that is not there yet is made, private and empty, so
     that results of an unpublished one can be kept. Raises NotFound, NotAllowed, Invalid, Conflict."""
     require_role(user, owner, Role.MEMBER)
-    listed = [one for one in given.get("environments") or () if isinstance(one, Mapping)]
+    asked = given.get("environments")
+    listed = [one for one in asked if isinstance(one, Mapping)] if isinstance(asked, list) else []
     if given.get("run_id") and not listed:
         raise Invalid("results of a training run are not taken here", hint="name the environment: --env owner/name")
     if len(listed) != 1:

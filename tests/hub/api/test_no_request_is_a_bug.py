@@ -33,7 +33,7 @@ from tests.hub.api.world import World, make_world
 
 QUICK = 2  # times every operation
 CALLS = [(path, method, access) for path, methods in RIGHTS.items() for method, access in methods.items()]
-MACHINES = ("api/", "inference/", "hf/", "index/")
+MACHINES = ("api/", "prime/api/", "inference/", "hf/", "index/")
 FIELDS = (
     *("username", "password", "code", "user_code", "decision", "name", "value", "owner", "model", "base_url", "kind"),
     *("toml", "visibility", "timeout_s", "api_key", "expires_in_days", "scopes", "next", "is_admin", "new_password1"),

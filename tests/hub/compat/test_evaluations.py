@@ -146,6 +146,7 @@ def test_an_upload_that_fails_says_why(alice: User) -> None:
     ("body", "said"),
     [
         ({"environments": []}, "not of 0"),
+        ({"environments": 17}, "not of 0"),
         ({"environments": [{"id": "alice.tiny-env"}, {"id": "alice.other"}]}, "not of 2"),
         ({"environments": [], "run_id": "r"}, "training run"),
         ({"environments": [{"id": "clm4no5000abcdefghijklmno"}]}, "no environment"),
