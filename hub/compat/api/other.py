@@ -12,8 +12,11 @@ from hub.core.errors import NotFound
 _INSTEAD = {
     "sandbox": "`hub sandbox create`, or `hub sandbox serve -- COMMAND` for a program that makes its own",
     "images": "`hub image add`",
-    "training": "`hub train run FILE.toml`",
-    "rft": "`hub train run FILE.toml`",
+    "training": "a training run is written in the hosted form here, with model and [[env]] tables: `hub train check "
+    "FILE.toml` says what to change, `hub train run FILE.toml` starts it, as `prime train` of prime 0.6.35 does. What "
+    "runs ends with `prime train stop` and goes on with `prime train restart`",
+    "rft": "what a run has made is a model here: `hub model list`, `hub deploy`",
+    "billing": "nothing is billed here: `hub usage` shows what your runs have used",
 }
 
 
