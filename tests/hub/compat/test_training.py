@@ -296,7 +296,7 @@ def test_models_are_those_that_can_be_trained(alice: User) -> None:
 def test_a_configuration_of_prime_rl_is_told_where_to_go(alice: User) -> None:
     refused = PrimeClient(alice).call("post", "training/runs", {"config": {"trainer": {}}})
     assert refused.status_code == 404
-    assert "`hub train run FILE.toml` starts it" in refused.json()["detail"]
+    assert "`hub train run FILE.toml`, or `prime train FILE.toml` of prime 0.6.35" in refused.json()["detail"]
 
 
 def test_the_address_that_the_client_shows_leads_to_the_page(alice: User) -> None:
