@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from hub.core.http import as_hub_error
 View = Callable[..., HttpResponseBase]
 MOST_ROWS = 100  # of a page
 MOST_COUNTED = 10_000  # rows: a list that has more says this number
+_TAG = re.compile(r"\[([a-z#/@][^\[\]]*)\]")
 HINTS = {"version_exists": "raise it in pyproject.toml, or push again with --auto-bump"}  # in the client's own words
 
 
@@ -53,10 +55,16 @@ def refusal(error: HubError) -> JsonResponse:
     wrong = [f"{field}: {what}" for field, what in list(error.fields.items())[:5] if what]
     sentences = [error.message, HINTS.get(error.code, error.hint), *wrong]
     detail = storable("; ".join(sentence.rstrip(".") for sentence in sentences if sentence))
-    response = JsonResponse({"detail": detail}, status=error.status)
+    response = JsonResponse({"detail": printable(detail)}, status=error.status)
     if error.status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="hub"'
     return response
+
+
+def printable(text: str) -> str:
+    """Text that the client prints as it stands: what looks like a tag of its terminal library, such as [trainer], would
+    vanish or stop it. With spaces inside the brackets it is the same TOML and no tag."""
+    return _TAG.sub(r"[ \1 ]", text)
 
 
 def answered(value: Mapping[str, Any], status: int = 200) -> JsonResponse:

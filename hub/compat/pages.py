@@ -8,6 +8,8 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from hub.core.ids import GivenId
+
 
 @require_safe
 def challenge(request: HttpRequest) -> HttpResponseRedirect:
@@ -26,3 +28,9 @@ def environment(request: HttpRequest, owner: str, name: str) -> HttpResponseRedi
 def evaluation(request: HttpRequest, evaluation_id: str) -> HttpResponseRedirect:
     """An evaluation."""
     return HttpResponseRedirect(reverse("evaluation", args=[evaluation_id]))
+
+
+@require_safe
+def training(request: HttpRequest, training_id: GivenId) -> HttpResponseRedirect:
+    """A training run."""
+    return HttpResponseRedirect(reverse("training-run", args=[training_id]))

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path, register_converter
 
 from hub.compat import pages
-from hub.compat.api import accounts, environments, evaluations, other, pushes, secrets
+from hub.compat.api import accounts, environments, evaluations, other, pushes, secrets, training
 from hub.compat.names import PREFIX, EnvironmentIdConverter
 
 register_converter(EnvironmentIdConverter, "environment")
@@ -13,6 +13,7 @@ _ID = f"{_HUB}/<environment:environment>"
 _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
+_RUN = f"{_API}rft/runs/<id:training_id>"
 
 api_urls: list[URLPattern | URLResolver] = []
 page_urls: list[URLPattern | URLResolver] = [
@@ -48,9 +49,22 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_API}traces", evaluations.traces),
     path(f"{_API}secrets/", secrets.secret_list),
     path(f"{_API}secrets/<str:secret_id>", secrets.secret_detail),
+    path(f"{_API}rft/models", training.model_list),
+    path(f"{_API}rft/runs", training.run_list),
+    path(_RUN, training.run),
+    path(f"{_RUN}/stop", training.run_stop),
+    path(f"{_RUN}/restart", training.run_restart),
+    path(f"{_RUN}/logs", training.run_logs),
+    path(f"{_RUN}/env-servers", training.run_components),
+    path(f"{_RUN}/metrics", training.run_metrics),
+    path(f"{_RUN}/samples", training.run_samples),
+    path(f"{_RUN}/progress", training.run_progress),
+    path(f"{_RUN}/distributions", training.run_distributions),
+    path(f"{_RUN}/checkpoints", training.run_checkpoints),
     path(f"{_API}<path:rest>", other.not_offered),
     path(f"{PREFIX}uploads/<str:grant>", pushes.upload),
     path(f"{PREFIX}dashboard/tokens/challenge", pages.challenge),
     path(f"{PREFIX}dashboard/environments/<str:owner>/<str:name>", pages.environment),
     path(f"{PREFIX}dashboard/{_EVALUATION}", pages.evaluation),
+    path(f"{PREFIX}dashboard/training/<id:training_id>", pages.training),
 ]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-
 from django.http import HttpResponseBase, JsonResponse
 from envhub.protocol.accounts.users import Scope
-from envhub.protocol.registry.packages import VersionState
 from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import require_role
 from hub.compat.answers import MOST_COUNTED, MOST_ROWS, answered, body, client_view, counted, number, text
+from hub.compat.building import await_builds
 from hub.compat.names import acting_owner, environment_of
 from hub.compat.services.evaluations import MOST_ENVIRONMENTS, begin_results, change_results, start_hosted
 from hub.compat.services.samples import add_samples
@@ -22,12 +19,10 @@ from hub.core.ids import GivenId
 from hub.evals.models import Evaluation
 from hub.evals.queries import filter_rollouts, get_evaluation, list_evaluations
 from hub.evals.services import cancel_evaluation, finalize_push
-from hub.registry.models import Environment, Version
 from hub.runs.queries import read_log
 
 _MOST_SAMPLES = 100  # of a page: each is a whole rollout
 _MOST_LOG = 1024**2  # characters
-_PATIENCE_S, _POLL_S = 25.0, 0.5  # the clients give up after 30 seconds
 
 
 @client_view("GET", "POST")
@@ -106,7 +101,7 @@ def hosted(request: Request) -> HttpResponseBase:
     if not isinstance(listed, list) or not 0 < len(listed) <= MOST_ENVIRONMENTS or not isinstance(config, dict):
         raise Invalid(f"environment_ids are 1 to {MOST_ENVIRONMENTS} ids, and eval_config is an object")
     environments = [environment_of(user, one) for one in listed]
-    _await_builds(environments)
+    await_builds(row.latest_id for row in environments if row.latest_id)
     made = start_hosted(
         user=user,
         owner=acting_owner(user, given),
@@ -117,16 +112,6 @@ def hosted(request: Request) -> HttpResponseBase:
     )
     ids = [str(one.pk) for one in made]
     return answered({"evaluation_id": ids[0], "evaluation_ids": ids, "viewer_url": viewer_url(made[0])}, status=201)
-
-
-def _await_builds(environments: Sequence[Environment]) -> None:
-    """A push is answered before its build has ended, and scripts evaluate at once what they pushed: a version that
-    is being built is waited for, within the client's patience."""
-    latest = [row.latest_id for row in environments if row.latest_id]
-    building = Version.objects.filter(pk__in=latest, state=VersionState.BUILDING.value)
-    until = time.monotonic() + _PATIENCE_S
-    while building.exists() and time.monotonic() < until:
-        time.sleep(_POLL_S)
 
 
 @client_view("GET")

@@ -12,8 +12,12 @@ from hub.core.errors import NotFound
 _INSTEAD = {
     "sandbox": "`hub sandbox create`, or `hub sandbox serve -- COMMAND` for a program that makes its own",
     "images": "`hub image add`",
-    "training": "`hub train run FILE.toml`",
-    "rft": "`hub train run FILE.toml`",
+    "training": "`hub train run FILE.toml`, or `prime train FILE.toml` of prime 0.6.35, starts a file in the hosted "
+    "form (model, and [[env]] tables); `hub train check FILE.toml` says what to change in one of prime-rl. `prime "
+    "train stop` and `prime train restart` end a run and go on with it",
+    "rft": "runs have other ids here: `prime train list`; what a run has made is a model: `hub model list`, "
+    "`hub deploy`",
+    "billing": "nothing is billed here: `hub usage` shows what your runs have used",
 }
 
 

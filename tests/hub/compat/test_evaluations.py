@@ -225,8 +225,8 @@ def test_a_version_that_is_never_built_is_waited_for_within_patience(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push_version(alice)
-    monkeypatch.setattr("hub.compat.api.evaluations._PATIENCE_S", 0.2)
-    monkeypatch.setattr("hub.compat.api.evaluations._POLL_S", 0.05)
+    monkeypatch.setattr("hub.compat.building._PATIENCE_S", 0.2)
+    monkeypatch.setattr("hub.compat.building._POLL_S", 0.05)
     refused = hosted(PrimeClient(alice))
     assert (refused.status_code, "still being built" in refused.json()["detail"]) == (409, True)
 

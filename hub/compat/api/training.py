@@ -1,0 +1,231 @@
+"""`prime train FILE.toml` (`prime rl run`), and `prime train list|get|logs|metrics|rollouts|progress|stop|...`."""
+
+from __future__ import annotations
+
+from django.db.models import Exists, OuterRef
+from django.http import HttpResponse, HttpResponseBase
+from django.utils import timezone
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.base import JsonObject
+from envhub.protocol.training.log import ALL, ENGINE, LEARNER, RUN, LogLine
+from envhub.protocol.training.metrics import StepMetrics
+from rest_framework.request import Request
+
+from hub.accounts.models import Role, User
+from hub.accounts.permissions import check_read, require_scope
+from hub.accounts.queries import require_role
+from hub.catalog.capacity import capacity_now
+from hub.catalog.queries import visible_models
+from hub.compat.answers import MOST_COUNTED, MOST_ROWS, answered, body, client_view, counted, number, printable
+from hub.compat.names import acting_owner
+from hub.compat.services.training import start_training
+from hub.compat.training_wire import (
+    DISTRIBUTIONS,
+    bins,
+    checkpoint_objects,
+    last_change,
+    model_objects,
+    run_objects,
+    sample_objects,
+)
+from hub.core.errors import Invalid
+from hub.core.ids import GivenId
+from hub.training.log_lines import MOST_LINES, log_lines
+from hub.training.models import Step, StepSegment, TrainingRun
+from hub.training.queries import (
+    checkpoints_of,
+    filter_rollouts,
+    get_step,
+    get_training,
+    list_training,
+    metrics_of,
+    steps_after,
+)
+from hub.training.services import delete_training, resume_training, stop_training
+from hub.training.wire import processes_of, training_view
+
+_MOST_STEPS = 1000  # of one answer
+_COMPONENTS = {"": ALL, "orchestrator": RUN, "trainer": LEARNER, "inference": ENGINE}
+
+
+@client_view("GET")
+def model_list(request: Request) -> HttpResponseBase:
+    """The newest models of the catalog that can be trained; a Hugging Face name can be given besides."""
+    user = require_scope(request, Scope.READ)
+    rows = visible_models(user).filter(trainable=True)[:MOST_ROWS]
+    return answered({"models": model_objects(rows, capacity_now(timezone.now()))})
+
+
+@client_view("GET", "POST")
+def run_list(request: Request) -> HttpResponseBase:
+    """The caller's runs, or a team's, newest first; POST starts one."""
+    if request.method == "POST":
+        user = require_scope(request, Scope.WRITE)
+        given = body(request)
+        made, notice = start_training(user=user, owner=acting_owner(user, given), given=given)
+        return _one(user, made.pk, status=201, notice=printable(notice) or None)
+    user = require_scope(request, Scope.READ)
+    rows = list_training(user, owner=acting_owner(user, request.query_params.dict()).slug)
+    if request.query_params.get("mine") == "true":
+        rows = rows.filter(created_by=user)
+    page, limit = _page(request, 20)
+    shown, total = list(rows[(page - 1) * limit : page * limit]), counted(rows)
+    told = {"total": total, "page": page, "limit": limit, "total_pages": -(-total // limit)}
+    return answered({"runs": run_objects(shown, now=timezone.now()), **told})
+
+
+def _page(request: Request, size: int) -> tuple[int, int]:
+    limit = max(1, number(request, "limit", size, most=MOST_ROWS))
+    return max(1, number(request, "page", 1, most=MOST_COUNTED // limit)), limit
+
+
+def _one(user: User, training_id: GivenId, *, status: int = 200, **more: str | None) -> HttpResponse:
+    (shown,) = run_objects([get_training(user, training_id)], now=timezone.now())
+    return answered({"run": shown | more}, status=status)
+
+
+@client_view("GET", "DELETE")
+def run(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """One run; DELETE deletes one that has ended."""
+    if request.method == "DELETE":
+        user = require_scope(request, Scope.WRITE)
+        delete_training(user=user, training=get_training(user, training_id))
+        return answered({"success": True})
+    found = _readable(request, training_id)
+    (shown,) = run_objects([found], now=timezone.now())
+    return answered({"run": shown})
+
+
+def _readable(request: Request, training_id: GivenId) -> TrainingRun:
+    check_read(request)
+    return get_training(request.user, training_id)
+
+
+@client_view("PUT")
+def run_stop(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """Ask for an end; checkpoints and adapters that are there are kept."""
+    user = require_scope(request, Scope.WRITE)
+    stop_training(user=user, training=get_training(user, training_id))
+    return _one(user, training_id)
+
+
+@client_view("PUT")
+def run_restart(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """Go on from the newest checkpoint of a run that has been stopped or has failed."""
+    user = require_scope(request, Scope.WRITE)
+    resume_training(user=user, training=get_training(user, training_id))
+    return _one(user, training_id)
+
+
+@client_view("GET")
+def run_logs(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """The newest lines of the current attempt, of one component if wanted; for members of the owner."""
+    user = require_scope(request, Scope.READ)
+    found = get_training(user, training_id)
+    require_role(user, found.owner, Role.READER)
+    for key in ("regex", "level", "since_seconds"):
+        if request.query_params.get(key):
+            hint = "--search TEXT finds the lines that have a text"
+            raise Invalid(f"{key} is not taken: the lines of a log here have no level and no time", hint=hint)
+    process = _process(request, processes_of(found))
+    text = request.query_params.get("search", "")[:200]
+    tail = max(1, number(request, "tail_lines", 1000, most=MOST_LINES))
+    if found.run is None:
+        return answered({"logs": ""})
+    part = log_lines(found.run.pk, found.run.attempt, processes_of(found), process=process, text=text)
+    return answered({"logs": "\n".join(_said(line) for line in part.lines[-tail:])})
+
+
+def _process(request: Request, labels: tuple[str, ...]) -> str:
+    """Whose lines are wanted. Raises Invalid."""
+    name, component = request.query_params.get("env_name", ""), request.query_params.get("component", "")
+    if name or component == "env-server":
+        if name not in labels:
+            raise Invalid(f"the run's environments are called {', '.join(labels)}", fields={"env_name": name[:100]})
+        return name
+    if component not in _COMPONENTS:
+        known = ", ".join(filter(None, _COMPONENTS))
+        raise Invalid(f"component is one of {known}", fields={"component": component[:100]})
+    return _COMPONENTS[component]
+
+
+def _said(line: LogLine) -> str:
+    """As it stands in the log, as far as the client can print that."""
+    return printable(line.text if line.process in (RUN, ENGINE) else f"{line.process}: {line.text}")
+
+
+@client_view("GET")
+def run_components(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """The environments of a run, whose lines of the log can be asked for."""
+    found = _readable(request, training_id)
+    (shown,) = run_objects([found], now=timezone.now())
+    named = [{"env_name": label, "env_index": 0, "pod_name": label} for label in processes_of(found)]
+    return answered({"env_servers": [one | {"status": shown["status"]} for one in named]})
+
+
+@client_view("GET")
+def run_metrics(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """Steps in order, each with the evaluations that followed it."""
+    found = _readable(request, training_id)
+    rows = steps_after(found, max(0, number(request, "min_step", 0, most=2**31 - 1) - 1))
+    if "max_step" in request.query_params:
+        rows = rows.filter(step__lte=number(request, "max_step", 0, most=2**31 - 1))
+    shown = metrics_of(found, rows[: number(request, "limit", _MOST_STEPS, most=_MOST_STEPS)])
+    return answered({"metrics": [one.model_dump(mode="json", exclude_none=True) for one in shown]})
+
+
+@client_view("GET")
+def run_samples(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """A page of the rollouts of one step."""
+    found = _readable(request, training_id)
+    page, limit = _page(request, MOST_ROWS)
+    step = get_step(found, _step(request))
+    if step is None:
+        return answered({"run_id": str(found.pk), "samples": [], "total": 0, "page": 1, "limit": limit})
+    rows = filter_rollouts(step, of=found)
+    total = counted(rows)
+    shown = rows.select_related("step", "segment").order_by("index")[(page - 1) * limit : page * limit]
+    told = {"total": total, "page": page, "limit": limit, "total_pages": -(-total // limit)}
+    return answered({"run_id": str(found.pk), "samples": sample_objects(shown), **told})
+
+
+def _step(request: Request) -> int | None:
+    return number(request, "step", 0, most=2**31 - 1) if request.query_params.get("step") else None
+
+
+@client_view("GET")
+def run_progress(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """How far it is, and which steps have rollouts and distributions: the newest of them, oldest first."""
+    found = _readable(request, training_id)
+    stored = Exists(StepSegment.objects.filter(step=OuterRef("pk")))
+    rows = Step.objects.filter(training=found).annotate(stored=stored).order_by("-step")
+    steps = list(reversed(rows.values_list("step", "stored")[:_MOST_STEPS]))
+    told: JsonObject = {
+        "latestStep": found.step,
+        "stepsWithSamples": [step for step, has_rollouts in steps if has_rollouts],
+        "stepsWithDistributions": [step for step, _ in steps],
+        "lastUpdatedAt": last_change(training_view(found, {})).isoformat(),
+    }
+    return answered(told)
+
+
+@client_view("GET")
+def run_distributions(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """The histograms of one step, by default of the newest."""
+    found = _readable(request, training_id)
+    wanted = request.query_params.get("type", "")
+    if wanted and wanted not in DISTRIBUTIONS:
+        raise Invalid(f"type is {' or '.join(DISTRIBUTIONS)}", fields={"type": wanted[:100]})
+    step = get_step(found, _step(request))
+    if step is None:
+        return answered({"bins": [], "step": None})
+    return answered({"bins": bins(StepMetrics.model_validate(step.metrics), wanted), "step": step.step})
+
+
+@client_view("GET")
+def run_checkpoints(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """What is kept, newest first: all of it is ready."""
+    found = _readable(request, training_id)
+    rows = checkpoints_of(found)[:MOST_ROWS]
+    wanted = request.query_params.get("status_filter", "").upper()
+    return answered({"checkpoints": checkpoint_objects(rows) if wanted in ("", "READY") else []})

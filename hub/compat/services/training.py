@@ -1,0 +1,102 @@
+"""Training runs that Prime's clients start: their request is read as the training TOML that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from envhub.protocol.base import JsonObject
+from envhub.protocol.registry.needs import CheckSettings, NeedKind
+from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig
+from envhub.protocol.training.environment import EnvironmentTable
+from envhub.protocol.training.runs import TrainingRequest
+from envhub.protocol.training.toml import read_training_table
+
+from hub.accounts.models import Owner, User
+from hub.accounts.queries import require_role
+from hub.compat.building import await_builds
+from hub.core.errors import Invalid
+from hub.core.http import validate
+from hub.registry.check_settings import settings_of
+from hub.registry.models import Version
+from hub.registry.queries import get_version
+from hub.registry.readiness import known_needs
+from hub.secrets.services import names_of
+from hub.training.models import TrainingRun, Use
+from hub.training.services import create_training
+from hub.training.services.creating import own_reference, read_config, tables
+
+_SAMPLING = ("max_tokens", "temperature", "temp_scheduler", "extra_body", "enable_thinking", "reasoning_effort")
+_MOVED = {*_SAMPLING, "model", "environments", "eval", "monitoring", "compute_size", "secrets", "team_id"}
+_WANDB = sorted(name for name in TRAINER_SECRETS if name.startswith("WANDB_"))
+
+
+def start_training(*, user: User, owner: Owner, given: Mapping[str, Any]) -> tuple[TrainingRun, str]:
+    """A queued run, and what to change in its file. Its environments are granted the secrets that they are known to
+    need and the owner has, own ones also what their checks were given. Waits for versions that are being built.
+
+    Raises Invalid (secrets with their values, too) and whatever `create_training` raises.
+    """
+    require_role(user, owner)
+    _refuse_values(given.get("secrets"))
+    table = training_table(given)
+    config = read_config(validate(TrainingRequest, {"config": table}))
+    warnings = read_training_table(table).warnings
+    await_builds(_version(user, owner, asked).pk for _, _, asked in tables(config))
+    _grant(user, owner, config, table)
+    made = create_training(user=user, owner=owner, request=validate(TrainingRequest, {"config": table}))
+    return made, "; ".join(map(str, warnings))
+
+
+def _refuse_values(given: object) -> None:
+    """Values are set once, by who may, and not with every run. Raises Invalid."""
+    if not given:
+        return
+    listed = given if isinstance(given, list) else []
+    names = ", ".join(str(one["key"])[:100] for one in listed[:10] if isinstance(one, Mapping) and "key" in one)
+    raise Invalid(
+        f"values of secrets are not taken with a run: {names or 'secrets'}",
+        code="not_offered",
+        hint="keep them with `prime secret create` or `hub secret set`: a run is given those that its environments "
+        "need. `hub train run FILE` takes env_files",
+        fields={"secrets": ""},
+    )
+
+
+def training_table(given: Mapping[str, Any]) -> JsonObject:
+    """The content of the file. What the request has besides stays under its name, for the reader to refuse."""
+    table = {key: value for key, value in given.items() if key not in _MOVED and value is not None}
+    model, evaluated, monitoring = given.get("model"), given.get("eval"), given.get("monitoring")
+    moved = {
+        "model": model.get("name") if isinstance(model, Mapping) else model,
+        "env": given.get("environments"),
+        "eval": _evaluated(evaluated) if isinstance(evaluated, Mapping) else evaluated,
+        "sampling": {key: given[key] for key in _SAMPLING if given.get(key) is not None} or None,
+        "wandb": monitoring.get("wandb") if isinstance(monitoring, Mapping) else monitoring,
+        "infrastructure": given.get("compute_size") and {"compute_size": given["compute_size"]},
+    }
+    return table | {key: value for key, value in moved.items() if value is not None}
+
+
+def _evaluated(given: Mapping[str, Any]) -> JsonObject:
+    return {"env" if key == "environments" else key: value for key, value in given.items()}
+
+
+def _version(user: User, owner: Owner, asked: EnvironmentTable) -> Version:
+    return get_version(user, own_reference(owner, asked.reference))
+
+
+def _grant(user: User, owner: Owner, config: TrainingConfig, table: JsonObject) -> None:
+    """Into the table that `config` was read from, beside what it names itself."""
+    if config.wandb is not None:
+        table["secrets"] = list(names_of(owner, _WANDB))
+    for use, place, asked in tables(config):
+        version = _version(user, owner, asked)
+        known = settings_of(version) if version.environment.owner_id == owner.pk else CheckSettings()
+        needed = [need.name for need in known_needs(version) if need.kind is NeedKind.SECRET]
+        raw = table["env"] if use is Use.TRAIN else table["eval"]["env"]
+        raw[place] = raw[place] | {
+            "secrets": sorted({*asked.secrets, *names_of(owner, [*known.secrets, *needed])}),
+            "judges": {**known.judges, **asked.judges},
+            "allow_hosts": sorted({*known.allow_hosts, *asked.allow_hosts}),
+        }
