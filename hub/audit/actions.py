@@ -21,6 +21,7 @@ _SANDBOX = "sandboxes/<id:sandbox_id>"
 _DATA = r"data/(?P<kind>dataset|model)/(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??)"
 _ADMIN = "admin/"
 _PRIME = "prime/api/v1"  # hub.compat
+_RFT = "rft/runs/<id:training_id>"
 _PRIME_HUB = f"{_PRIME}/environmentshub"
 _PRIME_ID = f"{_PRIME_HUB}/<environment:environment>"
 _PRIME_NAMED = f"{_PRIME_HUB}/<str:owner>/<str:name>"
@@ -207,6 +208,10 @@ _CLIENTS = {
     f"POST {_PRIME}/{_EVALUATION}/finalize": "finished the upload of an evaluation",
     f"POST {_PRIME}/hosted-evaluations": "started an evaluation",
     f"PATCH {_PRIME}/hosted-{_EVALUATION}/cancel": "cancelled an evaluation",
+    f"POST {_PRIME}/rft/runs": "started a training run",
+    f"DELETE {_PRIME}/{_RFT}": "deleted a training run",
+    f"PUT {_PRIME}/{_RFT}/stop": "stopped a training run",
+    f"PUT {_PRIME}/{_RFT}/restart": "resumed a training run",
     f"POST {_PRIME}/secrets/": "set a secret",
     f"PATCH {_PRIME}/secrets/<str:secret_id>": "set a secret",
     f"DELETE {_PRIME}/secrets/<str:secret_id>": "deleted a secret",

@@ -34,6 +34,7 @@ class Place:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     promised: int = 0  # rollouts given to this place, also while it starts
+    told: Runner | None = None  # whose end is in the log
 
 
 class RunnerPool:
@@ -103,9 +104,19 @@ class RunnerPool:
                 note_report(item.record.rollout)
                 done.append(item)
             self._deaths = 0
+        except RunnerGone:
+            self._tell(place, self._deaths + 1)  # at once: nobody else may come to this place
+            raise
         finally:
             place.promised -= group.n
         return done
+
+    def _tell(self, place: Place, deaths: int) -> None:
+        """Say once why a place's runner has ended."""
+        runner = place.runner
+        if runner is not None and not runner.alive and place.told is not runner:
+            place.told = runner
+            self._log(f"[runner {place.number} ended, {deaths} in a row: {str(runner.end)[:500]}]")
 
     async def _ready(self, place: Place) -> Runner:
         """The place's living, loaded runner."""
@@ -137,10 +148,12 @@ class RunnerPool:
     async def _bury(self, place: Place, reason: BaseException | None) -> None:
         """Remove a dead runner with its box. Raises RunnerFatal when they keep dying."""
         killed = isinstance(reason, RunnerGone) and reason.outside
-        stack, place.stack, place.runner = place.stack, AsyncExitStack(), None
-        await stack.aclose()
         self._deaths += 1
-        self._log(f"[runner {place.number} ended, {self._deaths} in a row: {str(reason)[:500]}]")
+        if place.runner is None:  # it ended before it was loaded
+            self._log(f"[runner {place.number} ended, {self._deaths} in a row: {str(reason)[:500]}]")
+        self._tell(place, self._deaths)
+        stack, place.stack, place.runner, place.told = place.stack, AsyncExitStack(), None, None
+        await stack.aclose()
         if self._deaths >= DEATHS_IN_A_ROW:
             raise RunnerFatal(
                 Failure(

@@ -14,6 +14,8 @@ _ID = f"{_HUB}/<environment:environment>"
 _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
+_RUN = f"{_API}/rft/runs/<id:training_id>"
+_RUN_PARTS = ("logs", "env-servers", "metrics", "samples", "progress", "distributions", "checkpoints")
 
 RIGHTS: dict[str, dict[str, Access]] = {
     f"{_API}/auth_challenge/generate": {"post": Access.OPEN},
@@ -45,6 +47,12 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_API}/hosted-{_EVALUATION}/logs": {"get": Access.PRIVATE},
     f"{_API}/hosted-{_EVALUATION}/cancel": {"patch": Access.PRIVATE},
     f"{_API}/traces": {"post": Access.OPEN},
+    f"{_API}/rft/models": {"get": Access.SIGNED_IN},
+    f"{_API}/rft/runs": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
+    _RUN: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_RUN}/stop": {"put": Access.PRIVATE},
+    f"{_RUN}/restart": {"put": Access.PRIVATE},
+    **{f"{_RUN}/{part}": {"get": Access.PRIVATE} for part in _RUN_PARTS},
     f"{_API}/secrets/": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     f"{_API}/secrets/<str:secret_id>": dict.fromkeys(("get", "patch", "delete"), Access.PRIVATE),
     f"{_ID}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
@@ -53,6 +61,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "prime/dashboard/tokens/challenge": {"get": Access.OPEN},
     "prime/dashboard/environments/<str:owner>/<str:name>": {"get": Access.OPEN},
     f"prime/dashboard/{_EVALUATION}": {"get": Access.OPEN},
+    "prime/dashboard/training/<id:training_id>": {"get": Access.OPEN},
 }
 
 
@@ -92,6 +101,11 @@ def bodies_of(world: World) -> dict[tuple[str, str], dict[str, Any]]:
             "environment_ids": [f"alice.{MARK}-env"],
             "inference_model": "alice/stub",
             "eval_config": {"num_examples": 1, "rollouts_per_example": 1},
+        },
+        (f"{_API}/rft/runs", "post"): {
+            "model": {"name": "alice/base"},
+            "environments": [{"id": f"alice/{MARK}-env"}],
+            "secrets": [],
         },
         (f"{_API}/secrets/", "post"): {"name": "OTHER_KEY", "value": "x"},
         (f"{_API}/secrets/<str:secret_id>", "patch"): {"value": "y"},
