@@ -18,6 +18,7 @@ from envhub.protocol.visibility import Visibility
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, has_role, require_role
 from hub.compat.names import EnvironmentId, named
+from hub.compat.services.granting import names_granted
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.http import validate
@@ -48,8 +49,6 @@ _REFUSED = {
     "api_key_var": _ENDPOINT,
     "api_client_type": _ENDPOINT,
     "headers": _ENDPOINT,
-    "custom_secrets": "keep them with `prime secret create` or `hub secret set`: a run is given those that its "
-    "environment needs",
     "extra_env_kwargs": "give them as --env-args",
 }
 
@@ -157,12 +156,16 @@ def start_hosted(
     *, user: User, owner: Owner, environments: Iterable[Environment], model: str, name: str, given: Mapping[str, Any]
 ) -> list[Evaluation]:
     """An evaluation of each environment's latest version, granted the secrets that it is known to need and the owner
-    has; of an own one also what its checks were given. All are begun, or none. Raises Invalid and whatever
-    `create_evaluation` raises."""
+    has, and those that came with the stored values; of an own one also what its checks were given. All are begun, or
+    none. Raises Invalid and whatever `create_evaluation` raises."""
     for key, hint in _REFUSED.items():
         if given.get(key):
             raise Invalid(f"{key} is not taken by this hub", code="not_offered", hint=hint, fields={key: ""})
+    secrets = given.get("custom_secrets") or {}
+    if not isinstance(secrets, dict):
+        raise Invalid("custom_secrets is an object of names and values", fields={"custom_secrets": ""})
     fields = {ours: given[theirs] for theirs, ours in _NAMES.items() if given.get(theirs) is not None}
+    fields["secrets"] = names_granted(owner, secrets)
     with transaction.atomic():
         return [
             create_evaluation(user=user, owner=owner, config=_hosted(owner, environment, fields, model, name))
@@ -182,7 +185,7 @@ def _hosted(
         "environment": f"{environment.owner.slug}/{environment.name}@{version.version}",
         "model": model,
         "name": name,
-        "secrets": names_of(owner, [*known.secrets, *needed]),
+        "secrets": names_of(owner, [*known.secrets, *needed, *fields["secrets"]]),
         "judges": known.judges,
         "allow_hosts": known.allow_hosts,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envhub.protocol.base import JsonObject
@@ -15,6 +15,7 @@ from envhub.protocol.training.toml import read_training_table
 from hub.accounts.models import Owner, User
 from hub.accounts.queries import require_role
 from hub.compat.building import await_builds
+from hub.compat.services.granting import names_granted
 from hub.core.errors import Invalid
 from hub.core.http import validate
 from hub.registry.check_settings import settings_of
@@ -35,32 +36,27 @@ def start_training(*, user: User, owner: Owner, given: Mapping[str, Any]) -> tup
     """A queued run, and what to change in its file. Its environments are granted the secrets that they are known to
     need and the owner has, own ones also what their checks were given. Waits for versions that are being built.
 
-    Raises Invalid (secrets with their values, too) and whatever `create_training` raises.
+    Raises Invalid (secrets whose values are not the stored ones, too) and whatever `create_training` raises.
     """
     require_role(user, owner)
-    _refuse_values(given.get("secrets"))
+    named = names_granted(owner, _values(given.get("secrets")))
     table = training_table(given)
     config = read_config(validate(TrainingRequest, {"config": table}))
     warnings = read_training_table(table).warnings
     await_builds(_version(user, owner, asked).pk for _, _, asked in tables(config))
-    _grant(user, owner, config, table)
+    _grant(user, owner, config, table, named)
     made = create_training(user=user, owner=owner, request=validate(TrainingRequest, {"config": table}))
     return made, "; ".join(map(str, warnings))
 
 
-def _refuse_values(given: object) -> None:
-    """Values are set once, by who may, and not with every run. Raises Invalid."""
-    if not given:
-        return
-    listed = given if isinstance(given, list) else []
-    names = ", ".join(str(one["key"])[:100] for one in listed[:10] if isinstance(one, Mapping) and "key" in one)
-    raise Invalid(
-        f"values of secrets are not taken with a run: {names or 'secrets'}",
-        code="not_offered",
-        hint="keep them with `prime secret create` or `hub secret set`: a run is given those that its environments "
-        "need. `hub train run FILE` takes env_files",
-        fields={"secrets": ""},
-    )
+def _values(given: object) -> dict[str, object]:
+    """What came as a list of keys with their values. Raises Invalid."""
+    found: dict[str, object] = {}
+    for one in given if isinstance(given, list) else [given] if given else []:
+        if not isinstance(one, Mapping) or not isinstance(key := one.get("key"), str):
+            raise Invalid("secrets are a list, each with its key and value", fields={"secrets": ""})
+        found[key] = one.get("value")
+    return found
 
 
 def training_table(given: Mapping[str, Any]) -> JsonObject:
@@ -86,17 +82,18 @@ def _version(user: User, owner: Owner, asked: EnvironmentTable) -> Version:
     return get_version(user, own_reference(owner, asked.reference))
 
 
-def _grant(user: User, owner: Owner, config: TrainingConfig, table: JsonObject) -> None:
+def _grant(user: User, owner: Owner, config: TrainingConfig, table: JsonObject, named: Sequence[str]) -> None:
     """Into the table that `config` was read from, beside what it names itself."""
     if config.wandb is not None:
         table["secrets"] = list(names_of(owner, _WANDB))
+    others = [name for name in named if name not in TRAINER_SECRETS]
     for use, place, asked in tables(config):
         version = _version(user, owner, asked)
         known = settings_of(version) if version.environment.owner_id == owner.pk else CheckSettings()
         needed = [need.name for need in known_needs(version) if need.kind is NeedKind.SECRET]
         raw = table["env"] if use is Use.TRAIN else table["eval"]["env"]
         raw[place] = raw[place] | {
-            "secrets": sorted({*asked.secrets, *names_of(owner, [*known.secrets, *needed])}),
+            "secrets": sorted({*asked.secrets, *names_of(owner, [*known.secrets, *needed]), *others}),
             "judges": {**known.judges, **asked.judges},
             "allow_hosts": sorted({*known.allow_hosts, *asked.allow_hosts}),
         }

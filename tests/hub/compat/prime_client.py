@@ -8,7 +8,6 @@ import tarfile
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.http import HttpResponse
 from django.test import Client
 
 from hub.accounts.models import User
@@ -23,12 +22,11 @@ class PrimeClient:
         self.http = Client()
         self.headers = bearer(make_token(user))
 
-    def call(self, method: str, route: str, body: dict[str, Any] | None = None, **query: Any) -> HttpResponse:
+    def call(self, method: str, route: str, body: dict[str, Any] | None = None, **query: Any) -> Any:
         arguments: dict[str, Any] = {"headers": self.headers, "query_params": query}
         if method != "get":
             arguments |= {"data": body or {}, "content_type": "application/json"}
-        response: HttpResponse = getattr(self.http, method)(f"/prime/api/v1/{route}", **arguments)
-        return response
+        return getattr(self.http, method)(f"/prime/api/v1/{route}", **arguments)
 
     def done(self, method: str, route: str, body: dict[str, Any] | None = None, **query: Any) -> Any:
         """The answer's `data`, or all of it."""
@@ -37,7 +35,7 @@ class PrimeClient:
         value = response.json() if response.content else {}
         return value.get("data", value)
 
-    def push(self, pair: Pair, *, source: bytes | None = None, **resolve: Any) -> HttpResponse:
+    def push(self, pair: Pair, *, source: bytes | None = None, **resolve: Any) -> Any:
         """Everything that `prime env push` does; what finalizing answers."""
         source = packed(pair) if source is None else source
         environment = self.done("post", "environmentshub/resolve", {"name": pair.name, **resolve})["id"]
@@ -51,7 +49,7 @@ class PrimeClient:
         assert self.put(begun["upload_url"], source).status_code == 204
         return self.call("post", f"environmentshub/{environment}/versions/{begun['version_id']}/finalize")
 
-    def put(self, url: str, content: bytes) -> HttpResponse:
+    def put(self, url: str, content: bytes) -> Any:
         """To an address that was given, without credentials, as the clients do."""
         parts = urlsplit(url)
         return Client().put(f"{parts.path}?{parts.query}", content, content_type="application/octet-stream")

@@ -201,7 +201,7 @@ def test_a_run_on_the_hub_is_started_followed_and_stopped(alice: User) -> None:
     assert prime.call("post", f"evaluations/{evaluation.pk}/samples", {"samples": [{}]}).status_code == 409
 
 
-@pytest.mark.parametrize("key", ["custom_secrets", "api_base_url", "headers", "extra_env_kwargs"])
+@pytest.mark.parametrize("key", ["api_base_url", "headers", "extra_env_kwargs"])
 def test_what_a_run_here_cannot_be_given_is_refused_by_name(alice: User, key: str) -> None:
     create_ready_version(alice)
     refused = hosted(PrimeClient(alice), **{key: {"A": "secret-value"}})
@@ -219,6 +219,20 @@ def test_a_run_is_granted_the_stored_secrets_that_its_environment_needs(alice: U
     set_secret(owner=alice.owner, name="OTHER_KEY", value="x", user=alice)
     evaluation = Evaluation.objects.get(pk=hosted(prime).json()["evaluation_id"])
     assert evaluation.config["secrets"] == ["SEARCH_KEY"]
+
+
+def test_a_secret_that_comes_with_its_value_must_be_stored_already(alice: User) -> None:
+    create_ready_version(alice)
+    create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    prime = PrimeClient(alice)
+    set_secret(owner=alice.owner, name="TOOL_KEY", value="right", user=alice)
+    for given in ({"TOOL_KEY": "secret-value"}, {"TOOL_KEY": "right", "OTHER_KEY": "secret-value"}):
+        refused = hosted(prime, custom_secrets=given)
+        assert refused.status_code == 422
+        assert "prime secret create" in refused.json()["detail"]
+        assert "secret-value" not in refused.json()["detail"]
+    evaluation = Evaluation.objects.get(pk=hosted(prime, custom_secrets={"TOOL_KEY": "right"}).json()["evaluation_id"])
+    assert evaluation.config["secrets"] == ["TOOL_KEY"]
 
 
 def test_a_version_that_is_never_built_is_waited_for_within_patience(

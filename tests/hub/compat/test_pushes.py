@@ -120,4 +120,4 @@ def test_what_is_pulled_is_the_folder_that_was_pushed() -> None:
     source = packed(pair, **{"README.md": "# Read"})
     prime.push(pair, source=source)
     reply = prime.call("get", "environmentshub/alice/tiny-env/@latest/source")
-    assert unpacked(b"".join(reply.streaming_content)) == unpacked(source)  # type: ignore[attr-defined]
+    assert unpacked(b"".join(reply.streaming_content)) == unpacked(source)

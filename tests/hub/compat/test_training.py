@@ -126,11 +126,14 @@ def test_what_cannot_be_had_here_is_refused_with_the_reason(alice: User, given: 
     assert told in refused(alice, **given)
 
 
-def test_values_of_secrets_are_refused_and_not_repeated(alice: User) -> None:
+def test_values_of_secrets_must_be_stored_already_and_are_not_repeated(alice: User) -> None:
     create_ready_version(alice)
     told = refused(alice, secrets=[{"key": "TOOL_KEY", "value": "hush-hush"}])
-    assert told.startswith("values of secrets are not taken with a run: TOOL_KEY; keep them with `prime secret create`")
+    assert told.startswith("the values of TOOL_KEY are not those that alice has stored; store them once, with `prime")
     assert "hush" not in told
+    set_secret(owner=alice.owner, name="TOOL_KEY", value="hush-hush", user=alice)
+    row = created(alice, secrets=[{"key": "TOOL_KEY", "value": "hush-hush"}])
+    assert (row.config["env"][0]["secrets"], row.config["secrets"]) == (["TOOL_KEY"], [])
 
 
 def test_a_run_is_granted_the_stored_secrets_that_its_environments_need(alice: User) -> None:
