@@ -8,6 +8,7 @@ from typing import Any
 from envhub.packaging.saved.results import to_row
 from envhub.protocol.runs import RunState
 
+from hub.compat.answers import printable
 from hub.compat.names import page_url
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import read_record
@@ -49,8 +50,12 @@ def evaluation_object(row: Evaluation) -> dict[str, Any]:
 
 
 def _why(row: Evaluation) -> str | None:
-    told = (row.run.failure or {}).get("message") if row.run else row.push_metadata.get("error_message")
-    return str(told) if told else None
+    if row.run is None:
+        told = row.push_metadata.get("error_message")
+        return printable(str(told)) if told else None
+    failure = row.run.failure or {}
+    words = "; ".join(failure[part] for part in ("message", "hint") if failure.get(part))
+    return printable(words) or None
 
 
 def viewer_url(row: Evaluation) -> str:

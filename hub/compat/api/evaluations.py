@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import require_role
-from hub.compat.answers import MOST_COUNTED, MOST_ROWS, answered, body, client_view, counted, number, text
+from hub.compat.answers import MOST_COUNTED, MOST_ROWS, answered, body, client_view, counted, number, printable, text
 from hub.compat.building import await_builds
 from hub.compat.names import acting_owner, environment_of
 from hub.compat.services.evaluations import MOST_ENVIRONMENTS, begin_results, change_results, start_hosted
@@ -120,7 +120,7 @@ def hosted_logs(request: Request, evaluation_id: GivenId) -> HttpResponseBase:
     user = require_scope(request, Scope.READ)
     found = get_evaluation(user, evaluation_id)
     require_role(user, found.owner)
-    return answered({"logs": _log(found)})
+    return answered({"logs": printable(_log(found))})
 
 
 def _log(evaluation: Evaluation) -> str:

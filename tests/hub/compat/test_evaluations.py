@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from envhub.protocol.registry.needs import Need, NeedKind
-from envhub.protocol.runs import RunState
+from envhub.protocol.runs import Failure, FailureKind, RunState
 
 from hub.accounts.models import User
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import get_rollout, read_record
 from hub.registry.models import Environment, Version
+from hub.runs.services.finishing import end_attempt
 from hub.runs.services.logs import append_log
 from hub.secrets.services import set_secret
 from tests.factories.accounts import make_owner, make_user
@@ -199,6 +201,23 @@ def test_a_run_on_the_hub_is_started_followed_and_stopped(alice: User) -> None:
     assert prime.done("get", f"hosted-evaluations/{evaluation.pk}/logs")["logs"] == "1 example x 2\n"
     prime.done("patch", f"hosted-evaluations/{evaluation.pk}/cancel")
     assert prime.call("post", f"evaluations/{evaluation.pk}/samples", {"samples": [{}]}).status_code == 409
+
+
+def test_a_run_that_failed_says_why_in_words_that_a_terminal_shows(alice: User) -> None:
+    create_ready_version(alice)
+    create_endpoint(alice, "stub", base_url="http://127.0.0.1:9/v1", max_retries=0)
+    prime = PrimeClient(alice)
+    evaluation = Evaluation.objects.get(pk=hosted(prime).json()["evaluation_id"])
+    start(evaluation)
+    evaluation.refresh_from_db()
+    assert evaluation.run is not None
+    append_log(run=evaluation.run, offset=0, text="[runner 0 ended] and [/x]\n")
+    failure = Failure(kind=FailureKind.ENVIRONMENT, code="x", message="it has no [env] table", hint="write one")
+    end_attempt(run=evaluation.run, to=RunState.FAILED, now=timezone.now(), failure=failure)
+    shown = prime.done("get", f"evaluations/{evaluation.pk}")
+    assert (shown["status"], shown["error_message"]) == ("FAILED", "it has no [ env ] table; write one")
+    log = prime.done("get", f"hosted-evaluations/{evaluation.pk}/logs")["logs"]
+    assert log.startswith("[ runner 0 ended ] and [ /x ]\n")
 
 
 @pytest.mark.parametrize("key", ["api_base_url", "headers", "extra_env_kwargs"])
