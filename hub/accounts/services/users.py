@@ -63,6 +63,7 @@ RESERVED_SLUGS = frozenset(
         "shared",
         "owners",
         "password",
+        "prime",
         "readyz",
         "root",
         "rollouts",
