@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Dialog, Page, sync_playwright
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
 
 ARGUMENTS = (
     "--headless",
@@ -23,6 +23,7 @@ ARGUMENTS = (
 )
 AXE = Axe()
 MOST_TOLD = 3  # elements of a broken rule
+LEFT = ("htmx:afterRequest", "htmx:sendAbort")  # what fails otherwise is said besides, as htmx:sendError
 SIZES = ((360, "dark"), (1280, "light"))
 # Of two neighbours in a list of pages each is looked at in one size; `make test-matrix` looks at both in the other.
 by_turns = pytest.mark.parametrize(
@@ -56,6 +57,11 @@ class Look:
     def open(self, path: str) -> None:
         """Go there and wait until htmx has read the page."""
         self.page.goto(self.base_url + path, wait_until="load")
+
+    def hear(self, said: ConsoleMessage) -> None:
+        """Errors and warnings are complaints, but for those of a live page that is left while it asks for news."""
+        if said.type in {"error", "warning"} and not said.text.startswith(LEFT):
+            self.complaints.append(said.text)
 
     def refuse(self, dialog: Dialog) -> None:
         """No page of the hub opens a dialog: one that does has run somebody's script."""
@@ -107,9 +113,7 @@ def browser() -> Iterator[LookAt]:
 
 def _listen(context: BrowserContext, base_url: str) -> Look:
     look = Look(context.new_page(), base_url)
-    look.page.on(
-        "console", lambda said: look.complaints.append(said.text) if said.type in {"error", "warning"} else None
-    )
+    look.page.on("console", look.hear)
     look.page.on("request", lambda asked: look.complaints.append(asked.url) if not _own(asked.url, base_url) else None)
     look.page.on("dialog", look.refuse)
     look.page.on("pageerror", lambda error: look.complaints.append(str(error)))
