@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from envhub.packaging.project import SLUG
 from envhub.protocol.visibility import Visibility
 from packaging.utils import canonicalize_name
 
@@ -20,7 +21,7 @@ from hub.registry.models import Environment
 from hub.registry.queries import get_environment
 
 PREFIX = "prime/"  # of all routes
-_TEAM_KEYS = ("team_id", "teamId", "team_slug", "owner_slug", "owner")
+_TEAM_KEYS = ("team_id", "teamId", "team_slug", "owner_slug")
 
 
 class EnvironmentIdConverter:
@@ -68,9 +69,10 @@ def environment_of(user: User, given: object) -> Environment:
 
 def named(name: object) -> str:
     """A package's name as this hub has it. Raises Invalid."""
-    if not isinstance(name, str) or not name.strip():
-        raise Invalid("the environment has no name", fields={"name": str(name)[:100]})
-    return canonicalize_name(name.strip())
+    slug = canonicalize_name(name.strip()) if isinstance(name, str) else ""
+    if not SLUG.fullmatch(slug):
+        raise Invalid(f"{str(name)[:100]!r} cannot be an environment's name", hint="use a-z, 0-9 and dashes")
+    return slug
 
 
 def acting_owner(user: User, given: Mapping[str, Any]) -> Owner:

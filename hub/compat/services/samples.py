@@ -19,6 +19,7 @@ from envhub.packaging.segments import fitting_segment, positions
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.evaluations import INLINE_BYTES, SegmentRequest
 from envhub.protocol.evals.rollouts import RolloutRecord
+from pydantic import ValidationError
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
@@ -83,6 +84,8 @@ def _record(sample: JsonObject) -> RolloutRecord:
     else:
         record = next(results.to_records([sample]))
         example = record.example
+    if numbered and not 0 <= example < 2**31:
+        raise ValueError(f"the number of its example is {example}")
     return record.model_copy(update={"example": example if numbered else -1})
 
 
@@ -131,10 +134,14 @@ def _store(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> None:
         small = len(content) <= INLINE_BYTES
         if not small:
             store_bytes(content, holder=evaluation.owner_id)
+        try:
+            rows = index_rows(these, positions(content))
+        except ValidationError as error:
+            raise Invalid(f"a sample holds what cannot be stored: {error}"[:500], code="broken_sample") from error
         request = SegmentRequest(
             sha256=hashlib.sha256(content).hexdigest(),
             size=len(content),
             content=content if small else None,
-            rows=index_rows(these, positions(content)),
+            rows=rows,
         )
         add_segment(evaluation=evaluation, request=request, trusted=True)

@@ -108,6 +108,25 @@ def test_examples_without_a_number_are_told_apart_by_their_content(alice: User) 
     assert evaluation.config["rollouts_per_example"] == 2
 
 
+@pytest.mark.parametrize("name", ["<script>", "a b", "", "x" * 100])
+def test_what_cannot_be_a_name_makes_no_environment(alice: User, name: str) -> None:
+    prime = PrimeClient(alice)
+    refused = prime.call("post", "evaluations/", {"name": "x", "environments": [{"id": f"alice.{name}"}]})
+    assert refused.status_code == 422
+    assert prime.call("post", "environmentshub/resolve", {"name": name}).status_code == 422
+    assert not Environment.objects.exists()
+
+
+def test_numbers_that_no_column_holds_are_refused(alice: User) -> None:
+    push_version(alice)
+    prime = PrimeClient(alice)
+    evaluation = begin(prime)
+    for wrong in ({"example_id": 10**30}, {"example_id": -1}, {"token_usage": {"input_tokens": 1e18}}):
+        sample = {"prompt": "p", "completion": "c", "reward": 1.0, "example_id": 0} | wrong
+        assert prime.call("post", f"evaluations/{evaluation.pk}/samples", {"samples": [sample]}).status_code == 422
+    assert not RolloutIndex.objects.exists()
+
+
 @pytest.mark.parametrize("sample", [17, {"info": {"native_wrapper": {"traces": 5}}}, {"timing": 5, "reward": 1}])
 def test_what_is_no_sample_is_refused_and_nothing_of_its_batch_is_kept(alice: User, sample: Any) -> None:
     push_version(alice)
