@@ -22,6 +22,7 @@ _DATA = r"data/(?P<kind>dataset|model)/(?P<repository>[A-Za-z0-9][\w.-]*(?:/[A-Z
 _ADMIN = "admin/"
 _PRIME = "prime/api/v1"  # hub.compat
 _RFT = "rft/runs/<id:training_id>"
+_PRIME_SANDBOX = "sandbox/<id:sandbox_id>"
 _PRIME_HUB = f"{_PRIME}/environmentshub"
 _PRIME_ID = f"{_PRIME_HUB}/<environment:environment>"
 _PRIME_NAMED = f"{_PRIME_HUB}/<str:owner>/<str:name>"
@@ -212,6 +213,10 @@ _CLIENTS = {
     f"DELETE {_PRIME}/{_RFT}": "deleted a training run",
     f"PUT {_PRIME}/{_RFT}/stop": "stopped a training run",
     f"PUT {_PRIME}/{_RFT}/restart": "resumed a training run",
+    f"POST {_PRIME}/sandbox": "made a sandbox",
+    f"DELETE {_PRIME}/sandbox": "ended sandboxes",
+    f"DELETE {_PRIME}/{_PRIME_SANDBOX}": "ended a sandbox",
+    f"POST {_PRIME}/{_PRIME_SANDBOX}/expose": "opened a port of a sandbox",
     f"POST {_PRIME}/secrets/": "set a secret",
     f"PATCH {_PRIME}/secrets/<str:secret_id>": "set a secret",
     f"DELETE {_PRIME}/secrets/<str:secret_id>": "deleted a secret",
@@ -300,6 +305,8 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     "PUT prime/uploads/<str:grant>": _PARTS,
     f"POST {_PRIME}/{_EVALUATION}/samples": _PARTS,
     f"POST {_PRIME}/traces": _READS,
+    f"POST {_PRIME}/sandbox/status:batchGet": _READS,
+    f"POST {_PRIME}/{_PRIME_SANDBOX}/auth": _INSIDE,
     **{
         f"{method} {whole}/<path:rest>": _READS
         for whole in (_PRIME, _PRIME_ID)

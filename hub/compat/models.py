@@ -8,6 +8,7 @@ from django.db import models
 from hub.accounts.models import Owner
 from hub.core.ids import new_id
 from hub.evals.models import Evaluation
+from hub.sandboxes.models import Sandbox
 
 
 class BegunPush(models.Model):
@@ -45,3 +46,17 @@ class SampleBatch(models.Model):
 
     def __str__(self) -> str:
         return self.digest[:8]
+
+
+class KeyedSandbox(models.Model):
+    """A sandbox that was asked for with a key of the client's own: it asks again when it heard no answer."""
+
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    sandbox = models.OneToOneField(Sandbox, on_delete=models.CASCADE, primary_key=True, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["created_by", "key"], name="keyed_sandbox_once")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path, register_converter
 
 from hub.compat import pages
-from hub.compat.api import accounts, environments, evaluations, other, pushes, secrets, training
+from hub.compat.api import accounts, environments, evaluations, other, pushes, sandboxes, secrets, training
 from hub.compat.names import PREFIX, EnvironmentIdConverter
 
 register_converter(EnvironmentIdConverter, "environment")
@@ -14,6 +14,7 @@ _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
 _RUN = f"{_API}rft/runs/<id:training_id>"
+_SANDBOX = f"{_API}sandbox/<id:sandbox_id>"
 
 api_urls: list[URLPattern | URLResolver] = []
 page_urls: list[URLPattern | URLResolver] = [
@@ -61,6 +62,14 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_RUN}/progress", training.run_progress),
     path(f"{_RUN}/distributions", training.run_distributions),
     path(f"{_RUN}/checkpoints", training.run_checkpoints),
+    path(f"{_API}sandbox", sandboxes.sandbox_list),
+    path(f"{_API}sandbox/status:batchGet", sandboxes.sandbox_statuses),
+    path(_SANDBOX, sandboxes.sandbox),
+    path(f"{_SANDBOX}/auth", sandboxes.sandbox_auth),
+    path(f"{_SANDBOX}/logs", sandboxes.sandbox_logs),
+    path(f"{_SANDBOX}/error-context", sandboxes.sandbox_error_context),
+    path(f"{_SANDBOX}/egress-policy", sandboxes.sandbox_egress_policy),
+    path(f"{_SANDBOX}/expose", sandboxes.sandbox_expose),
     path(f"{_API}<path:rest>", other.not_offered),
     path(f"{PREFIX}uploads/<str:grant>", pushes.upload),
     path(f"{PREFIX}dashboard/tokens/challenge", pages.challenge),

@@ -1,6 +1,6 @@
-"""Addresses of ports, `/sandbox-ports/<token>/...`, and of the service by which programs outside have sandboxes beside
-one, `/sandbox-siblings/<token>/...`. The token is a capability: signed, bound to one sandbox and port, or to its
-service, and good for as long as it says.
+"""Addresses of ports, `/sandbox-ports/<token>/...`, and of what a sandbox's worker answers prime-sandboxes,
+`/sandbox-clients/<token>/...`: what is done in that sandbox, or the service of those beside it. The token is a
+capability: signed, bound to one sandbox and port, or to one sandbox, and good for as long as it says.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from hub.sandboxes.models import Sandbox
 from hub.sandboxes.queries import Place, place_of
 
 PREFIX = "/sandbox-ports/"
-SIBLINGS_PREFIX = "/sandbox-siblings/"
-SERVICE = "/prime"  # what the service's worker answers below
+CLIENTS_PREFIX = "/sandbox-clients/"
+SERVICE = "/prime"  # what the worker answers below
+GATEWAY = f"{SERVICE}/gateway"
+SPACE = "box"  # the name space of its gateway: it means nothing
 KEY = "hub"  # the address is the only credential; clients only want some key
 
 
@@ -38,8 +40,8 @@ def _signer() -> TimestampSigner:
     return TimestampSigner(salt="hub.sandboxes.port", sep=".")
 
 
-def _siblings_signer() -> TimestampSigner:
-    return TimestampSigner(salt="hub.sandboxes.siblings", sep=".")
+def _clients_signer() -> TimestampSigner:
+    return TimestampSigner(salt="hub.sandboxes.clients", sep=".")
 
 
 def _base() -> str:
@@ -53,9 +55,9 @@ def port_address(*, sandbox: Sandbox, port: int, seconds: float, now: datetime) 
     return PortAddress(url=url, port=port, expires_at=now + timedelta(seconds=round(seconds)))
 
 
-def siblings_origin(sandbox: Sandbox, seconds: float) -> str:
-    """What the service's own paths follow."""
-    return f"{_base()}{SIBLINGS_PREFIX}{_siblings_signer().sign(f'{sandbox.pk.hex}.{seconds:.0f}')}"
+def clients_origin(sandbox: Sandbox, seconds: float) -> str:
+    """What the worker's own paths follow."""
+    return f"{_base()}{CLIENTS_PREFIX}{_clients_signer().sign(f'{sandbox.pk.hex}.{seconds:.0f}')}"
 
 
 def siblings_address(*, sandbox: Sandbox, now: datetime) -> SiblingsAddress:
@@ -64,8 +66,7 @@ def siblings_address(*, sandbox: Sandbox, now: datetime) -> SiblingsAddress:
         raise Conflict(
             "this sandbox was made without siblings", code="no_siblings", hint="`hub sandbox serve` makes one with them"
         )
-    ends_at = (sandbox.started_at or now) + timedelta(seconds=sandbox.timeout_s)
-    url = siblings_origin(sandbox, max(1.0, (ends_at - now).total_seconds())) + SERVICE
+    url, ends_at = _for_its_life(sandbox, now, SERVICE)
     variables = {
         **dict.fromkeys(("PRIME_API_BASE_URL", "PRIME_BASE_URL", "PRIME_TRACES_URL"), url),
         "PRIME_API_KEY": KEY,
@@ -75,6 +76,16 @@ def siblings_address(*, sandbox: Sandbox, now: datetime) -> SiblingsAddress:
         "PRIME_DISABLE_VERSION_CHECK": "1",
     }
     return SiblingsAddress(url=url, variables=variables, expires_at=ends_at)
+
+
+def gateway_address(*, sandbox: Sandbox, now: datetime) -> tuple[str, datetime]:
+    """Where prime-sandboxes executes commands in it and has its files, and until when."""
+    return _for_its_life(sandbox, now, GATEWAY)
+
+
+def _for_its_life(sandbox: Sandbox, now: datetime, path: str) -> tuple[str, datetime]:
+    ends_at = (sandbox.started_at or now) + timedelta(seconds=sandbox.timeout_s)
+    return clients_origin(sandbox, max(1.0, (ends_at - now).total_seconds())) + path, ends_at
 
 
 def is_for_ports(host: str) -> bool:
@@ -90,10 +101,10 @@ def place_behind(token: str) -> PortPlace:
     return PortPlace(place, int(port), left)
 
 
-def siblings_behind(token: str) -> tuple[Place, float]:
-    """Where the service answers that the token leads to, and for how many more seconds; of a disabled user nowhere.
+def clients_behind(token: str) -> tuple[Place, float]:
+    """Where the worker answers that the token leads to, and for how many more seconds; of a disabled user nowhere.
     Raises as `place_behind`."""
-    sandbox_id, seconds = _signed(_siblings_signer(), token, 2)
+    sandbox_id, seconds = _signed(_clients_signer(), token, 2)
     if not Sandbox.objects.filter(pk=UUID(hex=sandbox_id), created_by__is_active=True).exists():
         raise _gone()  # who may no longer sign in makes nothing
     return _found(token, sandbox_id, seconds)
@@ -111,7 +122,7 @@ def _signed(signer: TimestampSigner, token: str, parts: int) -> list[str]:
 
 def _found(token: str, sandbox_id: str, seconds: str) -> tuple[Place, float]:
     left = b62_decode(token.rsplit(".", 2)[1]) + int(seconds) - timezone.now().timestamp()
-    sandbox = Sandbox.objects.filter(pk=UUID(hex=sandbox_id)).first()
+    sandbox = Sandbox.objects.select_related("run").filter(pk=UUID(hex=sandbox_id)).first()
     if left <= 0 or sandbox is None:
         raise _gone()
     return place_of(sandbox), left

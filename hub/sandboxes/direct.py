@@ -1,7 +1,7 @@
 """Calls of sandboxes straight from ASGI, in front of Django, whose middleware would hold a thread for each open stream.
 
 Three sorts: calls of the API with a bearer token (see routes.py), requests to a port (see port_rules.py), and requests
-to the service by which programs outside have sandboxes beside one, whose answers may be a port's. All are passed on to
+of prime-sandboxes, whose answers may be a port's. All are passed on to
 the worker piece by piece; a caller that disconnects ends the worker's part of it, too. Ports take web sockets as well
 (port_sockets.py).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from urllib.parse import quote
@@ -20,18 +21,18 @@ from envhub.protocol.accounts.users import Scope as TokenScope
 
 from hub.accounts.authentication import user_of_token
 from hub.core.database_threads import in_database
-from hub.core.errors import HubError, MethodNotAllowed, NotAllowed, NotFound
+from hub.core.errors import Conflict, HubError, MethodNotAllowed, NotAllowed, NotFound
 from hub.core.http import as_hub_error, error_answer
 from hub.core.requests.body_limit import Application, Receive, Scope, Send
 from hub.core.requests.observed import note_route
 from hub.sandboxes.addresses import (
+    CLIENTS_PREFIX,
     PREFIX,
     SERVICE,
-    SIBLINGS_PREFIX,
     PortPlace,
+    clients_behind,
     is_for_ports,
     place_behind,
-    siblings_behind,
 )
 from hub.sandboxes.port_rules import (
     PORT_METHODS,
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 Headers = Iterable[tuple[str, str]]
 Work = Callable[[], Awaitable[None]]
 AGREE_S = 30.0  # that a program may take to agree to a web socket
+BEGIN_S = 300.0  # that a request of prime-sandboxes waits for its sandbox to run
+FIRST_LOOK_S, LOOK_S = 0.1, 2.0  # between two looks whether it does
 
 
 class DirectSandboxes:
@@ -68,9 +71,9 @@ class DirectSandboxes:
             note_route(scope, f"{PREFIX[1:]}<str:token>/<path>")
             await _Exchange(scope, receive, send).to_port()
             return
-        if scope["type"] == "http" and scope["path"].startswith(SIBLINGS_PREFIX):
-            note_route(scope, f"{SIBLINGS_PREFIX[1:]}<str:token>/<path>")
-            await _Exchange(scope, receive, send).to_siblings()
+        if scope["type"] == "http" and scope["path"].startswith(CLIENTS_PREFIX):
+            note_route(scope, f"{CLIENTS_PREFIX[1:]}<str:token>/<path>")
+            await _Exchange(scope, receive, send).to_clients_service()
             return
         call = call_of(scope["method"], scope["path"]) if scope["type"] == "http" else None
         secret = _bearer(scope) if call else ""
@@ -142,11 +145,11 @@ class _Exchange:
 
         await self._run(work, body)
 
-    async def to_siblings(self) -> None:
+    async def to_clients_service(self) -> None:
         """A request of prime-sandboxes, or to a port that it has exposed."""
         body = RequestBody(self._receive, settings.HUB.sandbox_file_mb * 1024**2)
-        token, _, path = self._scope["path"].removeprefix(SIBLINGS_PREFIX).partition("/")
-        prefix = SIBLINGS_PREFIX + token
+        token, _, path = self._scope["path"].removeprefix(CLIENTS_PREFIX).partition("/")
+        prefix = CLIENTS_PREFIX + token
 
         async def work() -> None:
             if is_from_our_pages(self._headers):
@@ -154,7 +157,7 @@ class _Exchange:
             if self._scope["method"] not in PORT_METHODS:
                 raise MethodNotAllowed("sandboxes take no such method")
             _check_host(self._headers)
-            place, left_s = await in_database(siblings_behind, token)
+            place, left_s = await _once_it_runs(token)
             if not f"/{path}".startswith(f"{SERVICE}/"):
                 raise NotFound("there is nothing here", hint=f"the address ends with {SERVICE}")
             async with asyncio.timeout(left_s):
@@ -256,6 +259,19 @@ class _Socket:
                 return found, await open_socket(found.place, target, headers, self._scope.get("subprotocols", ()))
         except (aiohttp.ClientError, OSError) as error:
             raise as_refusal(error, found.port) from error
+
+
+async def _once_it_runs(token: str) -> tuple[Place, float]:
+    """As `clients_behind`; one that does not run yet is waited for, as clients are used to."""
+    until, pause = time.monotonic() + BEGIN_S, FIRST_LOOK_S
+    while True:
+        try:
+            return await in_database(clients_behind, token)
+        except Conflict as error:
+            if error.code != "sandbox_pending" or time.monotonic() > until:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LOOK_S)
 
 
 def _foreign() -> NotAllowed:

@@ -30,6 +30,7 @@ class Sandbox(models.Model):
     disk_mb = models.PositiveIntegerField(null=True, blank=True)
     timeout_s = models.FloatField()
     idle_s = models.FloatField(null=True, blank=True)
+    start_command = models.JSONField(default=list, db_default=[])  # its words
     allow_hosts = models.JSONField(default=list)
     model_names = models.JSONField(default=list, db_default=[])  # that it may call
     siblings = models.PositiveIntegerField(default=0, db_default=0)  # that programs outside may have beside it

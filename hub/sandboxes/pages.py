@@ -22,7 +22,7 @@ from hub.core.pages import page, show
 from hub.core.pagination import newest_first
 from hub.runs.queries import log_end, read_log
 from hub.sandboxes.models import Sandbox
-from hub.sandboxes.queries import filter_sandboxes, get_sandbox, may_use, place_of, visible_sandboxes
+from hub.sandboxes.queries import filter_sandboxes, get_sandbox, is_ending, may_use, place_of, visible_sandboxes
 from hub.sandboxes.services import delete_sandbox
 from hub.sandboxes.wire import sandbox_view, sandbox_views
 from hub.sandboxes.worker_pool import ask
@@ -68,7 +68,7 @@ def sandbox_detail(request: HttpRequest, sandbox_id: GivenId) -> HttpResponseBas
     """One sandbox: where it stands, what it uses and what was executed in it (live)."""
     row = get_sandbox(request.user, sandbox_id)
     view = sandbox_view(row, now=clock.now())
-    ending = row.run.cancel_requested_at is not None and not view.state.is_final
+    ending = is_ending(row)
     context = {
         "section": "sandboxes",
         "sandbox": view,

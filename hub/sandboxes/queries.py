@@ -80,14 +80,21 @@ def place_for(user: Caller, sandbox_id: GivenId, *, write: bool) -> Place:
 
 
 def place_of(sandbox: Sandbox) -> Place:
-    """Raises Conflict when it does not run."""
+    """Raises Conflict when it does not run, or somebody has ended it."""
     state = SandboxState(sandbox.state)
+    if is_ending(sandbox):
+        raise Conflict("the sandbox is being ended", code="sandbox_ended", hint="make a new one")
     if state.is_final:
         reason = f": {sandbox.reason}" if sandbox.reason else ""
         raise Conflict(f"the sandbox has ended{reason}", code="sandbox_ended", hint="make a new one")
     if state is SandboxState.PENDING or not sandbox.base_url:
         raise Conflict("the sandbox does not run yet", code="sandbox_pending", hint="wait until its state is `running`")
     return Place(sandbox.pk, sandbox.base_url, decrypt(sandbox.encrypted_secret))
+
+
+def is_ending(sandbox: Sandbox) -> bool:
+    """Whether somebody has ended it, and its worker has not said so yet."""
+    return not SandboxState(sandbox.state).is_final and sandbox.run.cancel_requested_at is not None
 
 
 def may_use(user: Caller, sandbox: Sandbox) -> bool:

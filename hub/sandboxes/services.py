@@ -25,7 +25,7 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run, end_attempt, request_cancel
-from hub.sandboxes.addresses import siblings_origin
+from hub.sandboxes.addresses import clients_origin
 from hub.sandboxes.model_access import check_models, end_model_token, new_model_token
 from hub.sandboxes.models import Sandbox, SandboxLabel
 from hub.sandboxes.queries import live_sandboxes
@@ -67,6 +67,7 @@ def create_sandbox(*, user: User, request: SandboxRequest) -> Sandbox:
             disk_mb=request.disk_mb,
             timeout_s=request.timeout_s or _lifetime_s(request),
             idle_s=request.idle_s,
+            start_command=list(request.start_command),
             allow_hosts=list(request.allow_hosts),
             model_names=list(dict.fromkeys(request.models)),
             siblings=request.siblings,
@@ -150,6 +151,7 @@ def sandbox_payload(run: Run) -> SandboxPayload:
         timeout_s=row.timeout_s,
         idle_s=row.idle_s,
         env=json.loads(decrypt(row.encrypted_env)) if row.encrypted_env else {},
+        start_command=tuple(row.start_command),
         allow_hosts=tuple(row.allow_hosts),
         labels=tuple(row.label_rows.order_by("pk").values_list("text", flat=True)),
         file_bytes=settings.HUB.sandbox_file_mb * 1024**2,
@@ -166,7 +168,7 @@ def _sibling_limits(row: Sandbox) -> SiblingLimits:
         cpus=hub.sandbox_max_cpus,
         memory_mb=hub.sandbox_max_memory_mb,
         disk_mb=hub.sandbox_max_disk_mb,
-        origin=siblings_origin(row, row.timeout_s + LATE_S),
+        origin=clients_origin(row, row.timeout_s + LATE_S),
     )
 
 

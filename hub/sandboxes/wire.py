@@ -42,6 +42,7 @@ def _view(row: Sandbox, reasons: dict[UUID, str]) -> SandboxView:
         timeout_s=row.timeout_s,
         idle_s=row.idle_s,
         variables=tuple(row.variables),
+        start_command=tuple(row.start_command),
         allow_hosts=tuple(row.allow_hosts),
         models=tuple(row.model_names),
         siblings=row.siblings,

@@ -105,4 +105,22 @@ def test_secrets_are_kept_and_what_there_is_not_is_said(prime: Prime, tmp_path: 
     made = prime.json("secret", "create", "-n", "SEARCH_KEY", "-v", "x", cwd=tmp_path)
     assert made["id"].endswith(".SEARCH_KEY")
     assert "SEARCH_KEY" in prime("secret", "list", cwd=tmp_path)
-    assert "hub sandbox" in prime("sandbox", "list", cwd=tmp_path, code=1)
+    assert "hub usage" in prime("wallet", cwd=tmp_path, code=1)
+
+
+def test_a_sandbox_is_made_used_and_ended(prime: Prime, tmp_path: Path) -> None:
+    prime("sandbox", "create", "hub/base", "--yes", "--name", "box", "--label", "e2e", cwd=tmp_path)
+    (row,) = prime.json("sandbox", "list", cwd=tmp_path)["sandboxes"]
+    box = row["id"]
+    with prime.stack.client() as hub:
+        assert hub.sandboxes.get(box).name == "box"
+    assert "out 42" in prime(
+        "sandbox", "run", box, "--", "sh", "-c", "echo out $((6 * 7)); exit 3", cwd=tmp_path, code=3
+    )
+    (tmp_path / "up").write_text("words" * 1000)
+    prime("sandbox", "upload", box, "up", "/tmp/up", cwd=tmp_path)
+    prime("sandbox", "download", box, "/tmp/up", "down", cwd=tmp_path)
+    assert (tmp_path / "down").read_text() == "words" * 1000
+    assert "hub sandbox shell" in prime("sandbox", "ssh", box, cwd=tmp_path, code=1)
+    prime("sandbox", "delete", box, "--yes", cwd=tmp_path)
+    assert prime.json("sandbox", "list", cwd=tmp_path)["sandboxes"] == []

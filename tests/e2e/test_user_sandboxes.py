@@ -124,7 +124,13 @@ print(json.dumps(told))
 def test_the_original_client_works_outside_of_the_hub(stack: Stack, tmp_path: Path, release: str) -> None:
     python = python_with(f"prime-sandboxes=={release}", tmp_path)
     done = stack.cli("sandbox", "serve", "--", python, "-c", ORIGINAL, HOME=str(tmp_path))
-    assert json.loads(done.out) == {"exec": 3, "file": True, "job": "done\n", "listed": [True], "ended": True}
+    whole = {"exec": 3, "file": True, "job": "done\n", "listed": [True], "ended": True}
+    assert json.loads(done.out) == whole
+    address = f"{stack.url}/prime"  # by the hub itself, with a token
+    own = {"PRIME_API_BASE_URL": address, "PRIME_BASE_URL": address, "PRIME_API_KEY": stack.token}
+    environment = {**os.environ, **own, "HOME": str(tmp_path)}
+    told = subprocess.run([python, "-c", ORIGINAL], env=environment, capture_output=True, check=True, timeout=300)
+    assert json.loads(told.stdout) == whole
 
 
 CALL = """

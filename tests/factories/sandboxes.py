@@ -24,7 +24,11 @@ def create_pending(user: User, **fields: Any) -> Sandbox:
 
 def create_running(user: User, *, base_url: str = "http://127.0.0.1:9", **fields: Any) -> Sandbox:
     """One whose worker has said where it answers: by default nobody does."""
-    sandbox = create_pending(user, **fields)
+    return run(create_pending(user, **fields), base_url=base_url)
+
+
+def run(sandbox: Sandbox, *, base_url: str) -> Sandbox:
+    """Its worker says where it answers."""
     hold_run(sandbox.run, state=RunState.RUNNING)
     report = SandboxReport(state=SandboxState.RUNNING, base_url=base_url, secret=SECRET, cpus=1.0, memory_mb=1024)
     return note_report(run=sandbox.run, report=report, now=timezone.now())
@@ -32,7 +36,11 @@ def create_running(user: User, *, base_url: str = "http://127.0.0.1:9", **fields
 
 def create_ended(user: User, **fields: Any) -> Sandbox:
     """One whose time is over."""
-    sandbox = create_running(user, **fields)
+    return end(create_running(user, **fields))
+
+
+def end(sandbox: Sandbox) -> Sandbox:
+    """Its time is over."""
     over = SandboxReport(state=SandboxState.TIMED_OUT, reason="its lifetime was over")
     note_report(run=sandbox.run, report=over, now=timezone.now())
     end_attempt(run=sandbox.run, to=RunState.SUCCEEDED, now=timezone.now())

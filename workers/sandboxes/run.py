@@ -14,8 +14,9 @@ from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
 from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
-from workers.broker.prime import PREFIX, prime_routes
+from workers.broker.prime import PREFIX, gateway_routes, prime_routes
 from workers.broker.use import Use
+from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
 from workers.sandbox import SandboxError
@@ -24,7 +25,7 @@ from .api import SandboxApi
 from .models import open_models
 from .ports import Ports
 from .processes import Processes
-from .session import open_sessions
+from .session import OnlyOne, open_sessions
 
 LOOK_S = 0.25  # how soon the end of a sandbox is seen
 USE_S = 1.0
@@ -62,6 +63,7 @@ def wish_of(payload: SandboxPayload) -> Wish:
         lifetime_s=payload.timeout_s,
         idle_s=payload.idle_s,
         env=payload.env,
+        start_command=payload.start_command,
         allow_hosts=payload.allow_hosts,
     )
 
@@ -71,7 +73,8 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
         await held.ready()
     except NotThere as error:
         reason = held.reason or error.message
-        raise RunFailed.because(FailureKind.ENVIRONMENT, "sandbox_failed", reason[:4000]) from error
+        code = error.__cause__.code if isinstance(error.__cause__, ImageLacking) else "sandbox_failed"
+        raise RunFailed.because(FailureKind.ENVIRONMENT, code, reason[:4000]) from error
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)
@@ -79,9 +82,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
         api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
-        if siblings is not None and payload.siblings is not None:
-            origin = payload.siblings.origin
-            api.add_subapp(PREFIX, prime_routes(siblings, run_allows=payload.allow_hosts, origin=origin))
+        api.add_subapp(PREFIX, _for_clients(payload, held, siblings))
         runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -99,6 +100,13 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
         await _report(job, report)
         await _until_ended(job, held, use)
     await _say_why(job, held)
+
+
+def _for_clients(payload: SandboxPayload, held: Held, siblings: Session | None) -> web.Application:
+    """What prime-sandboxes is answered: those beside this one, or what is done in this one, which the hub made."""
+    if siblings is not None and payload.siblings is not None:
+        return prime_routes(siblings, run_allows=payload.allow_hosts, origin=payload.siblings.origin)
+    return gateway_routes(OnlyOne(held, payload.sandbox_id))
 
 
 async def _until_ended(job: Job, held: Held, use: Use) -> None:

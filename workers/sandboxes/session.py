@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from envhub.protocol.sandboxes.sandboxes import SiblingLimits
 
-from workers.broker.interface import Session
+from workers.broker.interface import Held, Session, TooMany, Wish
 from workers.broker.limits import BrokerLimits
 from workers.broker.relay import Route
 from workers.rollouts.interceptor.data import open_data
@@ -30,6 +30,24 @@ class Sessions:
 
     own: Session
     siblings: Session | None
+
+
+@dataclass(frozen=True)
+class OnlyOne(Session):
+    """The user's own, by the id that its hub gave it."""
+
+    held: Held
+    sandbox_id: str
+
+    async def create(self, wish: Wish, *, rollout: str = "") -> Held:
+        """Raises TooMany: others are the hub's to make."""
+        raise TooMany("there is one sandbox here")
+
+    def find(self, sandbox_id: str) -> Held | None:
+        return self.held if sandbox_id == self.sandbox_id else None
+
+    def all(self) -> Sequence[Held]:
+        return (self.held,)
 
 
 @asynccontextmanager

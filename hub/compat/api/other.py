@@ -9,8 +9,16 @@ from hub.compat.answers import client_view
 from hub.compat.names import EnvironmentId
 from hub.core.errors import NotFound
 
-_INSTEAD = {
-    "sandbox": "`hub sandbox create`, or `hub sandbox serve -- COMMAND` for a program that makes its own",
+_UPLOAD = "upload what a sandbox needs, or have it in its image (`hub image build`)"
+_INSTEAD = {  # by a part of the path
+    "ssh-session": "`hub sandbox shell ID` opens a terminal",
+    "expose": "an address of a port ends with its sandbox",
+    "egress-policy": "hosts are given when a sandbox is made (network_allowlist)",
+    "checkpoints": _UPLOAD,
+    "volumes": _UPLOAD,
+    "networks": "let a sandbox reach another's port by the address that `expose` gives",
+    "tunnel": "sandboxes reach no program outside of the hub: evaluate there, by `hub eval run` or `prime eval run "
+    "--hosted`",
     "images": "`hub image add`",
     "training": "`hub train run FILE.toml`, or `prime train FILE.toml` of prime 0.6.35, starts a file in the hosted "
     "form (model, and [[env]] tables); `hub train check FILE.toml` says what to change in one of prime-rl. `prime "
@@ -24,7 +32,8 @@ _INSTEAD = {
 @client_view("GET", "POST", "PUT", "PATCH", "DELETE", signed_in=False)
 def not_offered(request: Request, rest: str) -> HttpResponseBase:
     """Raises NotFound, with the command that does it here."""
-    instead = _INSTEAD.get(rest.split("/")[0], "the page /docs/migrating of this hub says what there is")
+    told = [_INSTEAD[part] for part in rest.split("/") if part in _INSTEAD]
+    instead = told[0] if told else "the page /docs/migrating of this hub says what there is"
     raise NotFound("this hub does not offer that to Prime's clients", hint=instead)
 
 

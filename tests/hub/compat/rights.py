@@ -15,6 +15,7 @@ _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
 _RUN = f"{_API}/rft/runs/<id:training_id>"
+_SANDBOX = f"{_API}/sandbox/<id:sandbox_id>"
 _RUN_PARTS = ("logs", "env-servers", "metrics", "samples", "progress", "distributions", "checkpoints")
 
 RIGHTS: dict[str, dict[str, Access]] = {
@@ -53,6 +54,14 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_RUN}/stop": {"put": Access.PRIVATE},
     f"{_RUN}/restart": {"put": Access.PRIVATE},
     **{f"{_RUN}/{part}": {"get": Access.PRIVATE} for part in _RUN_PARTS},
+    f"{_API}/sandbox": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN, "delete": Access.SIGNED_IN},
+    f"{_API}/sandbox/status:batchGet": {"post": Access.SIGNED_IN},
+    _SANDBOX: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
+    f"{_SANDBOX}/auth": {"post": Access.PRIVATE},
+    f"{_SANDBOX}/logs": {"get": Access.PRIVATE},
+    f"{_SANDBOX}/error-context": {"get": Access.PRIVATE},
+    f"{_SANDBOX}/egress-policy": {"get": Access.PRIVATE},
+    f"{_SANDBOX}/expose": {"post": Access.PRIVATE},
     f"{_API}/secrets/": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     f"{_API}/secrets/<str:secret_id>": dict.fromkeys(("get", "patch", "delete"), Access.PRIVATE),
     f"{_ID}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
@@ -107,6 +116,10 @@ def bodies_of(world: World) -> dict[tuple[str, str], dict[str, Any]]:
             "environments": [{"id": f"alice/{MARK}-env"}],
             "secrets": [],
         },
+        (f"{_API}/sandbox", "post"): {"docker_image": "hub/base"},
+        (f"{_API}/sandbox", "delete"): {"labels": ["x"]},
+        (f"{_API}/sandbox/status:batchGet", "post"): {"sandbox_ids": ["x"]},
+        (f"{_SANDBOX}/expose", "post"): {"port": 8000},
         (f"{_API}/secrets/", "post"): {"name": "OTHER_KEY", "value": "x"},
         (f"{_API}/secrets/<str:secret_id>", "patch"): {"value": "y"},
     }

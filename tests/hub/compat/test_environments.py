@@ -102,7 +102,7 @@ def test_a_fork_is_the_callers_or_a_teams() -> None:
 def test_what_there_is_not_says_where_it_is() -> None:
     prime = PrimeClient(make_user("alice"))
     for path, word in (
-        ("sandbox", "hub sandbox"),
+        ("images", "hub image add"),
         ("environmentshub/alice.x/secrets", "prime secret create"),
         ("pods", "/docs/migrating"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import httpx
@@ -15,11 +16,11 @@ from pydantic import HttpUrl
 
 from hub.accounts.models import User
 from hub.core.errors import Conflict
-from hub.sandboxes.addresses import siblings_address
+from hub.sandboxes.addresses import gateway_address, siblings_address
 from hub.sandboxes.models import Sandbox
 from hub.sandboxes.services import sandbox_payload
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.sandboxes import create_pending, create_running
+from tests.factories.sandboxes import create_pending, create_running, end, run
 from tests.hub.sandboxes.conftest import HOSTILE, EchoWorker
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,8 +71,8 @@ async def test_a_forged_address_and_one_whose_sandbox_has_ended_lead_nowhere(
     base = path_of(keeper)
     for forged in (
         base.replace(".43200.", ".99999."),
-        "/sandbox-siblings/x/prime/",
-        "/sandbox-siblings/a.b.c.d/prime/",
+        "/sandbox-clients/x/prime/",
+        "/sandbox-clients/a.b.c.d/prime/",
     ):
         assert (await hub.get(f"{forged}/api/v1/sandbox")).status_code == 404
     later = timezone.now() + timedelta(seconds=keeper.timeout_s + 1)
@@ -91,7 +92,7 @@ async def test_it_lies_where_ports_have_a_name_of_their_own(
     own = settings.HUB.model_copy(update={"sandbox_ports_url": HttpUrl("https://ports.example:8443")})
     monkeypatch.setattr(settings, "HUB", own)
     url = siblings_address(sandbox=keeper, now=timezone.now()).url
-    assert url.startswith("https://ports.example:8443/sandbox-siblings/")
+    assert url.startswith("https://ports.example:8443/sandbox-clients/")
     path = f"{httpx.URL(url).path}/api/v1/sandbox"
     assert (await hub.get(path, headers={"Host": "ports.example:8443"})).status_code == 200
     assert (await hub.get(path)).status_code == 404
@@ -126,3 +127,21 @@ def test_siblings_count_as_sandboxes_of_their_owner_and_have_the_hubs_limits(
     create_pending(user, siblings=1)
     with pytest.raises(Conflict, match="alice has 5 sandboxes; no owner"):
         create_pending(user)
+
+
+async def test_a_request_waits_until_its_sandbox_runs(
+    hub: httpx.AsyncClient, worker: EchoWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await sync_to_async(lambda: create_pending(make_user("alice")))()
+    url, _ = gateway_address(sandbox=sandbox, now=timezone.now())
+    asking = asyncio.ensure_future(hub.post(f"{httpx.URL(url).path}/box/{sandbox.pk}/exec", json={"command": "id"}))
+    await asyncio.sleep(0.3)
+    assert not asking.done()
+    await sync_to_async(run)(sandbox, base_url=worker.url)  # type: ignore[attr-defined]
+    assert (await asking).json()["path"] == f"/prime/gateway/box/{sandbox.pk}/exec"
+    await sync_to_async(end)(sandbox)
+    assert (await hub.post(f"{httpx.URL(url).path}/box/{sandbox.pk}/exec")).status_code == 409
+    monkeypatch.setattr("hub.sandboxes.direct.BEGIN_S", 0.0)
+    waiting = await sync_to_async(lambda: create_pending(make_user("bob")))()
+    url, _ = gateway_address(sandbox=waiting, now=timezone.now())
+    assert (await hub.post(f"{httpx.URL(url).path}/box/{waiting.pk}/exec")).status_code == 409

@@ -199,7 +199,7 @@ async def test_an_image_that_is_lacking_fails_the_run_for_good(start: Start) -> 
     with pytest.raises(RunFailed, match="no image") as caught:
         async with start(image="nothing:latest"):
             pass
-    assert caught.value.failure.kind == "environment"
+    assert (caught.value.failure.kind, caught.value.failure.code) == ("environment", "image_lacking")
 
 
 SIBLINGS = {
@@ -207,9 +207,10 @@ SIBLINGS = {
     "cpus": 0.5,
     "memory_mb": 256,
     "disk_mb": 64,
-    "origin": "https://hub.example/sandbox-siblings/t",
+    "origin": "https://hub.example/sandbox-clients/t",
 }
 SERVICE = "/prime/api/v1"
+GATEWAY = "/prime/gateway/box"
 WISH = {"name": "x", "docker_image": "hub/base", "cpu_cores": 2, "memory_gb": 2, "disk_size_gb": 1}
 
 
@@ -221,7 +222,7 @@ async def test_programs_outside_have_sandboxes_beside_it_within_the_hubs_limits(
         assert {one["id"] for one in seen["sandboxes"]} == set(ids), "the one that keeps them is not among them"
         assert (made[0]["cpuCores"], made[0]["memoryGB"]) == (1, 1)
         access = await (await running.http.post(f"{SERVICE}/sandbox/{ids[0]}/auth")).json()
-        assert access["gateway_url"] == "https://hub.example/sandbox-siblings/t/prime/gateway"
+        assert access["gateway_url"] == "https://hub.example/sandbox-clients/t/prime/gateway"
         asked = {"command": "echo hello", "sandbox_id": ids[0]}
         done = await running.http.post(f"/prime/gateway/{access['user_ns']}/{ids[0]}/exec", json=asked)
         assert (await done.json())["stdout"] == "hello\n"
@@ -232,5 +233,18 @@ async def test_programs_outside_have_sandboxes_beside_it_within_the_hubs_limits(
         assert (tunnel.status, "hub eval run" in await tunnel.text()) == (501, True)
 
 
-async def test_without_siblings_there_is_no_service(running: Running) -> None:
+async def test_without_siblings_clients_find_what_is_done_inside_it_and_nothing_else(running: Running) -> None:
     assert (await running.http.get(f"{SERVICE}/sandbox")).status == 404
+    assert (await running.http.post(f"{SERVICE}/sandbox", json=WISH)).status == 404
+    asked = {"command": "echo hello", "sandbox_id": "s"}
+    done = await running.http.post(f"{GATEWAY}/s/exec", json=asked)
+    assert (await done.json())["stdout"] == "hello\n"
+    other = await running.http.post(f"{GATEWAY}/another/exec", json=asked)
+    assert (other.status, (await other.json())["error"]) == (502, "sandbox_not_found")
+
+
+async def test_a_start_command_runs_beside_and_writes_the_log(start: Start) -> None:
+    async with start(start_command=("/bin/sh", "-c", "echo begun; exec sleep 60")) as running:
+        async with asyncio.timeout(10):
+            while await (await running.http.get("/log")).read() != b"begun\n":
+                await asyncio.sleep(0.05)

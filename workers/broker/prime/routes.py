@@ -44,7 +44,19 @@ def prime_routes(
     else:
         app[TUNNELS] = tunnels
         add_tunnels(app, f"{API}/tunnel")
+    _add_gateway(app)
+    return app
+
+
+def gateway_routes(session: Session) -> web.Application:
+    """What is done inside the sandboxes of `session` alone, where somebody else makes, lists and ends them."""
+    app = web.Application(middlewares=[answer_refusals])
+    app[SERVICE], app[MEMORY] = Service(session), Memory()
+    _add_gateway(app)
+    return app
+
+
+def _add_gateway(app: web.Application) -> None:
     app.router.add_post(f"{GATEWAY}/exec", execute)
     add_files(app, GATEWAY)
     add_sessions(app, GATEWAY)
-    return app

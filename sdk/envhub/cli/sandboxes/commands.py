@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import islice
 from typing import Annotated
 
@@ -36,6 +37,9 @@ Env = Annotated[list[str] | None, typer.Option("--env", "-e", metavar="<K=V>", h
 Network = Annotated[
     list[str] | None, typer.Option(metavar="<str>", help="none (default: what the hub has), or host:port (repeat).")
 ]
+Start = Annotated[
+    str, typer.Option(metavar="<str>", help="What its shell runs from the start; `hub sandbox logs` shows its output.")
+]
 Models = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", metavar="<str>", help="owner/name that it may call at $OPENAI_BASE_URL (repeat)."),
@@ -55,6 +59,7 @@ def request_of(
     idle: float | None,
     env: list[str] | None,
     network: list[str] | None,
+    start: str = "",
     model: list[str] | None = None,
     name: str = "",
     label: list[str] | None = None,
@@ -71,6 +76,7 @@ def request_of(
         timeout_s=timeout,
         idle_s=idle,
         env=variables(env),
+        start_command=("/bin/sh", "-c", start) if start else (),
         allow_hosts=tuple(host for host in network or () if host != "none"),
         models=tuple(model or ()),
         labels=tuple(label or ()),
@@ -95,6 +101,7 @@ def create(
     idle: Idle = None,
     env: Env = None,
     network: Network = None,
+    start: Start = "",
     model: Models = None,
     name: Name = "",
     label: Labels = None,
@@ -105,7 +112,7 @@ def create(
     """Make a sandbox: a machine of its own for whatever you run in it."""
     session = current(ctx)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, model=model, name=name, label=label,
+                         network=network, start=start, model=model, name=name, label=label,
                          owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     if wait:
@@ -162,6 +169,7 @@ def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> N
         "sandbox": view.id, "name": view.name, "owner": view.owner, "state": _state(view), "reason": view.reason,
         "hint": view.failure.hint if view.failure else "", "image": view.image, "cpus": view.cpus,
         "memory MB": view.memory_mb, "disk MB": view.disk_mb, "variables": view.variables,
+        "starts": shlex.join(view.start_command),
         "network": view.allow_hosts or "none", "models": view.models, "siblings": view.siblings or None,
         "labels": view.labels, "worker": view.worker, "run": view.run_id,
         "created": view.created_at, "started": view.started_at, "ends": view.ends_at, "ended": view.ended_at,

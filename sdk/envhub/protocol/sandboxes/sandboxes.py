@@ -51,6 +51,7 @@ class SandboxRequest(Request):
     timeout_s: Seconds | None = None  # its lifetime, from its start
     idle_s: Seconds | None = None  # ended when nothing was executed for so long; None: never
     env: dict[Variable, Value] = Field(default_factory=dict, max_length=200)
+    start_command: tuple[Argument, ...] = Field(default=(), max_length=MOST_ARGUMENTS)  # runs beside; writes the log
     allow_hosts: tuple[str, ...] = Field(default=(), max_length=50)  # host:port; none: no network
     models: tuple[ModelName, ...] = Field(default=(), max_length=20)  # that it may call at $OPENAI_BASE_URL
     siblings: int = Field(default=0, ge=0, le=1000)  # that programs outside may have beside it, by prime-sandboxes
@@ -74,6 +75,7 @@ class SandboxView(Response):
     timeout_s: float
     idle_s: float | None = None
     variables: tuple[str, ...] = ()  # the names of its environment; values are never shown
+    start_command: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     siblings: int = 0  # that programs outside may have beside it at once
@@ -263,6 +265,7 @@ class SandboxPayload(Response):
     timeout_s: float
     idle_s: float | None = None
     env: dict[str, str] = {}
+    start_command: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     file_bytes: Size = 100 * 1024**2  # of one upload

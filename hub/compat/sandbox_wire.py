@@ -1,0 +1,117 @@
+"""Sandboxes as prime-sandboxes reads them; what is asked in snake case is told in camel case."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+from envhub.protocol.sandboxes.sandboxes import SandboxState
+
+from hub.compat.answers import printable
+from hub.sandboxes.addresses import KEY, SPACE, gateway_address
+from hub.sandboxes.models import Sandbox
+from hub.sandboxes.queries import is_ending
+
+MIB_A_GB = 1024
+STATUS = {
+    SandboxState.PENDING: "PENDING",
+    SandboxState.RUNNING: "RUNNING",
+    SandboxState.STOPPED: "TERMINATED",
+    SandboxState.TIMED_OUT: "TIMEOUT",
+    SandboxState.OUT_OF_MEMORY: "ERROR",
+    SandboxState.FAILED: "ERROR",
+}
+_ERRORS = {SandboxState.TIMED_OUT: "TIMEOUT", SandboxState.OUT_OF_MEMORY: "OOM_KILLED"}
+_FAILURES = {"image_lacking": "IMAGE_PULL_FAILED", "worker_lost": "HOST_FAILURE", "sandbox_gone": "HOST_FAILURE"}
+
+
+def status_of(row: Sandbox) -> str:
+    """One that somebody has ended is told as ended at once."""
+    return STATUS[SandboxState.STOPPED if is_ending(row) else SandboxState(row.state)]
+
+
+def sandbox_object(row: Sandbox) -> dict[str, Any]:
+    """One of hub.sandboxes.queries. Sizes that are the worker's to choose are 0 until it has; values of variables are
+    not told again."""
+    error_type, error_message = _ending(row)
+    return {
+        "id": str(row.pk),
+        "name": row.name,
+        "dockerImage": row.image,
+        "startCommand": _command(row.start_command),
+        "cpuCores": row.cpus or 0,
+        "memoryGB": _gigabytes(row.memory_mb),
+        "diskSizeGB": _gigabytes(row.disk_mb),
+        "diskMountPath": "/",
+        "gpuCount": 0,
+        "vm": False,  # so that the releases which know both kinds take the plain one
+        "networkAllowlist": list(row.allow_hosts),
+        "status": status_of(row),
+        "timeoutMinutes": _minutes(row.timeout_s),
+        "idleTimeoutMinutes": None if row.idle_s is None else _minutes(row.idle_s),
+        "terminationReason": printable(row.reason) or None,
+        "labels": [label.text for label in row.label_rows.all()],
+        "createdAt": row.created_at.isoformat(),
+        "updatedAt": (row.ended_at or row.started_at or row.created_at).isoformat(),
+        "startedAt": _time(row.started_at),
+        "terminatedAt": _time(row.ended_at),
+        "exitCode": None,
+        "errorType": error_type,
+        "errorMessage": error_message,
+        "userId": str(row.created_by_id),
+        "teamId": row.owner.slug if row.owner.slug != row.created_by.username else None,
+        "pendingImageBuildId": None,
+    }
+
+
+def status_object(row: Sandbox) -> dict[str, Any]:
+    """One of the statuses of a batch."""
+    error_type, error_message = _ending(row)
+    return {
+        "sandbox_id": str(row.pk),
+        "status": status_of(row),
+        "error_type": error_type,
+        "error_message": error_message,
+        "pending_image_build_id": None,
+    }
+
+
+def error_context(row: Sandbox) -> dict[str, Any]:
+    """What clients ask for after a failure, to raise the right class."""
+    error_type, error_message = _ending(row)
+    told = {"errorType": error_type, "errorMessage": error_message or printable(row.reason) or None}
+    return {"status": status_of(row), **told}
+
+
+def gateway_object(row: Sandbox, now: datetime) -> dict[str, Any]:
+    """Where its commands are executed and its files are; clients keep it until it expires."""
+    url, expires_at = gateway_address(sandbox=row, now=now)
+    named = {"user_ns": SPACE, "job_id": str(row.pk), "sandbox_id": str(row.pk), "is_vm": False}
+    return {"token": KEY, "gateway_url": url, **named, "expires_at": expires_at.isoformat()}
+
+
+def _ending(row: Sandbox) -> tuple[str | None, str | None]:
+    """The type and the text of the error with which it ended; (None, None) while it has not, or was deleted."""
+    state = SandboxState(row.state)
+    if state is SandboxState.FAILED:
+        failure = row.run.failure or {}
+        words = "; ".join(failure[part] for part in ("message", "hint") if failure.get(part)) or row.reason
+        return _FAILURES.get(failure.get("code", ""), "START_FAILED"), printable(words) or None
+    return (_ERRORS[state], printable(row.reason) or None) if state in _ERRORS else (None, None)
+
+
+def _command(words: list[str]) -> dict[str, Any] | None:
+    return {"executable": words[0], "args": words[1:]} if words else None
+
+
+def _gigabytes(megabytes: int | None) -> float:
+    return (megabytes or 0) / MIB_A_GB
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, math.ceil(seconds / 60))
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
