@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import aiohttp
 from django.conf import settings
+from django.http import HttpResponse
 from envhub.protocol.accounts.users import Scope as TokenScope
 
 from hub.accounts.authentication import user_of_token
@@ -34,6 +35,7 @@ from hub.sandboxes.addresses import (
     is_for_ports,
     place_behind,
 )
+from hub.sandboxes.client_errors import told_to_clients
 from hub.sandboxes.port_rules import (
     PORT_METHODS,
     is_from_our_pages,
@@ -102,6 +104,7 @@ class _Exchange:
         self._send = send
         self._headers = _headers(scope)
         self._begun = False
+        self._told: Callable[[HubError], HttpResponse] = error_answer
 
     async def to_worker(self, call: Call, secret: str) -> None:
         """A call of the API."""
@@ -147,6 +150,7 @@ class _Exchange:
 
     async def to_clients_service(self) -> None:
         """A request of prime-sandboxes, or to a port that it has exposed."""
+        self._told = told_to_clients
         body = RequestBody(self._receive, settings.HUB.sandbox_file_mb * 1024**2)
         token, _, path = self._scope["path"].removeprefix(CLIENTS_PREFIX).partition("/")
         prefix = CLIENTS_PREFIX + token
@@ -201,7 +205,7 @@ class _Exchange:
         if self._begun:  # too late to say so: the answer ends without its end, which its reader notices
             logger.warning("an answer of a sandbox broke off: %s", error.message)
             return
-        response = error_answer(error)
+        response = self._told(error)
         await self._begin(response.status_code, response.items())
         await self._send({"type": "http.response.body", "body": response.content})
 

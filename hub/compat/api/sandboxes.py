@@ -88,10 +88,14 @@ def _filtered(user: User, request: Request) -> QuerySet[Sandbox]:
     if status := query.get("status"):
         rows = rows.filter(state__in=[state.value for state in SandboxState if STATUS[state] == status.upper()])
     if query.get("is_active", "").lower() == "true":
-        rows = rows.filter(state__in=LIVE)
+        rows = _active(rows)
     for label in query.getlist("labels")[:20]:
         rows = rows.filter(label_rows__text=label)
     return rows
+
+
+def _active(rows: QuerySet[Sandbox]) -> QuerySet[Sandbox]:
+    return rows.filter(state__in=LIVE, run__cancel_requested_at=None)
 
 
 def _delete_many(request: Request) -> HttpResponseBase:
@@ -109,7 +113,7 @@ def _delete_many(request: Request) -> HttpResponseBase:
             failed.append({"sandbox_id": given, "error": error.message})
     if wanted.labels:
         rows = filter_sandboxes(visible_sandboxes(user), owner=acting_owner(user, wanted.model_dump()).slug)
-        rows = rows.filter(state__in=LIVE)
+        rows = _active(rows)
         for label in wanted.labels:
             rows = rows.filter(label_rows__text=label)
         for row in rows if wanted.all_users else rows.filter(created_by=user):

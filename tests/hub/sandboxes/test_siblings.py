@@ -140,8 +140,12 @@ async def test_a_request_waits_until_its_sandbox_runs(
     await sync_to_async(run)(sandbox, base_url=worker.url)  # type: ignore[attr-defined]
     assert (await asking).json()["path"] == f"/prime/gateway/box/{sandbox.pk}/exec"
     await sync_to_async(end)(sandbox)
-    assert (await hub.post(f"{httpx.URL(url).path}/box/{sandbox.pk}/exec")).status_code == 409
+    refused = await hub.post(f"{httpx.URL(url).path}/box/{sandbox.pk}/exec")
+    assert (refused.status_code, refused.json()["error"]) == (409, "sandbox_not_running")
+    assert refused.json()["code"] == "not_found"  # of Connect
+    assert "lifetime was over" in refused.json()["detail"]
     monkeypatch.setattr("hub.sandboxes.direct.BEGIN_S", 0.0)
     waiting = await sync_to_async(lambda: create_pending(make_user("bob")))()
     url, _ = gateway_address(sandbox=waiting, now=timezone.now())
-    assert (await hub.post(f"{httpx.URL(url).path}/box/{waiting.pk}/exec")).status_code == 409
+    refused = await hub.post(f"{httpx.URL(url).path}/box/{waiting.pk}/exec")
+    assert (refused.status_code, refused.json()["code"], "error" in refused.json()) == (409, "unavailable", False)
