@@ -1,5 +1,5 @@
-"""Errors as prime-sandboxes reads them: over HTTP `detail` and `error`, over Connect `code` and `message`. They are told
-here when the worker is not asked, and mean what the worker's own mean (workers.broker.prime.refusals)."""
+"""Errors as prime-sandboxes reads them: over HTTP `detail` and `error`, over Connect `code` and `message`. They are
+told here when the worker is not asked, and mean what the worker's own mean (workers.broker.prime.refusals)."""
 
 from __future__ import annotations
 
