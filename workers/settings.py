@@ -97,7 +97,7 @@ class WorkerEnvironment(BaseSettings):
     call_limit: PositiveInt = 2000  # model calls of one rollout
     token_limit: PositiveInt = 50_000_000  # tokens of one rollout: of each call its whole prompt and its completion
     serve_runs: int = Field(default=4, ge=0, le=64)  # models served at once; they take no slot
-    sandbox_runs: int = Field(default=16, ge=0, le=1000)  # sandboxes that users made, at once; they take no slot
+    sandbox_runs: int = Field(default=64, ge=0, le=1000)  # sandboxes that users made, at once; they take no slot
     serve_host: str = "127.0.0.1"  # where served models and sandboxes listen
     serve_address: str = ""  # what the hub calls instead, when it is another host
     vllm_python: str = ""  # an interpreter that has vLLM; empty: the engine `vllm` is refused

@@ -82,7 +82,7 @@ class HubEnvironment(BaseSettings):
         default=90, le=LONGEST_DAYS
     )  # that a share link works at most; 0: there are none
     team_creation: Literal["everyone", "administrators"] = "everyone"  # who may make teams; each has quotas of its own
-    owner_sandboxes: NonNegativeInt = 20  # that one owner may have at once; 0: no limit
+    owner_sandboxes: NonNegativeInt = 64  # that one owner may have at once; 0: no limit
     sandbox_timeout_s: Seconds = 3600.0  # how long one lives unless it is said
     sandbox_max_timeout_s: Seconds = 12 * 3600.0
     sandbox_max_cpus: float = Field(default=4.0, gt=0, allow_inf_nan=False)

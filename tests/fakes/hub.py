@@ -200,9 +200,10 @@ class FakeHub:
         for run_id in beat.refused:
             self.runs[run_id].sent_until = 0
         fitting = self._fitting(beat)
-        reply = BeatReply(sent=len(fitting))
+        cancelled = tuple(run.id for run in self.runs.values() if run.cancel and run.state in {"leased", "running"})
+        reply = BeatReply(sent=len(fitting), cancelled=cancelled)
         if beat.answer:
-            reply = BeatReply(sent=len(fitting), tasks=tuple(self._noted(run) for run in fitting))
+            reply = reply.model_copy(update={"tasks": tuple(self._noted(run) for run in fitting)})
         else:
             for run in fitting:
                 self.send(run)

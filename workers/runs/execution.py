@@ -67,15 +67,16 @@ async def execute(
     gpus: tuple[Gpu, ...] = (),
     *,
     hurry: asyncio.Event | None = None,
+    beat_s: float | None = None,
     asked_ns: int | None = None,
 ) -> FinishRequest | None:
     """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost.
 
-    stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled. asked_ns:
-    when the run was asked for, for its trace.
+    stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled. beat_s:
+    between two of them, unless as the settings say. asked_ns: when the run was asked for, for its trace.
     """
     with run_span(claim, asked_ns=asked_ns) as whole:
-        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry)
+        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry, beat_s or settings.heartbeat_seconds)
         tell_end(whole, finish)
     return finish
 
@@ -88,12 +89,12 @@ async def _executed(
     stop: asyncio.Event,
     gpus: tuple[Gpu, ...],
     hurry: asyncio.Event | None,
+    beat_s: float,
 ) -> FinishRequest | None:
     run = hub.run(claim)
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2
     finish: FinishRequest | None
-    beat_s = settings.heartbeat_seconds
     async with hold(run, claim, heartbeat_seconds=beat_s, log_limit=log_limit, hurry=hurry) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:

@@ -17,6 +17,7 @@ from workers.sandboxes.run import run_sandbox
 from workers.settings import WorkerEnvironment
 
 logger = logging.getLogger(__name__)
+SELDOM = 10  # times as long as others such runs wait between two heartbeats: there may be hundreds, and little happens
 
 
 class RunsBeside:
@@ -39,12 +40,18 @@ class RunsBeside:
         self._free_gpus = free_gpus
         self._stop = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._hurry: dict[str, asyncio.Event] = {}
         self._since: dict[str, float] = {}
 
     @property
     def oldest(self) -> float | None:
         """When the oldest one began, seconds since the epoch."""
         return min(self._since.values(), default=None)
+
+    @property
+    def any_run(self) -> bool:
+        """Whether there are runs now."""
+        return bool(self._running)
 
     @property
     def room(self) -> int:
@@ -56,7 +63,14 @@ class RunsBeside:
         for run_id in run_ids:
             if run_id not in self._running and self.room:
                 self._since[run_id] = time.time()
+                self._hurry[run_id] = asyncio.Event()
                 self._running[run_id] = asyncio.create_task(self._run(run_id, worker_id))
+
+    def hurry(self, run_ids: Iterable[str]) -> None:
+        """Have those of them that run here ask now whether they are cancelled."""
+        for run_id in run_ids:
+            if run_id in self._hurry:
+                self._hurry[run_id].set()
 
     async def stop(self) -> None:
         """Give all of them back to the queue."""
@@ -70,13 +84,16 @@ class RunsBeside:
             token = self._settings.token.get_secret_value()
             async with HubClient(self._hub.url, token, patience_s=self._settings.hub_patience_s) as hub:
                 claim = await hub.claim(run_id, worker_id, self._free_gpus())
-                await execute(hub, claim, self._body, self._settings, self._stop)
+                beat_s = SELDOM * self._settings.heartbeat_seconds
+                hurry = self._hurry[run_id]
+                await execute(hub, claim, self._body, self._settings, self._stop, hurry=hurry, beat_s=beat_s)
         except errors.Conflict:
             pass  # another worker was faster
         except errors.EnvhubError as error:
             logger.warning("%s run %s: %s", self.queue, run_id, error)
         finally:
             self._running.pop(run_id, None)
+            self._hurry.pop(run_id, None)
             self._since.pop(run_id, None)
 
 

@@ -40,6 +40,7 @@ from workers.tasks.places import Places
 
 logger = logging.getLogger("workers.tasks.host")  # it is started as __main__
 LEAST_PAUSE_S = 0.05  # between two beats, however much happens
+ATTENTIVE_S = 1.0  # between two beats, while there are runs beside the pool
 AGAIN_S = 1.0  # after a beat that failed
 MOST_REFUSED = 1000  # that one beat may tell; the others are sent again a little later
 FAREWELL_S = 5.0  # past the grace, in which a child that still runs ends itself
@@ -149,6 +150,8 @@ class Host:
             try:
                 reply = await self._hub.beat(joined.worker_id, beat)
                 self._deliver(reply.tasks)
+                for runs in self._beside:
+                    runs.hurry(reply.cancelled)
             except errors.EnvhubError as error:
                 logger.warning("the hub was not told of this worker: %s", error)
                 self._places.refused.update(beat.refused)
@@ -157,8 +160,12 @@ class Host:
                 continue
             await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._beat_s * random.uniform(0.8, 1.2)):  # noqa: S311  spread the workers
+                async with asyncio.timeout(self._pause_s() * random.uniform(0.8, 1.2)):  # noqa: S311  spread the workers
                     await self._wake.wait()
+
+    def _pause_s(self) -> float:
+        """Short while there are runs that learn by a beat that they are cancelled."""
+        return min(self._beat_s, ATTENTIVE_S) if any(runs.any_run for runs in self._beside) else self._beat_s
 
     def _beat(self) -> BeatRequest:
         idle = self._engines.idle_gpus  # a run that waits has them at once

@@ -66,7 +66,11 @@ def sandbox_list(request: Request) -> HttpResponseBase:
     if request.method == "POST":
         user = require_scope(request, Scope.WRITE)
         given = body(request)
-        made = make_sandbox(user=user, owner=acting_owner(user, given), given=given)
+        try:
+            made = make_sandbox(user=user, owner=acting_owner(user, given), given=given)
+        except Conflict as error:
+            error.status = 429 if error.code == "too_many_sandboxes" else error.status  # then clients try again
+            raise
         return answered(sandbox_object(get_sandbox(user, made.pk)), status=201)
     if request.method == "DELETE":
         return _delete_many(request)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, F, Q, QuerySet
-from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunState, RunTask, own_queue
+from envhub.protocol.runs import RUN_TASK, BeatReply, BeatRequest, RunKind, RunState, RunTask, own_queue
 
 from hub.core import clock
 from hub.core.queue import send
@@ -22,8 +22,11 @@ from hub.runs.placing.clusters import FIELDS, held_needs, hosts_of, left_of
 from hub.runs.placing.gpus import Cluster, need_of, offered_runs
 from hub.runs.queries import claimable_runs, silent_after
 from hub.runs.services.workers import note_worker
+from hub.runs.transitions import HELD
 
 TRUSTED_S, LONGEST_TRUSTED_S = 5.0, 300.0  # a message that nobody has taken; doubles with each
+SELDOM = {RunKind.SERVE.value, RunKind.SANDBOX.value}  # queues of runs that a worker does beside its slots
+MOST_CANCELLED = 1000  # that one beat is told; the others by the next
 MOST_LANES = 8  # that are looked at for a run that has just been queued
 
 
@@ -76,7 +79,15 @@ def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> BeatRep
     sent = 0
     for lane in _with_runs(worker, [lane for lane in lanes if lane.room]):
         sent += _fill(lane, now=now, answered=answered if beat.answer else None)
-    return BeatReply(sent=len(coming) + sent, tasks=tuple(answered))
+    return BeatReply(sent=len(coming) + sent, tasks=tuple(answered), cancelled=_cancelled(worker))
+
+
+def _cancelled(worker: Worker) -> tuple[str, ...]:
+    """Of the runs that it holds beside its slots, which beat seldom themselves."""
+    if not SELDOM.intersection(worker.queues):
+        return ()
+    held = Run.objects.filter(worker=worker, queue__in=SELDOM, state__in=HELD, cancel_requested_at__isnull=False)
+    return tuple(str(key) for key in held.values_list("pk", flat=True)[:MOST_CANCELLED])
 
 
 def _write_lanes(worker: Worker, room: dict[str, int | None]) -> list[Lane]:

@@ -205,10 +205,12 @@ class RunTask(Response):
 
 
 class BeatReply(Response):
-    """How many runs are on their way to the worker now; those among them that come by no broker."""
+    """How many runs are on their way to the worker now; those among them that come by no broker. `cancelled`: runs that
+    it holds and somebody has cancelled, for those that beat seldom."""
 
     sent: int
     tasks: tuple[RunTask, ...] = ()
+    cancelled: tuple[str, ...] = ()
 
 
 class QueueDemand(Response):

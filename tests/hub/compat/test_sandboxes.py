@@ -113,6 +113,13 @@ def test_what_there_is_not_is_refused_in_words(alice: User, asked: dict[str, Any
     assert not Sandbox.objects.exists()
 
 
+def test_too_many_is_told_so_that_clients_try_again(alice: User, settings: Any) -> None:
+    settings.HUB = settings.HUB.model_copy(update={"owner_sandboxes": 1})
+    make(PrimeClient(alice))
+    response = PrimeClient(alice).call("post", "sandbox", WISH)
+    assert (response.status_code, "hub sandbox delete" in response.json()["detail"]) == (429, True)
+
+
 def test_hosts_are_those_ports_that_the_operator_permits(alice: User, settings: Any) -> None:
     settings.HUB = settings.HUB.model_copy(update={"box_allow_hosts": ["pypi.org:443", "data.org:*"]})
     prime = PrimeClient(alice)

@@ -15,7 +15,7 @@ from hub.runs.services import claim_run, create_run, dispatching, join_worker, r
 from hub.runs.services.dispatching import TRUSTED_S, dispatch, task_ids
 from hub.runs.services.finishing import RELEASED, requeue_run
 from tests.factories.accounts import make_owner, make_user
-from tests.factories.runs import make_run, make_worker, make_worker_token
+from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 from tests.hub.runs.conftest import Recorder, Sent
 
 pytestmark = pytest.mark.django_db
@@ -166,3 +166,15 @@ def test_a_message_reaches_the_broker_in_the_workers_own_queue() -> None:
     assert (message.headers["task"], message.headers["id"]) == ("workers.run", f"{run.pk}.1.1")
     assert message.payload[0] == [str(run.pk)]
     assert Run.objects.get(pk=run.pk).sent_to == worker
+
+
+def test_a_beat_tells_which_of_the_runs_beside_its_slots_were_cancelled() -> None:
+    worker, other = (make_worker(queues=("eval", "sandbox")) for _ in range(2))
+    mine, kept, waiting, foreign = (make_run(queue="sandbox") for _ in range(4))
+    in_a_slot = make_run()
+    for run, by in ((mine, worker), (kept, worker), (in_a_slot, worker), (foreign, other)):
+        hold_run(run, worker=by)
+    for run in (mine, waiting, foreign, in_a_slot):
+        request_cancel(run=run)
+    reply = receive_beat(worker=worker, beat=BeatRequest(room={}), now=timezone.now())
+    assert reply.cancelled == (str(mine.pk),)

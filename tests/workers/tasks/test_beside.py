@@ -1,0 +1,47 @@
+"""Runs that wait and forward: they ask the hub seldom, and learn of a cancel at once all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.hub import FakeHub, FakeRun
+from workers.runs.execution import Job
+from workers.runs.hub import HubClient
+from workers.settings import WorkerEnvironment
+from workers.tasks.beside import SELDOM, RunsBeside
+
+
+async def forever(job: Job) -> None:
+    while True:
+        job.lease.progress(1, 2, "MB")
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeHub]:
+    async with FakeHub(lease_seconds=60.0) as server:
+        yield server
+
+
+async def test_a_run_beats_seldom_and_is_cancelled_when_it_is_told_to_hurry(hub: FakeHub, tmp_path: Path) -> None:
+    settings = WorkerEnvironment(data=tmp_path, token="hubw_good", heartbeat_seconds=0.1, hub_patience_s=5)
+    run, other = (hub.add(FakeRun(name, queue="sandbox")) for name in ("r", "other"))
+    async with HubClient(hub.url, "hubw_good", patience_s=5) as client:
+        beside = RunsBeside("sandbox", forever, 2, settings, client)
+        assert not beside.any_run
+        beside.take(("r", "other", "none"), "w1")
+        await asyncio.sleep(2.5 * SELDOM * 0.1)
+        assert (beside.any_run, beside.room) == (True, 0)
+        assert 1 <= len(run.progress) <= 3  # 25 by the beats of others
+        run.cancel = True
+        beside.hurry(("r", "nothing"))
+        async with asyncio.timeout(0.5 * SELDOM * 0.1):
+            await run.done.wait()
+        assert run.finish is not None
+        assert (run.finish.state, other.finish) == ("cancelled", None)
+        await beside.stop()
+    assert beside.room == 2
