@@ -1,5 +1,5 @@
 """Why a queued run waits, in words: back-off, no worker, old workers, no engine for its model, closed queues, a limit,
-too few GPUs, runs ahead, no slot.
+too few GPUs, runs ahead, no slot; or that it is about to begin.
 
 Bounded queries for any page.
 """
@@ -57,6 +57,7 @@ class Cause(StrEnum):
     NO_CLUSTER = "no_cluster"  # of so many hosts, or with so many GPUs
     GPUS_BUSY = "gpus_busy"
     NO_SLOT = "no_slot"
+    COMING = "coming"  # it does not: a worker with room for it is told, or will be within moments
 
 
 class Reason(NamedTuple):
@@ -178,7 +179,14 @@ def _reason(
         if all(len(sizes[worker.pk]) - held.gpus.get(worker.pk, 0) < run.gpus for worker in enough):
             words = f"all GPUs busy: {_ahead(ahead) if ahead else 'next in line'}"
             return Reason(Cause.GPUS_BUSY, words + _when(run, line, slots))
+    if (run.sent_until is not None and run.sent_until > now) or _room(serving, run.queue) > ahead:
+        return Reason(Cause.COMING, "a worker takes it now")
     return Reason(Cause.NO_SLOT, (_ahead(ahead) if ahead else "waiting for a free slot") + _when(run, line, slots))
+
+
+def _room(workers: Sequence[Worker], queue: str) -> int:
+    """How many runs of a queue these would take now, as they have said. Expects their lanes to be loaded."""
+    return sum(lane.room or 0 for worker in workers for lane in worker.lanes.all() if lane.queue == queue)
 
 
 def _cluster_reason(run: Run, serving: Sequence[Worker], line: _Line, held: _Busy) -> Reason:
