@@ -39,13 +39,14 @@ def sandbox_object(row: Sandbox) -> dict[str, Any]:
         "id": str(row.pk),
         "name": row.name,
         "dockerImage": row.image,
-        "startCommand": _command(row.start_command),
+        "startCommand": None,  # a text to older releases, an object to newer ones, and each refuses the other
         "cpuCores": row.cpus or 0,
         "memoryGB": _gigabytes(row.memory_mb),
         "diskSizeGB": _gigabytes(row.disk_mb),
         "diskMountPath": "/",
         "gpuCount": 0,
         "vm": False,  # so that the releases which know both kinds take the plain one
+        "networkAccess": bool(row.allow_hosts),
         "networkAllowlist": list(row.allow_hosts),
         "status": status_of(row),
         "timeoutMinutes": _minutes(row.timeout_s),
@@ -99,10 +100,6 @@ def _ending(row: Sandbox) -> tuple[str | None, str | None]:
         words = "; ".join(failure[part] for part in ("message", "hint") if failure.get(part)) or row.reason
         return _FAILURES.get(failure.get("code", ""), "START_FAILED"), printable(words) or None
     return (_ERRORS[state], printable(row.reason) or None) if state in _ERRORS else (None, None)
-
-
-def _command(words: list[str]) -> dict[str, Any] | None:
-    return {"executable": words[0], "args": words[1:]} if words else None
 
 
 def _gigabytes(megabytes: int | None) -> float:
