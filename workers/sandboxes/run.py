@@ -8,13 +8,14 @@ import shlex
 import time
 from contextlib import AsyncExitStack
 from itertools import takewhile
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
 from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
-from workers.broker.prime import PREFIX, gateway_routes, prime_routes
+from workers.broker.prime import PREFIX, Memory, gateway_routes, prime_routes
 from workers.broker.use import Use
 from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed
@@ -30,6 +31,7 @@ from .session import OnlyOne, open_sessions
 LOOK_S = 0.25  # how soon the end of a sandbox is seen
 USE_S = 1.0
 LOGGED = 200  # characters of a command
+_memories: WeakValueDictionary[str, Memory] = WeakValueDictionary()  # by owner: all its sandboxes share one
 
 
 async def run_sandbox(job: Job) -> None:
@@ -82,7 +84,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
         api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
-        api.add_subapp(PREFIX, _for_clients(payload, held, siblings))
+        api.add_subapp(PREFIX, _for_clients(job, payload, held, siblings))
         runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -102,11 +104,12 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
     await _say_why(job, held)
 
 
-def _for_clients(payload: SandboxPayload, held: Held, siblings: Session | None) -> web.Application:
+def _for_clients(job: Job, payload: SandboxPayload, held: Held, siblings: Session | None) -> web.Application:
     """What prime-sandboxes is answered: those beside this one, or what is done in this one, which the hub made."""
     if siblings is not None and payload.siblings is not None:
         return prime_routes(siblings, run_allows=payload.allow_hosts, origin=payload.siblings.origin)
-    return gateway_routes(OnlyOne(held, payload.sandbox_id))
+    memory = _memories.setdefault(job.claim.owner, Memory())
+    return gateway_routes(OnlyOne(held, payload.sandbox_id), memory)
 
 
 async def _until_ended(job: Job, held: Held, use: Use) -> None:

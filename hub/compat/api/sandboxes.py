@@ -90,7 +90,8 @@ def _filtered(user: User, request: Request) -> QuerySet[Sandbox]:
         key = _key(user_id)
         rows = rows.filter(created_by__pk=key) if key else rows.none()
     if status := query.get("status"):
-        rows = rows.filter(state__in=[state.value for state in SandboxState if STATUS[state] == status.upper()])
+        states = [state.value for state in SandboxState if STATUS[state] == status.upper()]
+        rows = (_active(rows) if set(states) <= set(LIVE) else rows).filter(state__in=states)
     if query.get("is_active", "").lower() == "true":
         rows = _active(rows)
     for label in query.getlist("labels")[:20]:

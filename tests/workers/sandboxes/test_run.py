@@ -16,6 +16,7 @@ from envhub.protocol.sandboxes.sandboxes import SandboxState
 from tests.fakes import echo_socket
 from tests.workers.sandboxes.conftest import Running, Start
 from workers.runs.errors import RunFailed
+from workers.sandboxes import run as run_module
 
 pytestmark = pytest.mark.sandbox
 
@@ -241,6 +242,18 @@ async def test_without_siblings_clients_find_what_is_done_inside_it_and_nothing_
     assert (await done.json())["stdout"] == "hello\n"
     other = await running.http.post(f"{GATEWAY}/another/exec", json=asked)
     assert (other.status, (await other.json())["error"]) == (502, "sandbox_not_found")
+
+
+async def test_the_requests_of_an_owners_sandboxes_share_the_memory_that_they_may_hold(start: Start) -> None:
+    async with start() as one, start() as another:
+        (memory,) = run_module._memories.values()
+        assert memory.take(memory.free)
+        large = {"command": "x" * 100_000, "sandbox_id": "s"}
+        asking = [asyncio.ensure_future(it.http.post(f"{GATEWAY}/s/exec", json=large)) for it in (one, another)]
+        await asyncio.sleep(0.3)
+        assert not any(it.done() for it in asking)
+        memory.give_back(512 * 1024**2)
+        assert [(await it).status for it in asking] == [200, 200]
 
 
 async def test_a_start_command_runs_beside_and_writes_the_log(start: Start) -> None:

@@ -48,10 +48,11 @@ def prime_routes(
     return app
 
 
-def gateway_routes(session: Session) -> web.Application:
-    """What is done inside the sandboxes of `session` alone, where somebody else makes, lists and ends them."""
+def gateway_routes(session: Session, memory: Memory) -> web.Application:
+    """What is done inside the sandboxes of `session` alone, where somebody else makes, lists and ends them. `memory` is
+    for its requests, and those of others that share it."""
     app = web.Application(middlewares=[answer_refusals])
-    app[SERVICE], app[MEMORY] = Service(session), Memory()
+    app[SERVICE], app[MEMORY] = Service(session), memory
     _add_gateway(app)
     return app
 
