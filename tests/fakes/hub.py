@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from aiohttp import web
 from celery import Celery
-from envhub.packaging.segments import read_segment
+from envhub.packaging.segments import read_rollout
 from envhub.protocol.evals.evaluations import SegmentRequest
 from envhub.protocol.evals.replays import StoredCalls
 from envhub.protocol.evals.rollouts import RolloutRecord
@@ -165,8 +165,7 @@ class FakeHub:
         """Every rollout that is stored, through the index: reading it proves that blob, row group and row agree."""
         found = []
         for row in self.rows.values():
-            segment = list(read_segment(io.BytesIO(self.blobs[row["sha256"]])))
-            record = segment[row["row_group"] * 8 + row["row"]]
+            record = read_rollout(io.BytesIO(self.blobs[row["sha256"]]), row["row_group"], row["row"])
             assert (record.example, record.rollout) == (row["example"], row["rollout"])
             found.append(record)
         return found

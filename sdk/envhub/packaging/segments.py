@@ -30,7 +30,8 @@ from envhub.protocol.evals.rollouts import (
     Usage,
 )
 
-ROW_GROUP = 8  # rollouts a row group at most: reading one decodes all of them
+ROW_GROUP = 8  # rollouts a row group: reading one decodes all of them
+SMALL_GROUP_BYTES, SMALL_ROW_GROUP = 256 * 1024, 32  # of small ones as many as have so much, and at most so many
 MAX_ROWS = 1024
 MAX_SEGMENT_BYTES = 256 * 1024 * 1024  # of a file that the hub takes
 SEGMENT_ROLLOUTS = 256  # of a file that is written for the hub, at most
@@ -70,9 +71,10 @@ SCHEMA = pa.schema(
 LATER = "sandboxes"  # files that were made before it have no such column
 
 
+_TOKENS = ("prompt_ids", "completion_ids", "logprobs")
 _LARGE = (
     *("failure", *_JSON_FIELDS, "turns.list.element", "sandboxes"),
-    *(f"{name}.list.element.list.element" for name in ("prompt_ids", "completion_ids", "logprobs")),
+    *(f"{name}.list.element.list.element" for name in _TOKENS),
 )
 _REPEATED = ["example_hash", "outcome", "stop_condition", "failure", "task", "prompt"]  # of a group's rollouts
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -82,6 +84,9 @@ _AS_READ = pa.schema(
     for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)
 )
 _BEFORE = _AS_READ.remove(_AS_READ.get_field_index(LATER))
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # ASCII: lone surrogates of a package's text survive
 
 
 class BadSegment(PackageError):
@@ -122,8 +127,23 @@ def fitting_segment(records: Sequence[RolloutRecord]) -> tuple[Sequence[RolloutR
 
 def row_groups(records: Sequence[RolloutRecord]) -> Iterator[pa.Table]:
     """The tables of SCHEMA that a segment of the records has as row groups."""
-    for start in range(0, len(records), ROW_GROUP):
-        yield from _halved(to_table(records[start : start + ROW_GROUP]))
+    rows, size = list[dict[str, Any]](), 0
+    for row in map(_to_row, records):
+        own = _bytes_of(row)
+        most = FULL_GROUP_BYTES if len(rows) < ROW_GROUP else SMALL_GROUP_BYTES
+        if rows and (size + own > most or len(rows) == SMALL_ROW_GROUP):
+            yield pa.Table.from_pylist(rows, schema=SCHEMA)
+            rows, size = [], 0
+        rows.append(row)
+        size += own
+    if rows:
+        yield pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _bytes_of(row: Mapping[str, Any]) -> int:
+    """About what a row takes in memory: nearly all is JSON in ASCII, and lists of numbers."""
+    texts = sum(len(value) for value in (*row.values(), *row["turns"]) if isinstance(value, str))
+    return texts + 8 * sum(len(turn) for name in _TOKENS for turn in row[name] if turn is not None)
 
 
 def write_row_groups(tables: Iterable[pa.Table]) -> bytes:
@@ -140,16 +160,6 @@ def _writer(sink: BinaryIO) -> pq.ParquetWriter:
     dictionary of what hardly repeats; of tokens it also hides from zstd that a turn begins as the one before."""
     compression = dict.fromkeys(_LARGE, "zstd")
     return pq.ParquetWriter(sink, SCHEMA, compression=compression, write_statistics=False, use_dictionary=_REPEATED)
-
-
-def _halved(table: pa.Table) -> Iterator[pa.Table]:
-    """The table, or its halves and theirs when it is too large for one of its rollouts to be read alone."""
-    if table.nbytes <= FULL_GROUP_BYTES or table.num_rows == 1:
-        yield table
-        return
-    half = table.num_rows // 2
-    yield from _halved(table.slice(0, half))
-    yield from _halved(table.slice(half))
 
 
 def to_table(records: Iterable[RolloutRecord]) -> pa.Table:
@@ -271,7 +281,7 @@ def _text_bytes(array: pa.Array) -> int:
 
 
 def _dump(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))  # ASCII: lone surrogates of a package's text survive
+    return _ENCODER.encode(value)
 
 
 def _to_row(record: RolloutRecord) -> dict[str, Any]:

@@ -105,9 +105,11 @@ def test_each_of_many_large_rollouts_can_be_read(monkeypatch: pytest.MonkeyPatch
     assert [read_rollout(io.BytesIO(content), *place) for place in positions(content)] == records
 
 
-def test_reading_one_rollout_decodes_one_row_group_only() -> None:
-    metadata = pq.read_metadata(io.BytesIO(write_segment([_record(index) for index in range(20)])))
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [8, 8, 4]
+@pytest.mark.parametrize(("size", "groups"), [(0, [32, 8]), (10_000, [23, 17]), (100_000, [8] * 5)])
+def test_reading_one_rollout_decodes_one_row_group_only(size: int, groups: list[int]) -> None:
+    records = [_record(index, library={"log": "x" * size}) for index in range(sum(groups))]
+    metadata = pq.read_metadata(io.BytesIO(write_segment(records)))
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == groups
 
 
 @pytest.mark.parametrize(("group", "row"), [(9, 0), (-1, 0), (0, 8), (0, -1)])
@@ -187,8 +189,8 @@ def test_datasets_loads_a_segment(tmp_path: Path) -> None:
 
 
 def test_an_index_row_points_at_its_record() -> None:
-    rows = _index([_record(index) for index in range(10)])
-    assert (rows[9].example, rows[9].rollout, rows[9].row_group, rows[9].row, rows[9].turns) == (4, 1, 1, 1, 2)
+    rows = _index([_record(index) for index in range(34)])
+    assert (rows[33].example, rows[33].rollout, rows[33].row_group, rows[33].row, rows[33].turns) == (16, 1, 1, 1, 2)
 
 
 def test_a_reward_that_is_not_a_number_is_a_verifier_failure() -> None:

@@ -48,8 +48,8 @@ def varint(number: int) -> bytes:
 
 def test_an_honest_segment_is_counted(decoder: Decoder, tmp_path: Path) -> None:
     path = tmp_path / "honest"
-    path.write_bytes(write_segment([make_record(example=number) for number in range(20)]))
-    assert decoder.count_rows(path) == (8, 8, 4)
+    path.write_bytes(write_segment([make_record(example=number) for number in range(40)]))
+    assert decoder.count_rows(path) == (32, 8)
 
 
 @pytest.mark.parametrize("lies", [False, True])

@@ -34,9 +34,10 @@ def alice() -> User:
 
 @pytest.fixture
 def evaluation(alice: User) -> Evaluation:
-    """Two segments; rollout 0.1 failed in the first and was made again in the second."""
-    evaluation = create_hosted(alice)
-    store(evaluation, [make_record(0, 0, 1.0), make_failure(0, 1), *[make_record(1, i, 0.0) for i in range(12)]])
+    """Two segments, the first of two row groups; rollout 0.1 failed in it and was made again in the second."""
+    evaluation, long = create_hosted(alice), {"log": "x" * 40_000}
+    wrong = [make_record(1, number, 0.0, library=long) for number in range(12)]
+    store(evaluation, [make_record(0, 0, 1.0), make_failure(0, 1), *wrong])
     store(evaluation, [make_record(0, 1, 0.5), make_record(2, 0, 0.25)])
     return evaluation
 

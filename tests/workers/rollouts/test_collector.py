@@ -16,7 +16,7 @@ from workers.rollouts.collector import Collector
 async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones_uploaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    enough, posted = 20_000, list[SegmentRequest]()
+    enough, posted = 500_000, list[SegmentRequest]()
     monkeypatch.setattr(segments, "ENOUGH_BYTES", enough)
     monkeypatch.setattr(collector_module, "INLINE_BYTES", enough)
     uploaded = set()
@@ -29,7 +29,7 @@ async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones
         posted.append(request)
         return SegmentReply(stored=len(request.rows))
 
-    noise = [hashlib.shake_256(bytes([example])).hexdigest(5000) for example in range(10)]  # does not compress well
+    noise = [hashlib.shake_256(bytes([example])).hexdigest(100_000) for example in range(10)]  # does not compress well
     async with Collector(upload, post) as collector:
         await collector.add(
             [
