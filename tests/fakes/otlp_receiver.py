@@ -43,6 +43,7 @@ class OtlpReceiver:
     delay_s: float = 0.0
     spans: list[Seen] = field(default_factory=list)
     _server: ThreadingHTTPServer | None = None
+    _leaving: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
         receiver = self
@@ -50,7 +51,7 @@ class OtlpReceiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                time.sleep(receiver.delay_s)
+                receiver._leaving.wait(receiver.delay_s)
                 if receiver.status == 200:
                     receiver.take(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
                 self.send_response(receiver.status)
@@ -67,6 +68,10 @@ class OtlpReceiver:
 
     def __exit__(self, *_: object) -> None:
         assert self._server is not None
+        self._leaving.set()
+        for thread in threading.enumerate():  # what is sent later fails, and is tried again in other tests' time
+            if thread.name.startswith("OtelBatch"):
+                thread.join(PATIENCE_S)
         self._server.shutdown()
         self._server.server_close()
 

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as to_command
 
 from envhub.errors import UsageError
+from envhub.packaging.syntax import parse
 
 WHOLE = 1000  # characters of a help text: all of its first sentence
 OTHER_NAMES = {  # what other command lines call it -> here, the first that the group has
@@ -76,7 +77,7 @@ def summary(entry: str | Mapping[str, str]) -> str:
 def _docstring(module: str, function: str) -> str:
     *folders, name = module.split(".")
     source = resources.files(__package__).joinpath(*folders, f"{name}.py").read_text(encoding="utf-8")
-    found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
+    found = [node for node in parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
     return ast.get_docstring(found[0]) or ""
 
 

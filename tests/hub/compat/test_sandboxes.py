@@ -14,6 +14,7 @@ from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, RunState
 
 from hub.accounts.models import User
+from hub.compat.services import sandboxes
 from hub.runs.services import end_attempt
 from hub.sandboxes.addresses import clients_behind, place_behind
 from hub.sandboxes.models import Sandbox
@@ -90,6 +91,15 @@ def test_the_same_key_makes_one_sandbox(alice: User) -> None:
     assert make(prime, idempotency_key="l")["id"] != first["id"]
     assert make(PrimeClient(make_user("bob")), idempotency_key="k")["id"] != first["id"]
     assert Sandbox.objects.count() == 3
+
+
+def test_two_requests_with_one_key_at_once_make_one_sandbox(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    prime = PrimeClient(alice)
+    first, found = make(prime, idempotency_key="k"), sandboxes._made
+    answers = [lambda *_: None, found]  # the other one commits after this one has looked
+    monkeypatch.setattr(sandboxes, "_made", lambda *given: answers.pop(0)(*given))
+    assert make(prime, idempotency_key="k")["id"] == first["id"]
+    assert (Sandbox.objects.count(), answers) == (1, [])
 
 
 @pytest.mark.parametrize(
