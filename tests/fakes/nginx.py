@@ -36,7 +36,7 @@ def configuration(folder: Path, hubs: Sequence[int], port: int, static_port: int
     shipped = re.sub(r"^ssl_.*$", "", shipped, flags=re.MULTILINE)
     hub, separator, _storage = shipped.rpartition("\nserver {")
     assert separator, "infra/nginx.conf has no second server"
-    hub = hub.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};").replace("/var/cache/nginx", str(folder))
+    hub = hub.replace("listen 443 ssl http2;", f"listen 127.0.0.1:{port};").replace("/var/cache/nginx", str(folder))
     hub = hub.replace("server 127.0.0.1:8000;", " ".join(f"server 127.0.0.1:{each};" for each in hubs))
     return WHOLE.format(folder=folder, user="root", processes=processes, shipped=hub, static_port=static_port)
 
