@@ -24,8 +24,8 @@ _IDLE = ("tail -f /dev/null", "sleep infinity")  # what clients start so that a 
 _OWN = ("127.0.0.1", "localhost")  # reached without being asked for
 _PORTS = (443, 80)  # of a host that is named without one
 Text = Annotated[str, StringConstraints(max_length=100_000, pattern=r"^[^\x00]*$")]
-Amount = TypeVar("Amount", int, float)
 Short = Annotated[str, StringConstraints(max_length=300, pattern=r"^[^\x00]*$")]
+Amount = TypeVar("Amount", int, float)
 
 
 class StartCommand(Body):

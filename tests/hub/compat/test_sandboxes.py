@@ -110,7 +110,7 @@ def test_two_requests_with_one_key_at_once_make_one_sandbox(alice: User, monkeyp
         ({"volumes": [{"name": "v"}]}, "no volumes"),
         ({"arch": "arm64"}, "own processors"),
         ({"docker_image": None}, "docker_image is missing"),
-        ({"network_allowlist": ["pypi.org"]}, "HUB_BOX_ALLOW_HOSTS"),
+        ({"network_allowlist": ["data.example"]}, "HUB_BOX_ALLOW_HOSTS"),
         ({"environment_vars": {"A=B": "1"}}, "env"),
         ({"memory_gb": "much"}, "memory_gb"),
         ({"labels": "one"}, "labels"),
@@ -131,12 +131,12 @@ def test_too_many_is_told_so_that_clients_try_again(alice: User, settings: Any) 
 
 
 def test_hosts_are_those_ports_that_the_operator_permits(alice: User, settings: Any) -> None:
-    settings.HUB = settings.HUB.model_copy(update={"box_allow_hosts": ["pypi.org:443", "data.org:*"]})
+    settings.HUB = settings.HUB.model_copy(update={"box_allow_hosts": ["data.example:443", "other.example:*"]})
     prime = PrimeClient(alice)
-    told = make(prime, network_allowlist=["pypi.org", "data.org:8080", "127.0.0.1"])
-    assert told["networkAllowlist"] == ["pypi.org:443", "data.org:8080"]
+    told = make(prime, network_allowlist=["data.example", "other.example:8080", "127.0.0.1"])
+    assert told["networkAllowlist"] == ["data.example:443", "other.example:8080"]
     policy = prime.done("get", f"sandbox/{told['id']}/egress-policy")["policy"]
-    assert policy == {"allowlist": ["pypi.org:443", "data.org:8080"], "denylist": None}
+    assert policy == {"allowlist": ["data.example:443", "other.example:8080"], "denylist": None}
 
 
 def test_the_list_is_the_callers_or_a_teams_and_can_be_narrowed(alice: User) -> None:
