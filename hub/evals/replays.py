@@ -5,7 +5,7 @@ The stored rollout is one of another evaluation, or of a training run: `hub.trai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from django.urls import reverse
 from envhub.packaging.asked import digest
 from envhub.packaging.calls import Calls
-from envhub.packaging.conversation import conversation
+from envhub.packaging.conversation import Message
 from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay, Replayed, StoredCall, StoredCalls
 from envhub.protocol.evals.rollouts import RolloutRecord, Turn
@@ -53,9 +53,10 @@ def calls_by_turn(record: RolloutRecord) -> dict[int, Sampled]:
     return {turn.index: Sampled(before, turn.replayed is not None) for before, turn in calls}
 
 
-def calls_by_message(record: RolloutRecord) -> dict[int, Sampled]:
-    """By the number of the message that it wrote; empty where it is not plain which call wrote which."""
-    written = [number for number, message in enumerate(conversation(record)) if message.sampled]
+def calls_by_message(record: RolloutRecord, messages: Sequence[Message]) -> dict[int, Sampled]:
+    """By the number of the one of `messages` (the record's `conversation`) that it wrote; empty where it is not plain
+    which call wrote which."""
+    written = [number for number, message in enumerate(messages) if message.sampled]
     calls = calls_by_turn(record).values()
     return dict(zip(written, calls, strict=True)) if len(written) == len(calls) else {}
 

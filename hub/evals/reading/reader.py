@@ -109,7 +109,6 @@ def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowP
     view = "rendered" if asked.view == "rendered" else ""
     context = context | {"record": record, "rendered": bool(view), "here": listed.query(view=view)}
     context["cost"] = cost_of(context["evaluation"].prices, record.usage, record.judge_usage)
-    context["by_message"] = calls_by_message(record)
     context["can_replay"] = not context.get("shared") and request.user.is_authenticated and can_be_replayed(record)
     context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}
     part = _part(request, record, asked, context)
@@ -130,6 +129,7 @@ def _part(
     if asked.turn is None and asked.start is None and asked.until is None:
         return None
     whole = transcript(record)
+    context = context | {"by_message": calls_by_message(record, whole.messages)}
     if asked.turn is not None:
         return render(request, "evals/_turns.html", context | {"turns": _one(whole, asked.turn), "whole": True})
     if asked.start is not None:
@@ -150,6 +150,7 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     calls = summaries(listed_calls, commands_after(sandboxes), Calls(record.turns), whole=OPEN_CALLS)
     context |= _window(whole, window, ahead=True, behind=True) | {
         "place": place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed),
+        "by_message": calls_by_message(record, whole.messages),
         "messages_": len(whole.messages),
         "strip": whole.strip() if len(whole.turns) > 1 else [],
         "q": asked.q,

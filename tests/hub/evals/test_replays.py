@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from envhub.packaging.asked import digest
 from envhub.packaging.calls import shortened
+from envhub.packaging.conversation import conversation
 from envhub.protocol.base import Json
 from envhub.protocol.evals.replays import Replay, Replayed
 from envhub.protocol.evals.rollouts import Turn
@@ -167,8 +168,9 @@ def test_the_reader_offers_a_replay_at_every_answer(before: Evaluation, client: 
 
 
 def test_messages_that_nobody_can_match_with_calls_offer_none() -> None:
-    assert calls_by_message(make_record(completion=None, turns=TURNS)) == {}
-    assert calls_by_message(make_record(turns=TURNS[:1])) == {1: Sampled(0, replayed=False)}
+    unmatched, matched = make_record(completion=None, turns=TURNS), make_record(turns=TURNS[:1])
+    assert calls_by_message(unmatched, conversation(unmatched)) == {}
+    assert calls_by_message(matched, conversation(matched)) == {1: Sampled(0, replayed=False)}
 
 
 def test_the_form_starts_a_replay_with_the_settings_of_its_evaluation(before: Evaluation, client: Client) -> None:
