@@ -70,6 +70,7 @@ _API = {
     f"DELETE {_DATA}": "deleted data",
     f"POST {_DATA}/refresh": "refreshed data",
     "PUT images": "added an image",
+    "PATCH images": "changed who may use an image",
     "DELETE images": "deleted an image",
     "POST images/builds": "built an image",
     "POST webhooks": "made a webhook",

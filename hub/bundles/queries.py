@@ -16,7 +16,7 @@ from hub.catalog.wire import fingerprint
 from hub.core.errors import Invalid
 from hub.data.holdings import KINDS
 from hub.data.models import Image, OutsideFile, Snapshot
-from hub.data.queries import file_at, find, image_named
+from hub.data.queries import file_at, find, find_image
 from hub.registry.models import SourceBuild, StoredWheel, Version, VersionUse
 from hub.storage.models import Blob
 
@@ -47,9 +47,10 @@ def image_names(uses: Iterable[VersionUse]) -> list[str]:
     return [use.name for use in uses if use.kind == NeedKind.SANDBOX.value]
 
 
-def image_kept(name: str) -> Image | None:
-    """An image whose bytes the hub has."""
-    row = image_named(name)
+def image_kept(name: str, version: Version, user: User) -> Image | None:
+    """An image as a run of the version by `user` would have it, if the hub has its bytes."""
+    owner_id = version.environment.owner_id
+    row = find_image(name, owner_id=user.owner.pk, user=user, authors={owner_id})
     return row if row is not None and row.blob_id is not None else None
 
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class Holder:
     """Knows, by name, what the hub has of one kind."""
 
-    has: Callable[[str], bool]  # it is here
+    has: Callable[[str, UUID], bool]  # it is here, for the environments of that owner
     may_fetch: Callable[[str], bool]  # it is not, but the first who asks makes the hub fetch it
 
 
@@ -80,16 +80,16 @@ def gates() -> tuple[Gate, ...]:
     return tuple(_gates.values())
 
 
-def has(need: Need) -> bool:
-    """Whether the hub has this now."""
+def has(need: Need, owner_id: UUID) -> bool:
+    """Whether the hub has this now for the environments of an owner."""
     holder = _holders.get(need.kind)
-    return holder is not None and holder.has(need.name)
+    return holder is not None and holder.has(need.name, owner_id)
 
 
-def can_have(need: Need) -> bool:
-    """Whether the hub has this, or would fetch it for the first who asks."""
+def can_have(need: Need, owner_id: UUID) -> bool:
+    """Whether the hub has this for the environments of an owner, or would fetch it for the first who asks."""
     holder = _holders.get(need.kind)
-    return holder is not None and (holder.has(need.name) or holder.may_fetch(need.name))
+    return holder is not None and (holder.has(need.name, owner_id) or holder.may_fetch(need.name))
 
 
 def listen(listener: Listener) -> None:

@@ -1,11 +1,12 @@
-"""Images of sandboxes: administrators list, add and remove them; workers ask where one is, and say what they pulled."""
+"""Images of sandboxes: owners list, add, change and remove theirs, administrators everybody's; workers ask where one
+is, and say what they pulled."""
 
 from __future__ import annotations
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts.users import Scope
-from envhub.protocol.base import Page
+from envhub.protocol.base import BlobRef, Page
 from envhub.protocol.registry.needs import NeedKind
 from envhub.protocol.runs import RunKind
 from envhub.protocol.sandboxes.images import (
@@ -13,13 +14,16 @@ from envhub.protocol.sandboxes.images import (
     ImageBuildView,
     ImageBuilt,
     ImageDeletion,
+    ImagePatch,
     ImagePinned,
     ImagePulled,
     ImageRequest,
     ImageSource,
     ImageView,
     ImageWanted,
+    OwnedImage,
 )
+from envhub.protocol.visibility import Visibility
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
@@ -30,7 +34,7 @@ from hub.core.needs import Use, note_use
 from hub.core.pagination import newest_first
 from hub.core.requests.parameters import PAGE, query
 from hub.data.image_builds import keep_built_image, queue_image_build
-from hub.data.images import add_image, layout_of, pin_image, remove_image, source_of
+from hub.data.images import Place, add_image, change_image, layout_of, pin_image, place_of, remove_image, source_of
 from hub.data.models import Image
 from hub.data.queries import listed_images
 from hub.runs.authentication import require_live_run
@@ -40,6 +44,8 @@ def view_of_image(row: Image) -> ImageView:
     """A row of `listed_images`."""
     return ImageView(
         name=row.name,
+        owner=row.owner.slug if row.owner else "",
+        visibility=Visibility(row.visibility),
         digest=row.digest,
         layout=layout_of(row),
         size=row.blob.size if row.blob else 0,
@@ -48,20 +54,35 @@ def view_of_image(row: Image) -> ImageView:
     )
 
 
+def place_in(body: OwnedImage, request: Request) -> Place:
+    """Where the caller may put or change what a request names. Raises NotAllowed, NotFound, Invalid."""
+    user = require_administrator(request, Scope.WRITE) if body.everybody else require_scope(request, Scope.WRITE)
+    return place_of(name=body.name, user=user, owner=body.owner, everybody=body.everybody)
+
+
 @extend_schema(methods=["GET"], parameters=query(*PAGE), responses=Page[ImageView])
 @extend_schema(methods=["PUT"], request=ImageRequest, responses=ImageView)
-@extend_schema(methods=["DELETE"], parameters=query("name"), responses={204: None})
-@api_view(["GET", "PUT", "DELETE"])
+@extend_schema(methods=["PATCH"], request=ImagePatch, responses=ImageView)
+@extend_schema(methods=["DELETE"], parameters=query("name", "owner", "everybody"), responses={204: None})
+@api_view(["GET", "PUT", "PATCH", "DELETE"])
 def images(request: Request) -> HttpResponse:
-    """Those that are kept or pinned, newest first; add one from an uploaded archive; forget one."""
+    """Those that the caller may have in sandboxes, newest first; add one from an uploaded archive; show it to others,
+    or not; forget it."""
     if request.method == "GET":
-        require_scope(request, Scope.READ)
-        return answer_page(*newest_first(listed_images(), request), view_of_image)
-    user = require_administrator(request, Scope.WRITE)
+        return answer_page(*newest_first(listed_images(require_scope(request, Scope.READ)), request), view_of_image)
+    user = require_scope(request, Scope.WRITE)
     if request.method == "DELETE":
-        remove_image(name=parse_query(request, ImageDeletion).name)
+        remove_image(place_in(parse_query(request, ImageDeletion), request))
         return HttpResponse(status=204)
-    return answer(view_of_image(add_image(request=parse(request, ImageRequest), by=user)))
+    if request.method == "PATCH":
+        patch = parse(request, ImagePatch)
+        return answer(view_of_image(change_image(place=place_in(patch, request), visibility=patch.visibility)))
+    body = parse(request, ImageRequest)
+    content = BlobRef(sha256=body.sha256, size=body.size)
+    row = add_image(
+        place=place_in(body, request), layout=body.layout, content=content, by=user, visibility=body.visibility
+    )
+    return answer(view_of_image(row))
 
 
 @extend_schema(parameters=query("name"), responses=ImageSource)
@@ -69,7 +90,7 @@ def images(request: Request) -> HttpResponse:
 def image_source(request: Request) -> HttpResponse:
     """Where the worker of a live run gets an image from."""
     run = require_live_run(request)
-    found = source_of(parse_query(request, ImageWanted).name)
+    found = source_of(parse_query(request, ImageWanted).name, run)
     note_use(Use(run.pk, NeedKind.SANDBOX, found.name))
     return answer(found)
 
@@ -88,9 +109,10 @@ def image_pin(request: Request) -> HttpResponse:
 @api_view(["POST"])
 def image_builds(request: Request) -> HttpResponse:
     """Queue the build of an image from an uploaded folder with a Dockerfile."""
-    user = require_administrator(request, Scope.WRITE)
-    row = queue_image_build(request=parse(request, ImageBuildRequest), by=user)
-    return answer(ImageBuildView(name=row.name, run_id=str(row.run_id)), status=201)
+    user, body = require_scope(request, Scope.WRITE), parse(request, ImageBuildRequest)
+    place = place_in(body, request)
+    row = queue_image_build(place=place, request=body, by=user)
+    return answer(ImageBuildView(name=place.reference, run_id=str(row.run_id)), status=201)
 
 
 @extend_schema(request=ImageBuilt, responses=ImageView)

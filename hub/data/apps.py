@@ -4,6 +4,8 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from hub.accounts.holdings import register_holding
+
 
 class DataConfig(AppConfig):
     """Registers the app under its short label, and what it keeps for those who need it."""
@@ -15,3 +17,5 @@ class DataConfig(AppConfig):
         """By name, because it imports models."""
         import_module("hub.data.holdings").register()
         import_module("hub.data.run_kind")
+        rows = self.get_model("Image")._default_manager
+        register_holding("images", lambda owner: rows.filter(owner=owner), "/data", for_members=True)

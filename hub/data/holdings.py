@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from uuid import UUID
 
 from django.conf import settings
 from envhub.protocol.registry.files import FileKind, need_of, url_of
 from envhub.protocol.registry.needs import NeedKind
-from envhub.protocol.sandboxes.images import canonical, reference_in, spellings
+from envhub.protocol.sandboxes.images import OWNED, canonical, reference_in, spellings
 
 from hub.core.needs import Arrival, Gate, Holder, announce, register_gate, register_holder
 from hub.data import file_source, upstream
 from hub.data.models import Image, OutsideFile, RepositoryKind, Snapshot
-from hub.data.queries import file_at, image_named, pinned
+from hub.data.queries import file_at, find_image, pinned
 
 KINDS = {RepositoryKind.DATASET.value: NeedKind.DATA_SET, RepositoryKind.MODEL.value: NeedKind.MODEL}
 
@@ -30,11 +31,11 @@ def register() -> None:
     register_gate(Gate("HUB_IMAGE_REGISTRIES", lambda: settings.HUB.image_registries, images, _lets_through))
 
 
-def _has(kind: str, name: str) -> bool:
+def _has(kind: str, name: str, owner_id: UUID) -> bool:
     return pinned(kind, name) is not None
 
 
-def _has_file(name: str) -> bool:
+def _has_file(name: str, owner_id: UUID) -> bool:
     url = url_needed(name)
     return bool(url) and file_at(url) is not None
 
@@ -53,9 +54,9 @@ def _opens(entry: str, name: str) -> bool:
         return False
 
 
-def _has_image(name: str) -> bool:
+def _has_image(name: str, owner_id: UUID) -> bool:
     image = image_needed(name)
-    row = image_named(image) if image else None
+    row = find_image(image, owner_id=owner_id) if image else None
     return row is not None and row.blob_id is not None
 
 
@@ -96,8 +97,12 @@ def announce_file(row: OutsideFile) -> None:
 
 
 def announce_image(row: Image) -> None:
-    """Tell on commit: code writes one name in several ways."""
-    announce(Arrival(NeedKind.SANDBOX, spellings(row.name)))
+    """Tell on commit: code writes one name in several ways. A public one has come for all who name it in full."""
+    announce(Arrival(NeedKind.SANDBOX, spellings(row.name), owner_id=row.owner_id))
+    if row.owner is not None:
+        whole = [f"{place}/{row.owner.slug}/{row.name}" for place in OWNED]
+        names = tuple(name for one in whole for name in spellings(one))
+        announce(Arrival(NeedKind.SANDBOX, names, owner_id=None if row.is_public else row.owner_id))
 
 
 def announce_snapshot(snapshot: Snapshot) -> None:

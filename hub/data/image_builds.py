@@ -1,15 +1,16 @@
-"""Images that workers build of folders with a Dockerfile: queued by administrators, kept as those added by hand."""
+"""Images that workers build of folders with a Dockerfile, kept as those that are added by hand."""
 
 from __future__ import annotations
 
 from django.db import transaction
 from envhub.protocol.base import BlobRef
 from envhub.protocol.runs import RunKind, RunState
-from envhub.protocol.sandboxes.images import ImageBuildPayload, ImageBuildRequest, ImageBuilt, ImageRequest
+from envhub.protocol.sandboxes.images import ImageBuildPayload, ImageBuildRequest, ImageBuilt
+from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
-from hub.core.errors import Conflict, Invalid, NotFound
-from hub.data.images import BLOB_SECONDS, add_image, check_image_name
+from hub.core.errors import Conflict, NotFound
+from hub.data.images import BLOB_SECONDS, Place, add_image
 from hub.data.models import Image, ImageBuild
 from hub.runs.models import Run
 from hub.runs.services import create_run
@@ -19,16 +20,21 @@ from hub.storage.services import confirm_blob
 PAGE = "/data"
 
 
-def queue_image_build(*, request: ImageBuildRequest, by: User) -> ImageBuild:
-    """Queue the build of a folder that `by` has uploaded. Raises Invalid, Conflict (`too_many_queued`)."""
-    name = check_image_name(request.name)
-    if "@" in name:
-        raise Invalid("an image is built under a name, not a digest", fields={"name": name})
+def queue_image_build(*, place: Place, request: ImageBuildRequest, by: User) -> ImageBuild:
+    """Queue the build of a folder that was uploaded for the image's owner. Raises Invalid, Conflict
+    (`too_many_queued`)."""
+    owner = place.owner or by.owner
     with transaction.atomic():
-        blob = confirm_blob(request.sha256, request.size, holder=by.owner.pk)
-        run = create_run(kind=RunKind.IMAGE, owner=by.owner, created_by=by, subject=name, subject_url=PAGE)
+        blob = confirm_blob(request.sha256, request.size, holder=owner.pk)
+        run = create_run(kind=RunKind.IMAGE, owner=owner, created_by=by, subject=place.reference, subject_url=PAGE)
         return ImageBuild.objects.create(
-            run=run, name=name, context=blob, dockerfile=request.dockerfile, arguments=request.arguments
+            run=run,
+            name=place.name,
+            everybody=place.owner is None,
+            visibility=request.visibility.value if request.visibility else "",
+            context=blob,
+            dockerfile=request.dockerfile,
+            arguments=request.arguments,
         )
 
 
@@ -47,5 +53,10 @@ def keep_built_image(*, run: Run, built: ImageBuilt) -> Image:
     row = ImageBuild.objects.filter(run=run).first()
     if row is None or RunState(run.state).is_final:
         raise NotFound("this run builds no image")
-    request = ImageRequest(name=row.name, layout="docker", sha256=built.sha256, size=built.size)
-    return add_image(request=request, by=run.created_by)
+    return add_image(
+        place=Place(row.name, None if row.everybody else run.owner),
+        layout="docker",
+        content=BlobRef(sha256=built.sha256, size=built.size),
+        by=run.created_by,
+        visibility=Visibility(row.visibility) if row.visibility else None,
+    )

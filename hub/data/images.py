@@ -1,7 +1,9 @@
-"""Images of sandboxes: archives added by hand, digests that were pinned at first use, and which registries are open."""
+"""Images of sandboxes: archives that owners or administrators add, digests that were pinned at first use, and which
+registries are open."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
@@ -9,20 +11,24 @@ from django.db import transaction
 from envhub.protocol.base import BlobRef
 from envhub.protocol.sandboxes.images import (
     BASE,
-    ImageRequest,
     ImageSource,
     Layout,
     canonical,
     may_be_stood_in_for,
+    owned,
     parse,
     reference_in,
 )
+from envhub.protocol.visibility import Visibility
 
-from hub.accounts.models import User
-from hub.core.errors import Invalid, NotFound
+from hub.accounts.models import Owner, User
+from hub.accounts.queries import get_owner, require_role
+from hub.core.errors import Conflict, Invalid, NotFound
 from hub.data.holdings import announce_image
 from hub.data.models import Image
-from hub.data.queries import image_named
+from hub.data.queries import find_image, image_at
+from hub.runs.kinds import authors_of
+from hub.runs.models import Run
 from hub.storage.queries import presign_get
 from hub.storage.services import confirm_blob
 
@@ -30,15 +36,58 @@ BLOB_SECONDS = 6 * 3600  # archives are large
 
 
 class ImageLacking(NotFound):
-    """Nobody has added the image, and no registry that has it is open."""
+    """Nobody has added the image for a run's owner, and no registry that has it is open."""
 
-    def __init__(self, name: str, registry: str = "") -> None:
-        operator = f"; or the operator sets HUB_IMAGE_REGISTRIES='[\"{registry}\"]'" if registry else ""
-        super().__init__(
-            f"the hub has no image {name}",
-            code="image_lacking",
-            hint=f"hub image add {name} TAR   (administrators{operator})",
-        )
+    def __init__(self, name: str, run: Run) -> None:
+        said = owned(name)
+        if said is not None:
+            hint = f"hub image add {name} TAR, or hub image set {name} --visibility public   ({said[0]})"
+        else:
+            owner = "" if run.owner == run.created_by.owner else f" --owner {run.owner.slug}"
+            registry = f"the operator sets HUB_IMAGE_REGISTRIES='[\"{parse(name).registry}\"]'"
+            hint = f"hub image add {name} TAR{owner}   (or {registry})"
+        super().__init__(f"the hub has no image {name}", code="image_lacking", hint=hint)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an image is kept: its canonical name and its owner; without one it is everybody's."""
+
+    name: str
+    owner: Owner | None
+
+    @property
+    def reference(self) -> str:
+        """As sandboxes may ask for it."""
+        return f"hub/{self.owner.slug}/{self.name}" if self.owner else self.name
+
+    def find(self) -> Image:
+        """What is kept there. Raises NotFound."""
+        row = image_at(self.name, self.owner.pk if self.owner else None)
+        if row is None:
+            whose = f"{self.owner.slug} has" if self.owner else "the hub has for everybody"
+            raise NotFound(f"{whose} no image {self.name}", code="image_lacking", hint="`hub image list` names them")
+        return row
+
+
+def place_of(*, name: str, user: User, owner: str | None = None, everybody: bool = False) -> Place:
+    """Where `user` may put or change an image: `name` may say itself whose it is (`hub/OWNER/NAME`).
+
+    Raises Invalid, NotFound (no such owner), NotAllowed.
+    """
+    name = check_image_name(name)
+    if "@" in name and not everybody:
+        raise Invalid("an image is kept under a name, not a digest", fields={"name": name})
+    slug, name = owned(name) or (None, name)
+    if everybody:
+        if slug or owner:
+            raise Invalid("an image is an owner's or everybody's, not both", fields={"everybody": "leave it out"})
+        return Place(name, None)
+    if slug and owner and slug != owner:
+        raise Invalid(f"the name says {slug}, and the owner is {owner}", fields={"owner": "leave it out"})
+    found = get_owner(user, slug or owner or user.username)
+    require_role(user, found)
+    return Place(name, found)
 
 
 def check_image_name(name: str) -> str:
@@ -49,36 +98,68 @@ def check_image_name(name: str) -> str:
         raise Invalid(str(error), fields={"name": name[:200]}) from error
 
 
-def add_image(*, request: ImageRequest, by: User, holder: UUID | None = None) -> Image:
-    """Keep an archive that `by` (or `holder`) has uploaded under a name, in the place of what it meant before. Raises
-    Invalid."""
-    name = check_image_name(request.name)
-    if "@" in name:
-        raise Invalid("an image is added under a name, not a digest", fields={"name": name})
+def add_image(
+    *,
+    place: Place,
+    layout: Layout,
+    content: BlobRef,
+    by: User,
+    visibility: Visibility | None = None,
+    holder: UUID | None = None,
+) -> Image:
+    """Keep an archive that `holder` (default: the owner, or `by`) has uploaded, in the place of what was there before,
+    with its visibility unless told. Raises Invalid."""
+    if "@" in place.name:
+        raise Invalid("an image is kept under a name, not a digest", fields={"name": place.name})
+    owner_id = place.owner.pk if place.owner else None
     with transaction.atomic():
-        blob = confirm_blob(request.sha256, request.size, holder=holder or by.owner.pk)
-        Image.objects.filter(name=name).delete()
-        digest = f"sha256:{blob.sha256}"
-        row = Image.objects.create(name=name, digest=digest, layout=request.layout, blob=blob, added_by=by)
+        blob = confirm_blob(content.sha256, content.size, holder=holder or owner_id or by.owner.pk)
+        before = Image.objects.select_for_update().filter(name=place.name, owner=owner_id)
+        known = Visibility(before[0].visibility) if before else Visibility.PRIVATE
+        before.delete()
+        row = Image.objects.create(
+            name=place.name,
+            owner=place.owner,
+            visibility=(visibility or known if place.owner else Visibility.PUBLIC).value,
+            digest=f"sha256:{blob.sha256}",
+            layout=layout,
+            blob=blob,
+            added_by=by,
+        )
         announce_image(row)
         return row
 
 
-def remove_image(*, name: str) -> None:
-    """Forget an image, or the digest that a name is pinned to. Raises NotFound, Invalid."""
-    name = check_image_name(name)
-    if not Image.objects.filter(name=name).delete()[0]:
-        raise ImageLacking(name)
+def change_image(*, place: Place, name: str | None = None, visibility: Visibility | None = None) -> Image:
+    """Show an owner's image to others or not; give it another name. Raises NotFound, Invalid, Conflict (the name is
+    taken)."""
+    with transaction.atomic():
+        row = place.find()
+        if place.owner is None:
+            raise Invalid("what is everybody's stays as it is", hint="add it again under another name")
+        if name is not None and name != row.name:
+            if image_at(name, place.owner.pk) is not None:
+                raise Conflict(f"{place.owner.slug} has an image {name} already", hint="`hub image delete` forgets it")
+            row.name = name
+        row.visibility = Visibility(visibility or row.visibility).value
+        row.save()
+        announce_image(row)
+        return row
 
 
-def source_of(name: str) -> ImageSource:
-    """Where a worker gets the image. Raises ImageLacking."""
+def remove_image(place: Place) -> None:
+    """Forget an image, or the digest that a name is pinned to. Raises NotFound."""
+    place.find().delete()
+
+
+def source_of(name: str, run: Run) -> ImageSource:
+    """Where the worker of a run gets the image. Raises ImageLacking."""
     try:
         name = canonical(name)
     except ValueError as error:
         hint = "write it as a container engine takes it: python:3.11-slim"
         raise NotFound(str(error), code="image_lacking", hint=hint) from error
-    row = image_named(name)
+    row = find_image(name, owner_id=run.owner_id, user=run.created_by, authors=authors_of(run))
     digest = row.digest if row is not None else ""
     if row is not None and row.blob is not None:
         url = presign_get(row.blob.sha256, filename="image.tar", seconds=BLOB_SECONDS)
@@ -91,7 +172,7 @@ def source_of(name: str) -> ImageSource:
         reference = f"{without_tag(reference)}@{digest}"
     stand_in = settings.HUB.image_stand_ins and not digest and may_be_stood_in_for(name)
     if not (reference or digest or stand_in):
-        raise ImageLacking(name, parse(name).registry)
+        raise ImageLacking(name, run)
     return ImageSource(name=name, digest=digest, reference=reference, stand_in=stand_in)
 
 
@@ -100,7 +181,8 @@ def pin_image(*, name: str, digest: str) -> Image:
     name = check_image_name(name)
     if "@" in name or not reference_in(settings.HUB.image_registries, name):
         raise Invalid("only names that HUB_IMAGE_REGISTRIES lets through are pinned", fields={"name": name})
-    return Image.objects.get_or_create(name=name, defaults={"digest": digest})[0]
+    values = {"digest": digest, "visibility": Visibility.PUBLIC.value}
+    return Image.objects.get_or_create(name=name, owner=None, defaults=values)[0]
 
 
 def layout_of(row: Image) -> Layout | None:

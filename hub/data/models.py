@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from envhub.protocol.visibility import Visibility
 
+from hub.accounts.models import Owner
 from hub.core.ids import new_id
 from hub.runs.models import Run
 from hub.storage.models import Blob
@@ -85,11 +87,13 @@ class OutsideFile(models.Model):
 
 
 class Image(models.Model):
-    """What the name of a sandbox's image means, the same for ever: an archive that was added by hand, or the digest
-    that the first worker pulled from a registry."""
+    """What the name of a sandbox's image means to an owner, or to everybody, the same for ever: an archive that was
+    added by hand, or (everybody's) the digest that the first worker pulled from a registry."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    name = models.CharField(max_length=300, unique=True)  # envhub.protocol.sandboxes.images.canonical
+    name = models.CharField(max_length=300)  # envhub.protocol.sandboxes.images.canonical, without whose it is
+    owner = models.ForeignKey(Owner, null=True, on_delete=models.CASCADE, related_name="images", db_index=False)
+    visibility = models.CharField(max_length=8, choices=[(item.value, item.value) for item in Visibility])
     digest = models.CharField(max_length=80)  # "sha256:...", of the archive or of the manifest
     layout = models.CharField(max_length=8, blank=True)  # Layout; empty: in its registry
     blob = models.ForeignKey(Blob, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -98,21 +102,35 @@ class Image(models.Model):
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="image_of_an_owner_once"),
+            models.UniqueConstraint(
+                fields=["name"], name="image_of_everybody_once", condition=models.Q(owner__isnull=True)
+            ),
             models.CheckConstraint(
                 condition=models.Q(blob__isnull=True, layout="") | models.Q(blob__isnull=False) & ~models.Q(layout=""),
                 name="image_archive_has_layout",
-            )
+            ),
+            models.CheckConstraint(
+                condition=models.Q(blob__isnull=False) | models.Q(owner__isnull=True), name="image_pinned_is_everybodys"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_public(self) -> bool:
+        """Whether others may use it."""
+        return self.visibility == Visibility.PUBLIC.value
+
 
 class ImageBuild(models.Model):
-    """What a run of kind `image` builds: an image by this name, of a folder with a Dockerfile."""
+    """What a run of kind `image` builds: an image by this name of the run's owner, of a folder with a Dockerfile."""
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="image_build")
     name = models.CharField(max_length=300)  # envhub.protocol.sandboxes.images.canonical
+    everybody = models.BooleanField(default=False)  # the image will be everybody's
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.visibility; empty: as it is
     context = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
     dockerfile = models.CharField(max_length=300)
     arguments = models.JSONField(default=dict)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet, Sum
 from envhub.protocol.registry.files import NLTK_INDEX
+from envhub.protocol.sandboxes.images import owned
+from envhub.protocol.visibility import Visibility
 
+from hub.accounts.queries import Caller, visible_owner_ids
 from hub.core.errors import NotFound
 from hub.data.models import Image, OutsideFile, Snapshot, SnapshotFile
 
@@ -74,11 +79,44 @@ def listed_files() -> QuerySet[OutsideFile]:
     return rows.order_by("kind", "name")
 
 
-def image_named(name: str) -> Image | None:
-    """What is known under a canonical name, with its blob."""
-    return Image.objects.select_related("blob").filter(name=name).first()
+def image_at(name: str, owner_id: UUID | None) -> Image | None:
+    """What an owner (None: everybody) has under a canonical name, with its blob."""
+    return Image.objects.select_related("blob").filter(name=name, owner=owner_id).first()
 
 
-def listed_images() -> QuerySet[Image]:
-    """All images, with their blobs and who added them."""
-    return Image.objects.select_related("blob", "added_by").order_by("name")
+def find_image(
+    name: str, *, owner_id: UUID, user: Caller | None = None, authors: Collection[UUID] = ()
+) -> Image | None:
+    """What a canonical name means to the runs of an owner, with its blob.
+
+    In this order: the image of one of `authors` (the owners of the environments that run), the owner's own,
+    everybody's; where the name says whose (`hub/OWNER/NAME`), that one. Another owner's counts where it is public, or
+    `user` is a member of that owner.
+    """
+    rows = Image.objects.select_related("blob")
+    said = owned(name)
+    if said is not None:
+        slugs = (said[0], said[0].removeprefix("team-"))  # Prime's clients begin a team's so
+        found = list(rows.filter(owner__slug__in=slugs, name=said[1]).order_by("-owner__slug"))
+    else:
+        of = Q(owner__isnull=True) | Q(owner__in={owner_id, *authors})
+        found = sorted(rows.filter(of, name=name), key=lambda row: _nearness(row, owner_id, authors))
+    return next((row for row in found if _may_use(row, owner_id, user)), None)
+
+
+def _nearness(row: Image, owner_id: UUID, authors: Collection[UUID]) -> tuple[bool, bool, str]:
+    """Sorts an environment's image first, everybody's last."""
+    return row.owner_id is None, row.owner_id not in authors, str(row.owner_id)
+
+
+def _may_use(row: Image, owner_id: UUID, user: Caller | None) -> bool:
+    if row.owner_id in (None, owner_id) or row.is_public:
+        return True
+    return user is not None and visible_owner_ids(user).filter(pk=row.owner_id).exists()
+
+
+def listed_images(user: Caller) -> QuerySet[Image]:
+    """The images that a user may have in sandboxes, with their blobs, owners and who added them."""
+    public = Q(owner__isnull=True) | Q(visibility=Visibility.PUBLIC.value)
+    rows = Image.objects.filter(public | Q(owner__in=visible_owner_ids(user)))
+    return rows.select_related("blob", "added_by", "owner").order_by("name", "owner__slug")

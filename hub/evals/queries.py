@@ -49,6 +49,11 @@ def plain_evaluations() -> QuerySet[Evaluation]:
     ).order_by("-pk")
 
 
+def authors_of_run(run: Run) -> frozenset[UUID]:
+    """The owner of the environment that a run evaluates; none once another run has taken its place."""
+    return frozenset(Evaluation.objects.filter(run=run).values_list("environment__owner_id", flat=True))
+
+
 def visible_evaluations(user: Caller) -> QuerySet[Evaluation]:
     """The user's owners' evaluations, and public ones of public environments."""
     rows = plain_evaluations()

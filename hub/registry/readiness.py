@@ -73,7 +73,8 @@ def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
         return known
     open_to_arguments = BY_ARGUMENT if given.argued_unlike(settings_of(version)) else frozenset[NeedKind]()
     known = tuple(need for need in known if need.kind not in open_to_arguments)
-    return tuple(need for need in known if not given.meets(need) and not can_have(need))
+    owner_id = version.environment.owner_id
+    return tuple(need for need in known if not given.meets(need) and not can_have(need, owner_id))
 
 
 def known_needs(version: Version) -> tuple[Need, ...]:

@@ -16,6 +16,11 @@ from hub.accounts.models import Owner
 from hub.runs.models import Run
 
 
+def _nobody(run: Run) -> frozenset[UUID]:
+    """For kinds that run no environment."""
+    return frozenset()
+
+
 def _ignore(run: Run, old: RunState, new: RunState) -> None:
     """For kinds whose detail does not follow the run's state."""
 
@@ -40,6 +45,7 @@ class RunKindSpec:
     on_transition: called inside the transaction of every move, with the run as it is after the move.
     farewell: how much longer than others a cancelled run may take to end, while its worker saves something.
     remains: what retention deletes, in this order; nothing: the ended runs of the kind, with what cascades from them.
+    authors: the owners of the environments that it runs.
     """
 
     kind: RunKind
@@ -48,6 +54,7 @@ class RunKindSpec:
     on_transition: Callable[[Run, RunState, RunState], None] = _ignore
     farewell: timedelta = timedelta()
     remains: tuple[Remains, ...] = ()
+    authors: Callable[[Run], frozenset[UUID]] = _nobody
 
 
 _SPECS: dict[RunKind, RunKindSpec] = {}
@@ -71,3 +78,9 @@ def spec_of(kind: RunKind | str) -> RunKindSpec:
         return _SPECS[RunKind(kind)]
     except KeyError:
         raise LookupError(f"no app has registered the run kind {kind}") from None
+
+
+def authors_of(run: Run) -> frozenset[UUID]:
+    """The owners of the environments that a run, or the run that it is a part of, executes."""
+    whole = run.parent or run
+    return spec_of(whole.kind).authors(whole)

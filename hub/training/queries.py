@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 from envhub.packaging.segments import BadSegment, read_rollout
@@ -17,6 +18,7 @@ from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.registry.models import HEAVY_VERSION_FIELDS
+from hub.runs.models import Run
 from hub.storage.queries import local_or_temp_path
 from hub.training.models import (
     Adapter,
@@ -53,6 +55,12 @@ def pinned_versions() -> QuerySet[TrainingVersion]:
     """With the names of their environments, without what is heavy."""
     rows = TrainingVersion.objects.select_related("version__environment__owner")
     return rows.defer(*(f"version__{name}" for name in HEAVY_VERSION_FIELDS)).order_by("-use", "position")
+
+
+def authors_of_run(run: Run) -> frozenset[UUID]:
+    """The owners of the environments that a run trains and evaluates on."""
+    rows = TrainingVersion.objects.filter(training__run=run).order_by()
+    return frozenset(rows.values_list("version__environment__owner_id", flat=True))
 
 
 def list_training(user: Caller, *, owner: str = "", model: str = "", name: str = "") -> QuerySet[TrainingRun]:

@@ -8,6 +8,7 @@ from envhub.protocol.runs import RunKind
 from hub.runs.kinds import Remains, RunKindSpec, register
 from hub.runs.retention import runs_of
 from hub.training.payload import train_payload
+from hub.training.queries import authors_of_run
 from hub.training.services.lifecycle import ended_trainings, follow_run, forget_training
 
 register(
@@ -17,6 +18,7 @@ register(
         payload=train_payload,
         on_transition=follow_run,
         farewell=timedelta(minutes=15),  # a stopped run finishes its step and uploads a last checkpoint
+        authors=authors_of_run,
         remains=(
             Remains(ended_trainings, forget_training),
             runs_of(RunKind.TRAIN, needed=Q(training__isnull=False)),  # before it was resumed, or of a deleted one

@@ -89,7 +89,7 @@ def data_list(request: HttpRequest) -> HttpResponseBase:
         "snapshots": listed_snapshots()[:MOST_DATA],
         "files": listed_files()[:MOST_DATA],
         "file_hosts": settings.HUB.file_hosts,
-        "images": listed_images()[:MOST_DATA],
+        "images": listed_images(request.user)[:MOST_DATA],
         "registries": [entry.partition("=")[0] for entry in settings.HUB.image_registries],
         "upstream": settings.HUB.huggingface_url,
         "repositories": settings.HUB.huggingface_repositories,

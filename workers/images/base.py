@@ -54,7 +54,7 @@ CONFIG = ImageConfig(env={**ImageConfig().env, "LANG": "C.UTF-8"}, command=("/bi
 BUDGET_MB = 2_000
 PACKED_AT_MOST = 50.0
 UNPACK_S, REMEMBERED_S = 300.0, 60.0
-HINT = f"hub image add {BASE} FILE   (administrators; `python -m workers.images base FILE` makes one where apt is)"
+HINT = f"hub image add {BASE} FILE --everybody   (`python -m workers.images base FILE` makes one where apt is)"
 
 
 async def ensure_base(store: Store, packages: Sequence[str] = PACKAGES, *, pointer: str = POINTER) -> Holding:

@@ -178,4 +178,4 @@ def _use(name: str, holding: Holding, *, served_as: str = "") -> Use:
 
 
 def _by_hand(name: str) -> str:
-    return f"hub image add {name} TAR   (administrators)"
+    return f"hub image add {name} TAR"

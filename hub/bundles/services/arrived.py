@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from envhub.protocol.base import Upload
+from envhub.protocol.base import BlobRef, Upload
 from envhub.protocol.data import DataFile, DataRequest
 from envhub.protocol.registry.bundles import BundledModel, BundledSnapshot, BundleGap, BundleManifest
 from envhub.protocol.registry.files import FileRequest, url_of
-from envhub.protocol.sandboxes.images import ImageRequest
+from envhub.protocol.sandboxes.images import BASE, owned
 
 from hub.accounts.models import Owner, User
 from hub.bundles.queries import model_like
@@ -18,9 +18,9 @@ from hub.catalog.models import Model
 from hub.catalog.services import register_adapter, register_local
 from hub.core.errors import Conflict, Invalid
 from hub.data.files import add_file
-from hub.data.images import add_image, check_image_name
+from hub.data.images import Place, add_image, check_image_name
 from hub.data.models import Snapshot
-from hub.data.queries import file_at, find, image_named
+from hub.data.queries import file_at, find, find_image, image_at
 from hub.data.services import add as add_snapshot
 from hub.data.services import keep_listed, pin_if_first
 from hub.registry.models import SourceBuild, StoredWheel
@@ -50,7 +50,7 @@ class Arrived:
         manifest = self.manifest
         found = [_told(one) for one in manifest.snapshots if find(one.kind, one.repository, one.revision) is None]
         found += [f"file {one.name}" for one in manifest.files if file_at(url_of(one.kind, one.name)) is None]
-        return found + [f"image {one.name}" for one in manifest.images if image_named(one.name) is None]
+        return found + [f"image {BASE}" for one in manifest.images if one.name == BASE and image_at(BASE, None) is None]
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,29 @@ def _files(arrived: Arrived) -> Iterator[str | BundleGap]:
 
 def _images(arrived: Arrived) -> Iterator[str | BundleGap]:
     for one in arrived.manifest.images:
-        known = image_named(check_image_name(one.name))
+        name = check_image_name(one.name)
+        slug, plain = owned(name) or ("", name)
+        if slug not in ("", arrived.owner.slug):
+            hint = f"import the bundle for {slug}, or add the image for {slug}"
+            yield BundleGap(what=f"image {name}", why=f"its name says that it is {slug}'s", hint=hint)
+            continue
+        known = find_image(plain, owner_id=arrived.owner.pk)
         if known is None:
-            request = ImageRequest(name=one.name, layout=one.layout, sha256=one.sha256, size=one.size)
-            add_image(request=request, by=arrived.user, holder=arrived.owner.pk)
-            yield f"image {one.name}"
+            place = Place(plain, None if plain == BASE else arrived.owner)
+            content = BlobRef(sha256=one.sha256, size=one.size)
+            visibility = arrived.manifest.version.visibility
+            add_image(
+                place=place,
+                layout=one.layout,
+                content=content,
+                by=arrived.user,
+                visibility=visibility,
+                holder=arrived.owner.pk,
+            )
+            yield f"image {name}"
         elif known.blob_id != one.sha256:
             hint = f"`hub image delete {one.name}`, then import the bundle again, to take its image"
-            yield BundleGap(what=f"image {one.name}", why="this hub has another one, which stays", hint=hint)
+            yield BundleGap(what=f"image {name}", why="this hub has another one, which stays", hint=hint)
 
 
 def take_up_wheels(arrived: Arrived) -> None:

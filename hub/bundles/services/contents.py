@@ -19,6 +19,7 @@ from envhub.protocol.registry.packages import Check, GitState, PushFile
 from envhub.protocol.sandboxes.images import BASE
 from envhub.protocol.visibility import Visibility
 
+from hub.accounts.models import User
 from hub.bundles.queries import fingerprint_of, image_kept, shared_wheels, sources_of
 from hub.catalog.models import Model
 from hub.core.errors import Conflict
@@ -85,20 +86,20 @@ def file_part(row: OutsideFile) -> BundledFile:
     return BundledFile(kind=kind, name=name, sha256=row.blob.sha256, size=row.blob.size)
 
 
-def image_parts(names: Iterable[str]) -> Iterator[BundledImage | BundleGap]:
+def image_parts(names: Iterable[str], version: Version, user: User) -> Iterator[BundledImage | BundleGap]:
     """Those that were added to the hub; the others lie on the hosts of workers, or in a registry."""
     for name in dict.fromkeys(names):
-        row = image_kept(name)
+        row = image_kept(name, version, user)
         layout = layout_of(row) if row is not None else None
         if row is None or row.blob is None or layout is None:
             yield BundleGap(what=f"image {name}", why="workers have it, the hub does not", hint=_way(name))
         else:
-            yield BundledImage(name=row.name, layout=layout, sha256=row.blob.sha256, size=row.blob.size)
+            yield BundledImage(name=name, layout=layout, sha256=row.blob.sha256, size=row.blob.size)
 
 
 def _way(name: str) -> str:
     if name == BASE:
-        return f"on a worker's host: `python -m workers.images base FILE`; there: `hub image add {BASE} FILE`"
+        return f"`python -m workers.images base FILE` on a worker's host; `hub image add {BASE} FILE --everybody` there"
     return f"`docker save {name} -o FILE`, then `hub image add {name} FILE` here before the export, or there"
 
 

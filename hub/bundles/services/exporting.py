@@ -49,7 +49,7 @@ def _manifest(version: Version, user: User, request: BundleRequest, now: datetim
     uses = list(uses_of(version))
     part = version_part(version, user)
     data = {row.pk: row for row in (*snapshots_used(uses), *map(_named_data, request.data))}
-    images = list(image_parts([*image_names(uses), *map(check_image_name, request.images)]))
+    images = list(image_parts([*image_names(uses), *map(check_image_name, request.images)], version, user))
     manifest = BundleManifest(
         format=FORMAT,
         created_at=now,

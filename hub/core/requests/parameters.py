@@ -25,6 +25,7 @@ MEANINGS = {
     "deployment_id": f"id of the deployment{_SHORT}",
     "environment": "only those of this environment: `owner/name`",
     "evaluation_id": f"id of the evaluation{_SHORT}",
+    "everybody": "true: what is everybody's, not an owner's (administrators)",
     "example": "index of the example in the data set",
     "format": "of the file",
     "gpu_memory_mb": "of each GPU of one worker; 0: not known",
@@ -82,6 +83,7 @@ _TYPES = {
         ("after", "after_step", "attempt", "example", "gpu_memory_mb", "gpus", "limit", "offset", "step"), int
     ),
     **dict.fromkeys(("max_reward", "min_reward"), float),
+    "everybody": bool,
 }
 
 

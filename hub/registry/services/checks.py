@@ -11,7 +11,7 @@ import logging
 from uuid import UUID
 
 from django.db import transaction
-from envhub.protocol.registry.needs import CheckSettings
+from envhub.protocol.registry.needs import CheckSettings, NeedKind
 from envhub.protocol.registry.packages import Check, VersionState
 from envhub.protocol.runs import RunState
 
@@ -88,11 +88,13 @@ def recheck_version(*, version: Version, user: User | None = None, limited: bool
 
 def recheck_waiting(arrival: Arrival) -> None:
     """Something has come: check again whatever lacks it. What was given to a version alone meets no other's need."""
-    if arrival.owner_id is None:
-        rows = VersionNeed.objects.filter(kind=arrival.kind.value, name__in=arrival.names)
-        waiting = Version.objects.filter(pk__in=rows.values("version_id"))
-    else:
+    if arrival.kind is NeedKind.SECRET and arrival.owner_id is not None:
         waiting = Version.objects.filter(pk__in=_granted_and_not_fine(arrival.owner_id, set(arrival.names)))
+    else:
+        rows = VersionNeed.objects.filter(kind=arrival.kind.value, name__in=arrival.names)
+        if arrival.owner_id is not None:
+            rows = rows.filter(version__environment__owner=arrival.owner_id)
+        waiting = Version.objects.filter(pk__in=rows.values("version_id"))
     for version in waiting.select_related("environment").order_by("-pk"):
         recheck_version(version=version)
 
@@ -118,7 +120,8 @@ def _came_meanwhile(version: Version, run: Run) -> bool:
     """Of a build, nobody knew what it lacks until its report: what came while it ran announced itself to nobody."""
     if version.build_run_id != run.pk:
         return False
-    return any(has(need) for check in version.checks for need in Check.model_validate(check).needs)
+    owner_id = version.environment.owner_id
+    return any(has(need, owner_id) for check in version.checks for need in Check.model_validate(check).needs)
 
 
 def _granted_and_not_fine(owner_id: UUID, secrets: set[str]) -> list[UUID]:

@@ -207,6 +207,7 @@ COMMANDS: Table = {
         "list": "administration.images:list_images",
         "add": "administration.images:add",
         "build": "administration.images:build",
+        "set": "administration.images:set_visibility",
         "delete": "administration.images:delete",
     },
     "bundle": {

@@ -9,25 +9,55 @@ from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
-from envhub.protocol.sandboxes.images import ImageBuildRequest, ImageBuildView, ImageRequest, ImageView, Layout
+from envhub.protocol.sandboxes.images import (
+    ImageBuildRequest,
+    ImageBuildView,
+    ImagePatch,
+    ImageRequest,
+    ImageView,
+    Layout,
+    canonical,
+    owned,
+)
+from envhub.protocol.visibility import Visibility
 
 
 class Images:
-    """Calls under /images."""
+    """Calls under /images. An image is `owner`'s (default: the caller's own) or everybody's (administrators); its name
+    may say whose it is instead: `hub/OWNER/NAME`."""
 
     def __init__(self, connection: Connection, blobs: Blobs) -> None:
         self._hub = connection
         self._blobs = blobs
 
     def list(self) -> Iterator[ImageView]:
-        """All of them."""
+        """Those that the caller may have in sandboxes."""
         return iterate(self._hub, "/images", Page[ImageView])
 
-    def add(self, name: str, archive: Path, layout: Layout, *, progress: Progress | None = None) -> ImageView:
-        """Upload a tar; `packaging.archives.image_archives` recognises what it is, and makes one of a directory."""
+    def add(
+        self,
+        name: str,
+        archive: Path,
+        layout: Layout,
+        *,
+        owner: str | None = None,
+        everybody: bool = False,
+        visibility: Visibility | None = None,
+        progress: Progress | None = None,
+    ) -> ImageView:
+        """Upload a tar; `packaging.archives.image_archives` recognises what it is, and makes one of a directory.
+        A new one is private unless told."""
         blob = LocalBlob.of(archive)
-        self._blobs.ensure([blob], progress)
-        request = ImageRequest(name=name, layout=layout, sha256=blob.sha256, size=blob.size)
+        self._blobs.ensure([blob], progress, owner=_uploader(name, owner))
+        request = ImageRequest(
+            name=name,
+            owner=owner,
+            everybody=everybody,
+            visibility=visibility,
+            layout=layout,
+            sha256=blob.sha256,
+            size=blob.size,
+        )
         return self._hub.put("/images", request, ImageView)
 
     def build(
@@ -37,16 +67,40 @@ class Images:
         *,
         dockerfile: str = "Dockerfile",
         arguments: Mapping[str, str] | None = None,
+        owner: str | None = None,
+        everybody: bool = False,
+        visibility: Visibility | None = None,
         progress: Progress | None = None,
     ) -> ImageBuildView:
         """Upload the tar of a folder and queue its build; `hub.runs` follows it."""
         blob = LocalBlob.of(context)
-        self._blobs.ensure([blob], progress)
+        self._blobs.ensure([blob], progress, owner=_uploader(name, owner))
         request = ImageBuildRequest(
-            name=name, sha256=blob.sha256, size=blob.size, dockerfile=dockerfile, arguments=dict(arguments or {})
+            name=name,
+            owner=owner,
+            everybody=everybody,
+            visibility=visibility,
+            sha256=blob.sha256,
+            size=blob.size,
+            dockerfile=dockerfile,
+            arguments=dict(arguments or {}),
         )
         return self._hub.post("/images/builds", request, ImageBuildView)
 
-    def delete(self, name: str) -> None:
-        """Forget an image, or what its name is pinned to."""
-        self._hub.delete("/images", name=name)
+    def set(self, name: str, *, visibility: Visibility, owner: str | None = None) -> ImageView:
+        """Show an owner's image to others, or not."""
+        return self._hub.patch("/images", ImagePatch(name=name, owner=owner, visibility=visibility), ImageView)
+
+    def delete(self, name: str, *, owner: str | None = None, everybody: bool = False) -> None:
+        """Forget an image, or (everybody's) what its name is pinned to."""
+        given = {"owner": owner} if owner else {}
+        self._hub.delete("/images", name=name, **given, **({"everybody": "true"} if everybody else {}))
+
+
+def _uploader(name: str, owner: str | None) -> str:
+    """On whose behalf its bytes are uploaded; "": the caller's own."""
+    try:
+        said = owned(canonical(name))
+    except ValueError:  # the hub says so
+        said = None
+    return said[0] if said else owner or ""

@@ -15,10 +15,10 @@ from django.core.wsgi import get_wsgi_application
 from envhub.cli.main import app
 from envhub.cli.terminal.session import Session
 from envhub.protocol.accounts.users import Scope
+from envhub.protocol.base import BlobRef
 from envhub.protocol.data import DataFile, DataRequest
 from envhub.protocol.registry.files import FileRequest
 from envhub.protocol.registry.needs import NeedKind
-from envhub.protocol.sandboxes.images import ImageRequest
 from envhub.protocol.visibility import Visibility
 from typer.testing import CliRunner, Result
 
@@ -27,7 +27,7 @@ from hub.bundles.models import SigningKey
 from hub.catalog.models import Model
 from hub.catalog.services import register_adapter
 from hub.data.files import add_file
-from hub.data.images import add_image
+from hub.data.images import Place, add_image
 from hub.data.models import Image, OutsideFile, Snapshot
 from hub.data.services import add
 from hub.registry.models import Environment, Version, VersionUse
@@ -89,7 +89,8 @@ def version(alice: User) -> Version:
     files = (DataFile(path="train.jsonl", sha256=rows.pk, size=rows.size),)
     kept = add(kind="dataset", repository=DATA, request=DataRequest(files=files), holder=holder)
     add_file(request=FileRequest(kind="file", name=WORDS, sha256=words.pk, size=words.size), by=alice)
-    add_image(request=ImageRequest(name=IMAGE, layout="rootfs", sha256=image.pk, size=image.size), by=alice)
+    content = BlobRef(sha256=image.pk, size=image.size)
+    add_image(place=Place(IMAGE, None), layout="rootfs", content=content, by=alice)
     uses = {NeedKind.DATA_SET: (DATA, kept.revision), NeedKind.FILE: (WORDS, ""), NeedKind.SANDBOX: (IMAGE, "")}
     for kind, (name, revision) in uses.items():
         VersionUse.objects.create(version=found, kind=kind.value, name=name, revision=revision)

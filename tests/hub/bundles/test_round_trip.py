@@ -53,7 +53,9 @@ def test_what_is_imported_is_what_was_exported(file: Path, elsewhere: Forget, ro
     assert (made.state, made.environment.visibility, made.environment.owner.slug) == ("building", "private", "alice")
     snapshot = Snapshot.objects.get()
     assert (snapshot.repository, snapshot.pinned, snapshot.files.get().path) == (DATA, True, "train.jsonl")
-    assert (OutsideFile.objects.get().url, Image.objects.get().name) == (WORDS, IMAGE)
+    assert OutsideFile.objects.get().url == WORDS
+    image = Image.objects.get()
+    assert (image.name, image.owner, image.visibility) == (IMAGE, made.environment.owner, "private")
     assert f"added data set {DATA}@" in said
 
 
@@ -133,7 +135,7 @@ def test_an_environment_that_is_there_stays_as_visible_as_it_is(
 def test_what_is_everybodys_only_an_administrator_brings(file: Path, elsewhere: Forget, line: Line, root: Line) -> None:
     elsewhere()
     refused = line("bundle", "import", file, "--no-wait", code=1).output
-    assert f"image {IMAGE}" in refused
+    assert (f"data set {DATA}" in refused, f"file {WORDS}" in refused, IMAGE in refused) == (True, True, False)
     assert "an administrator imports it" in refused
     assert not Environment.objects.exists()
     bring(root, file)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from envhub.protocol.base import BlobRef
 from envhub.protocol.runs import Claim, RunKind
-from envhub.protocol.sandboxes.images import ImageRequest, Layout
+from envhub.protocol.sandboxes.images import Layout
 
-from hub.data.images import add_image
+from hub.data.images import Place, add_image
 from hub.data.models import Image as ImageRow
 from tests.factories.accounts import make_user
 from tests.factories.runs import hold_run, make_run
@@ -83,8 +84,8 @@ def permit(monkeypatch: pytest.MonkeyPatch, *entries: str) -> None:
 @sync_to_async
 def keep(name: str, content: bytes, layout: Layout) -> None:
     blob = make_blob(content)
-    request = ImageRequest(name=name, layout=layout, sha256=blob.sha256, size=blob.size)
-    add_image(request=request, by=make_user())
+    content = BlobRef(sha256=blob.sha256, size=blob.size)
+    add_image(place=Place(name, None), layout=layout, content=content, by=make_user())
 
 
 async def test_an_image_added_by_hand_is_unpacked_once_for_all_runs_of_a_host(hosts: Hosts, tmp_path: Path) -> None:

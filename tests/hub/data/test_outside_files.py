@@ -7,6 +7,7 @@ import socket
 import zipfile
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 from xml.etree import ElementTree
 
 import pytest
@@ -128,11 +129,11 @@ def test_a_source_out_of_reach_is_said_and_then_left_alone(
         place = f"127.0.0.1:{free.getsockname()[1]}"
     permit(monkeypatch, place, outbound=(place,))
     need = Need(kind=NeedKind.FILE, name=f"http://{place}/words.txt")
-    assert needs.can_have(need)
+    assert needs.can_have(need, uuid4())
     for _ in range(2):
         with pytest.raises(FileNotKept, match=r"the hub could not reach 127\.0\.0\.1"):
             find_or_fetch_file(need.name)
-    assert not needs.can_have(need)
+    assert not needs.can_have(need, uuid4())
     assert [record.message for record in caplog.records if "could not reach" in record.message] == [
         "the hub could not reach 127.0.0.1: it is left alone for 60 s at a time"
     ]
@@ -206,7 +207,7 @@ def test_what_comes_is_announced_by_the_name_that_versions_need(
     monkeypatch.setattr(needs, "_listeners", [lambda arrival: heard.append((arrival.kind.value, arrival.names))])
     keep(kind, name, zipped(a="b"))
     assert heard[:1] == told
-    assert needs.has(Need(kind=NeedKind(told[0][0]), name=told[0][1][0]))
+    assert needs.has(Need(kind=NeedKind(told[0][0]), name=told[0][1][0]), uuid4())
 
 
 def headers(user: User, *scopes: Scope) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -68,12 +69,12 @@ def test_a_data_set_out_of_reach_is_not_kept_rather_than_tried_again(
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update={"huggingface_url": url}))
     need = Need(kind=NeedKind.DATA_SET, name="openai/gsm8k")
-    assert needs.can_have(need)
+    assert needs.can_have(need, uuid4())
     for name in ("openai/gsm8k", "openai/gsm8k", "a/b"):
         with pytest.raises(NotKept, match="the hub could not reach") as away:
             resolve(kind="dataset", repository=name, revision="main")
         assert away.value.hint == f"hub data add {name} DIR   (administrators)"
-    assert not needs.can_have(need)
+    assert not needs.can_have(need, uuid4())
     assert len(caplog.records) == 1
 
 

@@ -1,4 +1,4 @@
-"""`hub image list|add|build|delete`: images of sandboxes that the hub keeps, or has pinned."""
+"""`hub image list|add|build|set|delete`: images of sandboxes that the hub keeps, or has pinned."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.sandboxes.commands import OwnerOption
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.progress import goes_on, transfer
-from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import EnvhubError
 from envhub.packaging.archives.image_archives import archived, recognise
 from envhub.protocol.runs import RunState
-from envhub.protocol.sandboxes.images import Layout
+from envhub.protocol.sandboxes.images import ImageView, Layout
+from envhub.protocol.visibility import Visibility
 
 Name = Annotated[str, typer.Argument(help="As code asks for it: python:3.11-slim, ghcr.io/OWNER/IMAGE:TAG, hub/base.")]
+Everybody = Annotated[bool, typer.Option("--everybody", help="Everybody's, not an owner's (administrators).")]
+Seen = Annotated[Visibility | None, typer.Option(help="Who may use it (default: as it is; a new one is private).")]
 KINDS: dict[Layout | None, str] = {
     "docker": "an archive of `docker save`",
     "oci": "an OCI layout",
@@ -25,18 +29,25 @@ KINDS: dict[Layout | None, str] = {
 }
 
 
-LISTED = Fit(drop=("added by", "bytes", "what"))
+LISTED = Fit(drop=("added by", "bytes", "what", "visibility"))
 
 
 def list_images(ctx: typer.Context, json: JsonFlag = False) -> None:
-    """List the images that were added, and those that workers have pulled, with their digests."""
+    """List the images that you may have in sandboxes: those added, and those that workers have pulled and pinned."""
     session = current(ctx)
     found = list(session.hub.images.list())
     rows = [
-        (image.name, image.digest.removeprefix("sha256:")[:12], KINDS[image.layout], image.size or "", image.added_by)
+        (
+            _reference(image),
+            image.visibility if image.owner else "everybody's",
+            image.digest.removeprefix("sha256:")[:12],
+            KINDS[image.layout],
+            image.size or "",
+            image.added_by,
+        )
         for image in found
     ]
-    columns = ("name", "digest", "what", "bytes", "added by")
+    columns = ("name", "visibility", "digest", "what", "bytes", "added by")
     session.show(
         found, lambda: session.table(columns, rows, "nothing yet: `hub image add python:3.11-slim TAR`", LISTED)
     )
@@ -53,14 +64,20 @@ def add(
         ),
     ],
     layout: Annotated[Layout | None, typer.Option(help="What it is; unless told, it is looked at.")] = None,
+    owner: OwnerOption = None,
+    visibility: Seen = None,
+    everybody: Everybody = False,
     json: JsonFlag = False,
 ) -> None:
-    """Upload an image: sandboxes that ask for this name get it, from no registry."""
+    """Upload an image: sandboxes of its owner that ask for this name get it, from no registry."""
     session = current(ctx)
     kind = layout or recognise(path)
+    whose = _owner(session, owner, everybody=everybody)
     with archived(path) as archive, transfer(session, "uploading", archive.stat().st_size) as moved:
-        view = session.hub.images.add(name, archive, kind, progress=moved)
-    said = f"{view.name}: {KINDS[view.layout]}, {view.size} bytes, {view.digest[:19]}"
+        view = session.hub.images.add(
+            name, archive, kind, owner=whose, everybody=everybody, visibility=visibility, progress=moved
+        )
+    said = f"{_reference(view)}: {KINDS[view.layout]}, {view.size} bytes, {view.digest[:19]}"
     session.show(view, lambda: session.out.print(said))
 
 
@@ -72,15 +89,27 @@ def build(
     ],
     file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, as a path in the folder.")] = "Dockerfile",
     build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of an ARG (repeatable).")] = None,
+    owner: OwnerOption = None,
+    visibility: Seen = None,
+    everybody: Everybody = False,
     json: JsonFlag = False,
 ) -> None:
-    """Build an image from a Dockerfile, in a worker's sandboxes: what asks for this name then gets it."""
+    """Build an image from a Dockerfile, in a worker's sandboxes: its owner's sandboxes that ask for it then get it."""
     session = current(ctx)
     arguments = dict(_argument(text) for text in build_arg or [])
     if not (folder / file).is_file():
         raise EnvhubError(f"there is no {file} in {folder}", hint="name it with --file")
     with archived(folder) as context, transfer(session, "uploading", context.stat().st_size) as moved:
-        begun = session.hub.images.build(name, context, dockerfile=file, arguments=arguments, progress=moved)
+        begun = session.hub.images.build(
+            name,
+            context,
+            dockerfile=file,
+            arguments=arguments,
+            owner=_owner(session, owner, everybody=everybody),
+            everybody=everybody,
+            visibility=visibility,
+            progress=moved,
+        )
     with goes_on(session, f"`hub run logs -f {begun.run_id}` follows it"):
         for text in session.hub.runs.follow_log(begun.run_id):
             if not session.json:
@@ -93,6 +122,15 @@ def build(
         raise typer.Exit(1)
 
 
+def _owner(session: Session, owner: str | None, *, everybody: bool) -> str | None:
+    return owner if everybody else owner or session.configuration.owner
+
+
+def _reference(image: ImageView) -> str:
+    """As sandboxes may ask for it."""
+    return f"hub/{image.owner}/{image.name}" if image.owner else image.name
+
+
 def _argument(text: str) -> tuple[str, str]:
     name, is_given, value = text.partition("=")
     if not is_given:
@@ -100,9 +138,29 @@ def _argument(text: str) -> tuple[str, str]:
     return name, value
 
 
-def delete(ctx: typer.Context, name: Name, yes: Yes = False, json: JsonFlag = False) -> None:
-    """Forget an image. One that is pulled is pinned anew by its next use."""
+def set_visibility(
+    ctx: typer.Context,
+    name: Name,
+    visibility: Annotated[Visibility, typer.Option(help="public: whoever names it hub/OWNER/NAME may use it.")],
+    owner: OwnerOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Let others use an image, or its owner's members alone. Who runs an environment has its owner's public ones."""
+    session = current(ctx)
+    view = session.hub.images.set(name, visibility=visibility, owner=owner or session.configuration.owner)
+    session.show(view, lambda: session.out.print(f"{_reference(view)}: {view.visibility}"))
+
+
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    owner: OwnerOption = None,
+    everybody: Everybody = False,
+    yes: Yes = False,
+    json: JsonFlag = False,
+) -> None:
+    """Forget an image. One that is pulled (everybody's) is pinned anew by its next use."""
     session = current(ctx)
     ask_to_delete(f"image {name}", yes=yes)
-    session.hub.images.delete(name)
+    session.hub.images.delete(name, owner=_owner(session, owner, everybody=everybody), everybody=everybody)
     session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))

@@ -134,13 +134,13 @@ _COMMANDS = {
     NeedKind.MODEL: "hub data add {name} DIRECTORY --kind model",
     NeedKind.CORPUS: "hub data add {corpus} FILE --kind {family}",
     NeedKind.FILE: "hub data add {name} FILE --kind file",
-    NeedKind.SANDBOX: "hub image add {name} TAR",
+    NeedKind.SANDBOX: "hub image add {name} TAR --owner {owner}",
     NeedKind.SECRET: "hub secret set {name} && hub env check {environment} --secret {name}",
     NeedKind.ARGUMENT: "hub env check {environment} --env-args {argument}",
     NeedKind.HOST: "hub env check {environment} --allow-host {name}",
     NeedKind.JUDGE: "hub env check {environment} --judge {name}=OWNER/MODEL",
 }
-_ADMINISTRATORS = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE, NeedKind.SANDBOX}
+_ADMINISTRATORS = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE}
 _OPERATORS = {
     NeedKind.SANDBOX: ", or `hub image build` of its Dockerfile, or the operator lets its registry through with "
     "HUB_IMAGE_REGISTRIES"
@@ -242,7 +242,12 @@ def _filled(templates: Mapping[NeedKind, str], need: Need, environment: str) -> 
     family, _, corpus = need.name.partition(":")
     argument = quote(json.dumps({need.name: "..."}, ensure_ascii=False))
     return template.format(
-        name=quote(need.name), argument=argument, environment=environment, family=family, corpus=quote(corpus)
+        name=quote(need.name),
+        argument=argument,
+        environment=environment,
+        owner=environment.strip("'").partition("/")[0],
+        family=family,
+        corpus=quote(corpus),
     )
 
 

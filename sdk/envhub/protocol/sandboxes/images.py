@@ -1,7 +1,8 @@
 """Images of sandboxes: their names, what the hub keeps of them, and where a worker gets one from.
 
 A name is written in many ways (`python`, `python:latest`, `docker.io/library/python:latest`); the hub keeps one of
-them, the shortest with its tag, as container engines show it.
+them, the shortest with its tag, as container engines show it. A name means an image of the run's owner, or everybody's;
+`hub/OWNER/NAME:TAG` says whose (Prime's clients write `prime/OWNER/NAME:TAG`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from envhub.protocol.base import BlobRef, Request, Response, Sha256, Size
+from envhub.protocol.base import BlobRef, Request, Response, Sha256, Size, Slug
+from envhub.protocol.visibility import Visibility
 
 Layout = Literal["oci", "docker", "rootfs"]  # an OCI layout, `docker save`, a root file system; each as a tar
 BASE = "hub/base"  # what a hub makes itself
+OWNED = ("hub", "prime")  # what names begin with that say whose the image is
 DOCKER = "docker.io"
 LONGEST_NAME = 300
 DIGEST = r"sha256:[0-9a-f]{64}"
@@ -49,19 +52,27 @@ class Reference:
         return path + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
 
 
-class ImageRequest(Request):
-    """An image added by hand; its archive was uploaded as a blob."""
+class OwnedImage(Request):
+    """An image by its name and whose it is: `owner`'s (default: the caller's own), or everybody's (administrators)."""
 
     name: ImageName
+    owner: Slug | None = None
+    everybody: bool = False
+
+
+class ImageRequest(OwnedImage):
+    """An image added by hand; its archive was uploaded as a blob. `visibility` None: as it is, of a new one private."""
+
     layout: Layout
     sha256: Sha256
     size: Size
+    visibility: Visibility | None = None
 
 
-class ImageBuildRequest(Request):
+class ImageBuildRequest(OwnedImage):
     """An image to build from a folder with a Dockerfile; the folder's tar was uploaded as a blob."""
 
-    name: ImageName
+    visibility: Visibility | None = None
     sha256: Sha256
     size: Size
     dockerfile: str = Field(default="Dockerfile", min_length=1, max_length=300)  # its path in the folder
@@ -93,10 +104,15 @@ class ImageBuilt(Request):
     size: Size
 
 
-class ImageDeletion(Request):
+class ImageDeletion(OwnedImage):
     """Which image to forget."""
 
-    name: ImageName
+
+class ImagePatch(OwnedImage):
+    """Who may use an owner's image: a private one its members, a public one whoever names it `hub/OWNER/NAME`, and
+    whoever runs an environment of its owner."""
+
+    visibility: Visibility
 
 
 class ImageView(Response):
@@ -104,6 +120,8 @@ class ImageView(Response):
     worker pulled, which all pull from then on."""
 
     name: str
+    owner: str = ""  # "": everybody's
+    visibility: Visibility = Visibility.PUBLIC
     digest: str
     layout: Layout | None
     size: int
@@ -161,6 +179,13 @@ def canonical(name: str) -> str:
     return BASE if name in (BASE, f"{BASE}:latest") else parse(name).name
 
 
+def owned(name: str) -> tuple[str, str] | None:
+    """Owner and name of a canonical name that says whose it is; None: it does not."""
+    place, _, rest = name.partition("/")
+    owner, _, rest = rest.partition("/")
+    return (owner, rest) if place in OWNED and rest else None
+
+
 def spellings(name: str) -> tuple[str, ...]:
     """How else packages write a canonical name."""
     if name == BASE:
@@ -201,7 +226,7 @@ class AllowedRegistry:
 
 def reference_in(entries: Iterable[str], name: str) -> str:
     """Where the first entry that lets a canonical name through has it, "" when none does."""
-    if name == BASE:
+    if name == BASE or owned(name) is not None:
         return ""
     it = parse(name)
     found = (AllowedRegistry.of(entry).reference(it) for entry in entries)

@@ -48,7 +48,7 @@ def test_a_name_is_one_printable_line() -> None:
         (NeedKind.CORPUS, "tiktoken:cl100k_base", "hub data add cl100k_base FILE --kind tiktoken"),
         (NeedKind.CORPUS, "spacy:en_core_web_sm", "hub data add en_core_web_sm FILE --kind spacy"),
         (NeedKind.FILE, "https://h.test/a.txt", "hub data add https://h.test/a.txt FILE --kind file"),
-        (NeedKind.SANDBOX, "ghcr.io/swe/task:1.0", "hub image add ghcr.io/swe/task:1.0 TAR"),
+        (NeedKind.SANDBOX, "ghcr.io/swe/task:1.0", "hub image add ghcr.io/swe/task:1.0 TAR --owner alice"),
         (NeedKind.SANDBOX, "*", ""),
         (NeedKind.SECRET, "API_KEY", "hub secret set API_KEY && hub env check alice/env --secret API_KEY"),
         (NeedKind.ARGUMENT, "path", 'hub env check alice/env --env-args \'{"path": "..."}\''),

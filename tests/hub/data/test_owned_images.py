@@ -1,0 +1,193 @@
+"""Images of owners: what a name means to whose runs, who may put, show and forget them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from envhub.protocol.accounts.users import Scope
+from envhub.protocol.base import BlobRef
+from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.visibility import Visibility
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from hub.accounts.models import Owner, User
+from hub.accounts.services import create_team
+from hub.core import needs
+from hub.core.errors import HubError
+from hub.data.images import ImageLacking, Place, add_image, change_image, source_of
+from hub.data.models import Image
+from hub.evals.models import Evaluation
+from hub.evals.services import create_evaluation
+from hub.runs.models import Run
+from tests.factories.accounts import make_token, make_user
+from tests.factories.catalog import create_endpoint
+from tests.factories.evals import make_config
+from tests.factories.registry import create_needing_version, create_ready_version
+from tests.factories.runs import make_run
+from tests.factories.storage import make_blob
+
+pytestmark = pytest.mark.django_db
+NAME = "tool:1"
+
+
+@pytest.fixture
+def ada() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def bob() -> User:
+    return make_user("bob")
+
+
+def keep(owner: Owner | None, visibility: Visibility = Visibility.PRIVATE, name: str = NAME) -> Image:
+    blob = make_blob()
+    content = BlobRef(sha256=blob.sha256, size=blob.size)
+    return add_image(place=Place(name, owner), layout="docker", content=content, by=make_user(), visibility=visibility)
+
+
+def run_of(user: User, owner: Owner | None = None) -> Run:
+    return make_run(owner=owner or user.owner, created_by=user)
+
+
+def evaluation_of(author: User, by: User) -> Run:
+    """A run of `by` that evaluates an environment of `author`."""
+    create_ready_version(author)
+    create_endpoint(by)
+    config = make_config(f"{author.username}/tiny-env", f"{by.username}/stub")
+    run = create_evaluation(user=by, owner=by.owner, config=config).run
+    assert run is not None
+    return run
+
+
+def digest(run: Run, name: str = NAME) -> str:
+    """Of what the name means there; "": it is lacking."""
+    try:
+        return source_of(name, run).digest
+    except ImageLacking:
+        return ""
+
+
+def test_a_name_means_the_owners_own_image_before_everybodys(ada: User, bob: User) -> None:
+    own, everybodys = keep(ada.owner), keep(None)
+    assert [digest(run_of(user)) for user in (ada, bob)] == [own.digest, everybodys.digest]
+
+
+def test_an_environment_gets_its_authors_image_where_whoever_runs_it_may_have_it(ada: User, bob: User) -> None:
+    row, everybodys = keep(ada.owner), keep(None)
+    run = evaluation_of(ada, bob)
+    assert digest(run) == everybodys.digest
+    change_image(place=Place(NAME, ada.owner), visibility=Visibility.PUBLIC)
+    keep(bob.owner)
+    part = make_run(owner=bob.owner, created_by=bob, parent=run)
+    assert digest(run) == digest(part) == row.digest  # also before bob's own of that name
+    assert digest(run_of(bob)) != row.digest
+
+
+@pytest.mark.parametrize("name", ["hub/ada/tool:1", "prime/ada/tool:1", "prime/team-ada/tool:1"])
+def test_a_name_may_say_whose_it_is(ada: User, bob: User, name: str) -> None:
+    row = keep(ada.owner)
+    assert (digest(run_of(ada), name), digest(run_of(bob), name)) == (row.digest, "")
+    assert (digest(evaluation_of(ada, bob), name)) == ""  # by no argument of an environment either
+    change_image(place=Place(NAME, ada.owner), visibility=Visibility.PUBLIC)
+    assert digest(run_of(bob), name) == row.digest
+
+
+def test_members_have_their_teams_images_in_runs_of_their_own(ada: User, bob: User) -> None:
+    team = create_team(user=ada, slug="lab")
+    row = keep(team)
+    assert [digest(run_of(user), "hub/lab/tool:1") for user in (ada, bob)] == [row.digest, ""]
+    assert digest(run_of(ada, team)) == row.digest
+
+
+def test_what_says_whose_it_is_comes_from_no_registry(ada: User, settings: Any) -> None:
+    settings.HUB = settings.HUB.model_copy(update={"image_registries": ["docker.io"]})
+    assert source_of("some/tool:1", run_of(ada)).reference
+    with pytest.raises(HubError, match="no image hub/eve/tool:1") as lacking:
+        source_of("hub/eve/tool:1", run_of(ada))
+    assert "eve" in lacking.value.hint
+
+
+def test_what_is_added_again_stays_as_visible_as_it_was(ada: User) -> None:
+    blob = make_blob()
+    content = BlobRef(sha256=blob.sha256, size=blob.size)
+    keep(ada.owner, Visibility.PUBLIC)
+    row = add_image(place=Place(NAME, ada.owner), layout="docker", content=content, by=ada)
+    assert (row.visibility, Image.objects.count()) == ("public", 1)
+
+
+@pytest.mark.parametrize(("visible", "checked"), [(Visibility.PRIVATE, False), (Visibility.PUBLIC, True)])
+def test_versions_wait_for_images_that_they_may_have(
+    ada: User,
+    bob: User,
+    visible: Visibility,
+    checked: bool,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    wanted = {ada: NAME, bob: "hub/ada/tool:1"}
+    waiting = {
+        user: create_needing_version(Need(kind=NeedKind.SANDBOX, name=name), user=user) for user, name in wanted.items()
+    }
+    other = create_needing_version(Need(kind=NeedKind.SANDBOX, name=NAME), user=make_user())
+    Run.objects.update(state="succeeded")
+    with django_capture_on_commit_callbacks(execute=True):
+        keep(ada.owner, visible)
+    rechecked = set(Run.objects.filter(state="queued").values_list("owner__slug", flat=True))
+    assert rechecked == {"ada"} | ({"bob"} if checked else set())
+    met = {user: needs.has(Need(kind=NeedKind.SANDBOX, name=wanted[user]), user.owner.pk) for user in waiting}
+    assert met == {ada: True, bob: checked}
+    assert not needs.has(Need(kind=NeedKind.SANDBOX, name=NAME), other.environment.owner_id)
+
+
+def test_an_evaluation_that_has_another_run_by_now_lends_nothing(ada: User, bob: User) -> None:
+    row = keep(ada.owner, Visibility.PUBLIC)
+    run = evaluation_of(ada, bob)
+    assert digest(run) == row.digest
+    Evaluation.objects.update(run=None)
+    assert digest(run) == ""
+
+
+class TestOverRest:
+    @pytest.fixture
+    def call(self, client: Client) -> Any:
+        def call(method: str, user: User, path: str = "images", **body: Any) -> Any:
+            token = make_token(user, Scope.READ, Scope.WRITE)
+            headers = {"Authorization": f"Bearer {token}"}
+            return client.generic(method, f"/api/v1/{path}", json.dumps(body), "application/json", headers=headers)
+
+        return call
+
+    def test_an_owners_image_is_its_members_affair(self, call: Any, ada: User, bob: User) -> None:
+        create_team(user=ada, slug="lab")
+        blob = make_blob()
+        given = {"name": "tool:1", "layout": "docker", "sha256": blob.sha256, "size": blob.size}
+        assert call("PUT", bob, **given, owner="lab").status_code == 404
+        made = call("PUT", ada, **given, owner="lab").json()
+        assert (made["name"], made["owner"], made["visibility"]) == ("tool:1", "lab", "private")
+        seen = [[item["owner"] for item in call("GET", user).json()["items"]] for user in (ada, bob)]
+        assert seen == [["lab"], []]
+        assert call("PATCH", bob, name="hub/lab/tool:1", visibility="public").status_code == 404
+        assert call("PATCH", ada, name="hub/lab/tool:1", visibility="public").json()["visibility"] == "public"
+        assert [item["owner"] for item in call("GET", bob).json()["items"]] == ["lab"]
+        assert call("DELETE", bob, "images?name=tool:1&owner=lab").status_code == 404
+        assert call("DELETE", ada, "images?name=hub/lab/tool:1").status_code == 204
+        assert not Image.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("given", "status"),
+        [
+            ({"name": "hub/ada/tool:1", "owner": "lab"}, 422),
+            ({"name": "hub/ada/tool:1", "everybody": True}, 403),
+            ({"name": "tool@sha256:" + "1" * 64}, 422),
+            ({"name": "../tool"}, 422),
+            ({"name": "hub/nobody/tool:1"}, 404),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, call: Any, ada: User, given: dict[str, Any], status: int) -> None:
+        create_team(user=ada, slug="lab")
+        blob = make_blob()
+        answer = call("PUT", ada, **given, layout="docker", sha256=blob.sha256, size=blob.size)
+        assert answer.status_code == status
