@@ -218,6 +218,9 @@ _CLIENTS = {
     f"DELETE {_PRIME}/sandbox": "ended sandboxes",
     f"DELETE {_PRIME}/{_PRIME_SANDBOX}": "ended a sandbox",
     f"POST {_PRIME}/{_PRIME_SANDBOX}/expose": "opened a port of a sandbox",
+    f"PATCH {_PRIME}/images": "changed images",
+    f"POST {_PRIME}/images/build/<uuid:build_id>/start": "built an image",
+    f"DELETE {_PRIME}/images/<path:image>/<str:tag>": "deleted an image",
     f"POST {_PRIME}/secrets/": "set a secret",
     f"PATCH {_PRIME}/secrets/<str:secret_id>": "set a secret",
     f"DELETE {_PRIME}/secrets/<str:secret_id>": "deleted a secret",
@@ -306,11 +309,13 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     "PUT prime/uploads/<str:grant>": _PARTS,
     f"POST {_PRIME}/{_EVALUATION}/samples": _PARTS,
     f"POST {_PRIME}/traces": _READS,
+    f"POST {_PRIME}/images/build": _PARTS,
+    "PUT prime/image-contexts/<str:grant>": _PARTS,
     f"POST {_PRIME}/sandbox/status:batchGet": _READS,
     f"POST {_PRIME}/{_PRIME_SANDBOX}/auth": _INSIDE,
     **{
-        f"{method} {whole}/<path:rest>": _READS
-        for whole in (_PRIME, _PRIME_ID)
+        f"{method} {whole}": _READS
+        for whole in (f"{_PRIME}/<path:rest>", f"{_PRIME_ID}/<path:rest>", f"{_PRIME}/(?P<rest>images/.+/vm-build)")
         for method in ("POST", "PUT", "PATCH", "DELETE")
     },
     "POST inference/v1/chat/completions": _READS,

@@ -8,6 +8,7 @@ from django.db import models
 from hub.accounts.models import Owner
 from hub.core.ids import new_id
 from hub.evals.models import Evaluation
+from hub.runs.models import Run
 from hub.sandboxes.models import Sandbox
 
 
@@ -32,6 +33,25 @@ class BegunPush(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.content_hash[:8]}"
+
+
+class BegunImage(models.Model):
+    """A build of an image between its calls, and how clients ask for it afterwards."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=300)  # envhub.protocol.sandboxes.images.canonical
+    everybody = models.BooleanField(default=False)
+    visibility = models.CharField(max_length=8, blank=True)  # envhub.protocol.visibility; empty: as it is
+    dockerfile = models.CharField(max_length=300)
+    context_sha256 = models.CharField(max_length=64, blank=True)  # empty: not uploaded yet
+    context_size = models.PositiveBigIntegerField(default=0)
+    run = models.OneToOneField(Run, null=True, on_delete=models.CASCADE, related_name="+")  # once it was started
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class SampleBatch(models.Model):

@@ -1,9 +1,9 @@
 """Routes below /prime: what Prime's clients call under PRIME_API_BASE_URL, and the pages that they point at."""
 
-from django.urls import URLPattern, URLResolver, path, register_converter
+from django.urls import URLPattern, URLResolver, path, re_path, register_converter
 
 from hub.compat import pages
-from hub.compat.api import accounts, environments, evaluations, other, pushes, sandboxes, secrets, training
+from hub.compat.api import accounts, environments, evaluations, images, other, pushes, sandboxes, secrets, training
 from hub.compat.names import PREFIX, EnvironmentIdConverter
 
 register_converter(EnvironmentIdConverter, "environment")
@@ -70,7 +70,14 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_SANDBOX}/error-context", sandboxes.sandbox_error_context),
     path(f"{_SANDBOX}/egress-policy", sandboxes.sandbox_egress_policy),
     path(f"{_SANDBOX}/expose", sandboxes.sandbox_expose),
+    path(f"{_API}images", images.image_list),
+    path(f"{_API}images/build", images.image_build_list),
+    path(f"{_API}images/build/<uuid:build_id>", images.image_build),
+    path(f"{_API}images/build/<uuid:build_id>/start", images.image_build_start),
+    re_path(rf"^{_API}(?P<rest>images/.+/vm-build)$", other.not_offered),
+    path(f"{_API}images/<path:image>/<str:tag>", images.image_detail),
     path(f"{_API}<path:rest>", other.not_offered),
+    path(f"{PREFIX}image-contexts/<str:grant>", images.image_context),
     path(f"{PREFIX}uploads/<str:grant>", pushes.upload),
     path(f"{PREFIX}dashboard/tokens/challenge", pages.challenge),
     path(f"{PREFIX}dashboard/environments/<str:owner>/<str:name>", pages.environment),

@@ -84,12 +84,14 @@ def cli_wheel(request: HttpRequest) -> HttpResponse:
 @require_safe
 def data_list(request: HttpRequest) -> HttpResponseBase:
     """The data sets, models, files and images that environments find without a network."""
+    owner, images = request.GET.get("owner", ""), listed_images(request.user)
     context = {
         "section": "data",
+        "owner": owner,
         "snapshots": listed_snapshots()[:MOST_DATA],
         "files": listed_files()[:MOST_DATA],
         "file_hosts": settings.HUB.file_hosts,
-        "images": listed_images(request.user)[:MOST_DATA],
+        "images": (images.filter(owner__slug=owner) if owner else images)[:MOST_DATA],
         "registries": [entry.partition("=")[0] for entry in settings.HUB.image_registries],
         "upstream": settings.HUB.huggingface_url,
         "repositories": settings.HUB.huggingface_repositories,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envhub.protocol.runs import RunKind, RunState
 
 from tests.e2e.stack import ROOT, Stack, answer_text
 from tests.external_packages import python_with
@@ -106,6 +107,26 @@ def test_secrets_are_kept_and_what_there_is_not_is_said(prime: Prime, tmp_path: 
     assert made["id"].endswith(".SEARCH_KEY")
     assert "SEARCH_KEY" in prime("secret", "list", cwd=tmp_path)
     assert "hub usage" in prime("wallet", cwd=tmp_path, code=1)
+
+
+def test_an_image_is_built_and_a_sandbox_is_on_it(prime: Prime, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/said.txt").write_text("built here")
+    (tmp_path / "app/Dockerfile").write_text("FROM hub/base\nCOPY said.txt /said.txt\nRUN cp /said.txt /again.txt\n")
+    assert "/app:v1" in prime("images", "push", "app:v1", "--context", "app", cwd=tmp_path)
+    with prime.stack.client() as hub:
+        build = next(run for run in hub.runs.list() if run.kind is RunKind.IMAGE)
+        *_, ended = hub.runs.watch(build.id)
+        assert ended.state is RunState.SUCCEEDED, ended.failure
+    (row,) = prime.json("images", "list", cwd=tmp_path)["data"]
+    assert (row["status"], row["visibility"]) == ("COMPLETED", "PRIVATE")
+    prime("sandbox", "create", row["displayRef"], "--yes", "--name", "on-it", cwd=tmp_path)
+    (box,) = prime.json("sandbox", "list", cwd=tmp_path)["sandboxes"]
+    assert "built here" in prime("sandbox", "run", box["id"], "--", "cat", "/again.txt", cwd=tmp_path)
+    prime("sandbox", "delete", box["id"], "--yes", cwd=tmp_path)
+    prime("images", "publish", "app:v1", cwd=tmp_path)
+    prime("images", "delete", "app:v1", "--yes", cwd=tmp_path)
+    assert prime.json("images", "list", cwd=tmp_path)["data"] == []
 
 
 def test_a_sandbox_is_made_used_and_ended(prime: Prime, tmp_path: Path) -> None:

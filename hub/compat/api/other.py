@@ -19,7 +19,7 @@ _INSTEAD = {  # by a part of the path
     "networks": "let a sandbox reach another's port by the address that `expose` gives",
     "tunnel": "sandboxes reach no program outside of the hub: evaluate there, by `hub eval run` or `prime eval run "
     "--hosted`",
-    "images": "`hub image add`",
+    "vm-build": "an image is taken as it was pushed: `prime sandbox create prime/OWNER/NAME:TAG`",
     "training": "`hub train run FILE.toml`, or `prime train FILE.toml` of prime 0.6.35, starts a file in the hosted "
     "form (model, and [[env]] tables); `hub train check FILE.toml` says what to change in one of prime-rl. `prime "
     "train stop` and `prime train restart` end a run and go on with it",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -43,13 +45,29 @@ def receive(grant: str, source: Readable) -> None:
         holder, sha256, size = signing.loads(grant, salt=_SALT, max_age=LASTS_S)
     except (signing.BadSignature, ValueError) as error:
         raise NotAllowed("this address takes no upload any more", hint="push again") from error
-    reader, found = LimitedReader(source, size), hashlib.sha256()
+    with received(source, size) as file:
+        if file.sha256 != sha256:
+            raise Invalid("the bytes have another SHA-256 than was announced", code="hash_mismatch", hint="push again")
+        store_file(file.path, holder=UUID(cast("str", holder)))
+
+
+class Received(NamedTuple):
+    """A file that has come, and is not stored yet."""
+
+    path: Path
+    sha256: str
+    size: int
+
+
+@contextmanager
+def received(source: Readable, most: int) -> Iterator[Received]:
+    """What is sent, on disk. Raises TooLarge."""
+    reader, digest, size = LimitedReader(source, most), hashlib.sha256(), 0
     with tempfile.TemporaryDirectory(prefix="hub-upload-") as folder:
         path = Path(folder) / "file"
         with path.open("wb") as file:
             while piece := reader.read(_PIECE):
-                found.update(piece)
+                digest.update(piece)
+                size += len(piece)
                 file.write(piece)
-        if found.hexdigest() != sha256:
-            raise Invalid("the bytes have another SHA-256 than was announced", code="hash_mismatch", hint="push again")
-        store_file(path, holder=UUID(cast("str", holder)))
+        yield Received(path, digest.hexdigest(), size)

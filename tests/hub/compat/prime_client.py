@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.test import Client
+from envhub.protocol.accounts.users import Scope
 
 from hub.accounts.models import User
 from tests.factories.accounts import bearer, make_token
@@ -18,9 +19,9 @@ from tests.factories.registry import Pair
 class PrimeClient:
     """Signed in as a user. Calls answer what came; `done` insists that it is a success."""
 
-    def __init__(self, user: User) -> None:
+    def __init__(self, user: User, *, admin: bool = False) -> None:
         self.http = Client()
-        self.headers = bearer(make_token(user))
+        self.headers = bearer(make_token(user, *((Scope.READ, Scope.WRITE, Scope.ADMIN) if admin else ())))
 
     def call(self, method: str, route: str, body: dict[str, Any] | None = None, **query: Any) -> Any:
         arguments: dict[str, Any] = {"headers": self.headers, "query_params": query}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.compat.models import BegunPush
+from envhub.protocol.base import BlobRef
+
+from hub.compat.models import BegunImage, BegunPush
+from hub.data.images import Place, add_image
+from tests.factories.storage import make_blob
 from tests.hub.api.access import Access
 from tests.hub.api.world import MARK, World
 
@@ -62,11 +66,18 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_SANDBOX}/error-context": {"get": Access.PRIVATE},
     f"{_SANDBOX}/egress-policy": {"get": Access.PRIVATE},
     f"{_SANDBOX}/expose": {"post": Access.PRIVATE},
+    f"{_API}/images": {"get": Access.SIGNED_IN, "patch": Access.SIGNED_IN},
+    f"{_API}/images/build": {"post": Access.SIGNED_IN},
+    f"{_API}/images/build/<uuid:build_id>": {"get": Access.PRIVATE},
+    f"{_API}/images/build/<uuid:build_id>/start": {"post": Access.PRIVATE},
+    rf"{_API}/(?P<rest>images/.+/vm-build)": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
+    f"{_API}/images/<path:image>/<str:tag>": {"delete": Access.PRIVATE},
     f"{_API}/secrets/": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     f"{_API}/secrets/<str:secret_id>": dict.fromkeys(("get", "patch", "delete"), Access.PRIVATE),
     f"{_ID}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
     f"{_API}/<path:rest>": dict.fromkeys(("get", "post", "put", "patch", "delete"), Access.OPEN),
     "prime/uploads/<str:grant>": {"put": Access.OPEN},  # the address is signed
+    "prime/image-contexts/<str:grant>": {"put": Access.OPEN},  # likewise
     "prime/dashboard/tokens/challenge": {"get": Access.OPEN},
     "prime/dashboard/environments/<str:owner>/<str:name>": {"get": Access.OPEN},
     f"prime/dashboard/{_EVALUATION}": {"get": Access.OPEN},
@@ -88,7 +99,14 @@ def kwargs_of(world: World) -> dict[str, Any]:
             "created_by": world.alice,
         },
     )
-    known = {"environment": f"alice.{MARK}-env", "secret_id": f"alice.{MARK.upper()}_KEY", "grant": "x", "rest": "x"}
+    owner, blob = world.alice.owner, make_blob(b"an image")
+    content = BlobRef(sha256=blob.sha256, size=blob.size)
+    image = f"{MARK}-image:1"
+    add_image(place=Place(image, owner), layout="rootfs", content=content, by=world.alice)
+    context = {"context_sha256": blob.sha256, "context_size": blob.size, "dockerfile": "x", "created_by": world.alice}
+    build, _ = BegunImage.objects.get_or_create(owner=owner, name=image, run=None, defaults=context)
+    known = {"build_id": build.pk, "image": f"prime/alice/{MARK}-image", "tag": "1"}
+    known |= {"environment": f"alice.{MARK}-env", "secret_id": f"alice.{MARK.upper()}_KEY", "grant": "x", "rest": "x"}
     return {**known, "wheel_id": push.pk, "version_id": push.pk}
 
 
@@ -120,6 +138,8 @@ def bodies_of(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         (f"{_API}/sandbox", "delete"): {"labels": ["x"]},
         (f"{_API}/sandbox/status:batchGet", "post"): {"sandbox_ids": ["x"]},
         (f"{_SANDBOX}/expose", "post"): {"port": 8000},
+        (f"{_API}/images", "patch"): {"updates": []},
+        (f"{_API}/images/build", "post"): {"image_name": "x"},
         (f"{_API}/secrets/", "post"): {"name": "OTHER_KEY", "value": "x"},
         (f"{_API}/secrets/<str:secret_id>", "patch"): {"value": "y"},
     }

@@ -102,7 +102,7 @@ def test_a_fork_is_the_callers_or_a_teams() -> None:
 def test_what_there_is_not_says_where_it_is() -> None:
     prime = PrimeClient(make_user("alice"))
     for path, word in (
-        ("images", "hub image add"),
+        ("images/a/1/vm-build", "prime sandbox create"),
         ("environmentshub/alice.x/secrets", "prime secret create"),
         ("pods", "/docs/migrating"),
     ):
