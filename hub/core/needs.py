@@ -8,12 +8,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import transaction
 from envhub.protocol.registry.needs import Need, NeedKind
 
+if TYPE_CHECKING:  # core knows no apps
+    from hub.accounts.models import User
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Borrower:
+    """Who runs another owner's environment."""
+
+    owner_id: UUID  # whose run it is
+    user: User
+
+
+def _everything(name: str, owner_id: UUID, borrower: Borrower) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -22,6 +38,7 @@ class Holder:
 
     has: Callable[[str, UUID], bool]  # it is here, for the environments of that owner
     may_fetch: Callable[[str], bool]  # it is not, but the first who asks makes the hub fetch it
+    lends: Callable[[str, UUID, Borrower], bool] = _everything  # what that owner's environments use serves others, too
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,12 @@ def can_have(need: Need, owner_id: UUID) -> bool:
     """Whether the hub has this for the environments of an owner, or would fetch it for the first who asks."""
     holder = _holders.get(need.kind)
     return holder is not None and (holder.has(need.name, owner_id) or holder.may_fetch(need.name))
+
+
+def lends(need: Need, owner_id: UUID, borrower: Borrower) -> bool:
+    """Whether what the environments of an owner use is there for those who run them as well."""
+    holder = _holders.get(need.kind)
+    return holder is None or holder.lends(need.name, owner_id, borrower)
 
 
 def listen(listener: Listener) -> None:

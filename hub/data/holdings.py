@@ -8,9 +8,9 @@ from uuid import UUID
 from django.conf import settings
 from envhub.protocol.registry.files import FileKind, need_of, url_of
 from envhub.protocol.registry.needs import NeedKind
-from envhub.protocol.sandboxes.images import OWNED, canonical, reference_in, spellings
+from envhub.protocol.sandboxes.images import OWNED, canonical, may_be_stood_in_for, reference_in, spellings
 
-from hub.core.needs import Arrival, Gate, Holder, announce, register_gate, register_holder
+from hub.core.needs import Arrival, Borrower, Gate, Holder, announce, register_gate, register_holder
 from hub.data import file_source, upstream
 from hub.data.models import Image, OutsideFile, RepositoryKind, Snapshot
 from hub.data.queries import file_at, find_image, pinned
@@ -26,7 +26,7 @@ def register() -> None:
         register_holder(need, Holder(has=_has_file, may_fetch=_may_fetch_file))
     kinds = frozenset({NeedKind.FILE, NeedKind.CORPUS, NeedKind.HOST})
     register_gate(Gate("HUB_FILE_HOSTS", lambda: settings.HUB.file_hosts, kinds, _opens))
-    register_holder(NeedKind.SANDBOX, Holder(has=_has_image, may_fetch=_may_pull))
+    register_holder(NeedKind.SANDBOX, Holder(has=_has_image, may_fetch=_may_pull, lends=_lends_image))
     images = frozenset({NeedKind.SANDBOX})
     register_gate(Gate("HUB_IMAGE_REGISTRIES", lambda: settings.HUB.image_registries, images, _lets_through))
 
@@ -58,6 +58,16 @@ def _has_image(name: str, owner_id: UUID) -> bool:
     image = image_needed(name)
     row = find_image(image, owner_id=owner_id) if image else None
     return row is not None and row.blob_id is not None
+
+
+def _lends_image(name: str, owner_id: UUID, borrower: Borrower) -> bool:
+    """False where the owner keeps it private, and whoever borrows has no other way to one of that name."""
+    image = image_needed(name)
+    row = find_image(image, owner_id=owner_id) if image else None
+    if row is None or row.owner_id is None or row.is_public:
+        return True
+    found = find_image(image, owner_id=borrower.owner_id, user=borrower.user, authors={owner_id})
+    return found is not None or _may_pull(image) or (settings.HUB.image_stand_ins and may_be_stood_in_for(image))
 
 
 def _may_pull(name: str) -> bool:

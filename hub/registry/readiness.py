@@ -8,10 +8,10 @@ from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind, distin
 from envhub.protocol.registry.packages import Check, VersionState
 
 from hub.core.errors import Conflict
-from hub.core.needs import can_have
+from hub.core.needs import Borrower, can_have, lends
 from hub.registry.archived import require_not_archived
 from hub.registry.check_settings import settings_of
-from hub.registry.models import Version
+from hub.registry.models import Version, VersionUse
 
 FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
     NeedKind.SECRET: "secrets",
@@ -20,6 +20,7 @@ FIELDS = {  # of an evaluation; the other kinds are the environment's own affair
     NeedKind.JUDGE: "judges",
 }
 ENVIRONMENT = "environment"
+MOST_USES = 100  # images of a version that are looked at before a run
 # What arguments commonly choose: another data set, another server, another agent. With arguments of its own a run may
 # not need these, and says so itself if it does.
 BY_ARGUMENT = {
@@ -28,8 +29,11 @@ BY_ARGUMENT = {
 }
 
 
-def require_runnable(version: Version, given: CheckSettings, fields: Mapping[NeedKind, str] = FIELDS) -> None:
-    """Raises Conflict with what to do about it: it is archived, was not built, lacks something, or does not load.
+def require_runnable(
+    version: Version, given: CheckSettings, borrower: Borrower, fields: Mapping[NeedKind, str] = FIELDS
+) -> None:
+    """Raises Conflict with what to do about it: it is archived, was not built, lacks something, uses what its owner
+    does not lend to `borrower`, or does not load.
 
     `fields`: where the submission would have brought what it may bring.
     """
@@ -37,6 +41,15 @@ def require_runnable(version: Version, given: CheckSettings, fields: Mapping[Nee
     require_ready(version)
     if lacking := unmet_needs(version, given):
         raise _needs_unmet(version, lacking, fields)
+    if kept := not_lent(version, given, borrower):
+        owner, words = version.environment.owner.slug, ", ".join(need.words for need in kept)
+        name = kept[0].name
+        raise Conflict(
+            f"{reference_of(version)} uses {words}, which {owner} keeps private",
+            code="needs_unmet",
+            hint=f"ask {owner}: `hub image set {name} --visibility public`; or bring yours: `hub image add {name} TAR`",
+            fields={ENVIRONMENT: f"needs {words}"},
+        )
     failed = next((check for check in _checks(version) if check.name == "load" and check.failed), None)
     if failed is not None and not given.loads_otherwise:
         name = reference_of(version)
@@ -75,6 +88,16 @@ def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
     known = tuple(need for need in known if need.kind not in open_to_arguments)
     owner_id = version.environment.owner_id
     return tuple(need for need in known if not given.meets(need) and not can_have(need, owner_id))
+
+
+def not_lent(version: Version, given: CheckSettings, borrower: Borrower) -> tuple[Need, ...]:
+    """What its checks have used, and its owner keeps from those who run it. Other arguments may choose others."""
+    owner_id = version.environment.owner_id
+    if owner_id == borrower.owner_id or given.argued_unlike(settings_of(version)):
+        return ()
+    uses = VersionUse.objects.filter(version=version, kind=NeedKind.SANDBOX.value).order_by("name")[:MOST_USES]
+    used = (Need(kind=NeedKind.SANDBOX, name=use.name) for use in uses)
+    return tuple(need for need in used if not lends(need, owner_id, borrower))
 
 
 def known_needs(version: Version) -> tuple[Need, ...]:

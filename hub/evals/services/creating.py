@@ -20,6 +20,7 @@ from hub.catalog.queries import get_model
 from hub.core.database_json import storable
 from hub.core.errors import Invalid
 from hub.core.ids import new_id
+from hub.core.needs import Borrower
 from hub.core.stored_config import read_stored_config
 from hub.evals.models import Evaluation
 from hub.evals.prices import prices_now
@@ -47,7 +48,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
     """
     require_role(user, owner, Role.MEMBER)
     version = get_version(user, config.environment)
-    require_runnable(version, brought_by(config))
+    require_runnable(version, brought_by(config), Borrower(owner.pk, user))
     origin = None
     if config.replay is not None:
         origin = find_replayed(user, config.replay, version.environment)

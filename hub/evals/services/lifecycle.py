@@ -14,6 +14,7 @@ from envhub.protocol.visibility import Visibility
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
+from hub.core.needs import Borrower
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.services.creating import brought_by, count_evaluation, queue_run, stored_config
 from hub.evals.services.ranking import rank, unrank
@@ -75,7 +76,7 @@ def resume_evaluation(*, user: User, evaluation: Evaluation) -> Evaluation:
     require_role(user, evaluation.owner, Role.MEMBER)
     with transaction.atomic():
         row = locked(evaluation)
-        _require_resumable(row)
+        _require_resumable(row, user)
         row.shards.all().delete()  # parts of the last run that end only now have nothing in hand of what begins
         config = stored_config(row)
         row.run, row.work = queue_run(row, user, config), Work.first(config).model_dump(mode="json")
@@ -92,7 +93,7 @@ def locked(evaluation: Evaluation) -> Evaluation:
     return rows.select_related("owner", "environment__owner", "version__environment__owner").get(pk=evaluation.pk)
 
 
-def _require_resumable(evaluation: Evaluation) -> None:
+def _require_resumable(evaluation: Evaluation, user: User) -> None:
     if not evaluation.is_hosted or evaluation.version is None:
         raise Conflict("a self-reported evaluation cannot be resumed here", code="not_hosted")
     if not evaluation.is_final:
@@ -101,7 +102,8 @@ def _require_resumable(evaluation: Evaluation) -> None:
     kept = aggregate.stored - sum(aggregate.outcomes.get(kind, 0) for kind in RETRIED_KINDS)
     if evaluation.planned and kept >= evaluation.planned:
         raise Conflict("every planned rollout is there", code="complete", hint="start a new evaluation for more")
-    require_runnable(evaluation.version, brought_by(stored_config(evaluation)))
+    borrower = Borrower(evaluation.owner_id, user)
+    require_runnable(evaluation.version, brought_by(stored_config(evaluation)), borrower)
 
 
 def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:

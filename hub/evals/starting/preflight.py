@@ -15,6 +15,7 @@ from hub.accounts.models import Owner, User
 from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model
 from hub.core.errors import HubError
+from hub.core.needs import Borrower
 from hub.evals.services.creating import ability_for, brought_by
 from hub.registry.models import Version
 from hub.registry.readiness import reference_of, require_ready, require_runnable, unmet_needs
@@ -44,21 +45,21 @@ class Obstacle:
 def obstacles(*, user: User, owner: Owner, version: Version, config: EvaluationConfig, now: datetime) -> list[Obstacle]:
     """All that is known before the evaluation is started; the service has the last word."""
     return [
-        *_of_version(version, config),
+        *_of_version(version, config, Borrower(owner.pk, user)),
         *_of_secrets(owner, config),
         *_of_models(user, config, now),
         *_of_workers(user, owner, config, now),
     ]
 
 
-def _of_version(version: Version, config: EvaluationConfig) -> list[Obstacle]:
+def _of_version(version: Version, config: EvaluationConfig, borrower: Borrower) -> list[Obstacle]:
     address = reverse("version", args=[version.environment.owner.slug, version.environment.name, version.version])
     given = brought_by(config)
     try:
         require_ready(version)
         if lacking := unmet_needs(version, given):
             return [_unmet(need, reference_of(version), address) for need in lacking]
-        require_runnable(version, given)
+        require_runnable(version, given, borrower)
     except HubError as error:
         return [Obstacle(error.message, error.hint, address)]
     return []

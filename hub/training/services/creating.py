@@ -28,6 +28,7 @@ from hub.core import clock
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid
 from hub.core.ids import new_id
+from hub.core.needs import Borrower
 from hub.core.stored_config import read_stored_config
 from hub.registry.models import Version
 from hub.registry.queries import get_version
@@ -100,7 +101,7 @@ def check_grants(
         for use, place, table in tables(config)
     ]
     for use, place, table, version in versions:
-        check_runnable(version, config, use, place, table, sent=request.env)
+        check_runnable(version, config, use, place, table, Borrower(owner.pk, user), sent=request.env)
     _check_grants(user, owner, config, request)
     named = {name for _, _, table in tables(config) for name in table.secrets}
     check_exporters(config, granted={*config.secrets, *named, *request.env})
@@ -178,7 +179,14 @@ def own_reference(owner: Owner, reference: str) -> str:
 
 
 def check_runnable(
-    version: Version, config: TrainingConfig, use: Use, place: int, table: EnvironmentTable, *, sent: Iterable[str]
+    version: Version,
+    config: TrainingConfig,
+    use: Use,
+    place: int,
+    table: EnvironmentTable,
+    borrower: Borrower,
+    *,
+    sent: Iterable[str],
 ) -> None:
     """Raises Conflict for a version that cannot be run with what its table, the run and `sent` secrets bring."""
     brought = CheckSettings.model_construct(
@@ -190,7 +198,7 @@ def check_runnable(
         allow_hosts=(*config.allow_hosts, *table.allow_hosts),
     )
     at = f"env[{place}]" if use is Use.TRAIN else f"eval.env[{place}]"
-    require_runnable(version, brought, {kind: f"{at}.{key}" for kind, key in TOML_KEYS.items()})
+    require_runnable(version, brought, borrower, {kind: f"{at}.{key}" for kind, key in TOML_KEYS.items()})
 
 
 def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest) -> None:

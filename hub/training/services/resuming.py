@@ -11,6 +11,7 @@ from envhub.protocol.runs import RunState
 from hub.accounts.models import Role, User
 from hub.accounts.queries import require_role
 from hub.core.errors import Conflict, NotFound
+from hub.core.needs import Borrower
 from hub.registry.readiness import reference_of
 from hub.secrets.services import decrypt
 from hub.training.models import Checkpoint, Step, TrainingRun, TrainingVersion, Use
@@ -32,7 +33,7 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
         row = locked(training)
         _check_ended(row, step)
         pinned = list(row.versions.select_related("version__environment__owner"))
-        _check_pinned(row, pinned)
+        _check_pinned(row, pinned, Borrower(row.owner_id, user))
         if step is not None:
             _go_back(row, step)
         names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
@@ -42,14 +43,14 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
     return row
 
 
-def _check_pinned(row: TrainingRun, pinned: Iterable[TrainingVersion]) -> None:
+def _check_pinned(row: TrainingRun, pinned: Iterable[TrainingVersion], borrower: Borrower) -> None:
     """Each version still runs with what its table brings. Raises Conflict, Invalid (the configuration)."""
     config = stored_config(row)
     placed = {(use.value, place): (use, table) for use, place, table in tables(config)}
     sent = json.loads(decrypt(row.encrypted_env)) if row.encrypted_env else {}
     for item in pinned:
         use, table = placed[item.use, item.position]
-        check_runnable(item.version, config, use, item.position, table, sent=sent)
+        check_runnable(item.version, config, use, item.position, table, borrower, sent=sent)
 
 
 def can_go_back(training: TrainingRun) -> bool:

@@ -9,18 +9,20 @@ import pytest
 from django.test import Client
 from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import BlobRef
-from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind
 from envhub.protocol.visibility import Visibility
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from hub.accounts.models import Owner, User
 from hub.accounts.services import create_team
 from hub.core import needs
-from hub.core.errors import HubError
+from hub.core.errors import Conflict, HubError
 from hub.data.images import ImageLacking, Place, add_image, change_image, source_of
 from hub.data.models import Image
 from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation
+from hub.registry.models import VersionUse
+from hub.registry.readiness import require_runnable
 from hub.runs.models import Run
 from tests.factories.accounts import make_token, make_user
 from tests.factories.catalog import create_endpoint
@@ -191,3 +193,27 @@ class TestOverRest:
         blob = make_blob()
         answer = call("PUT", ada, **given, layout="docker", sha256=blob.sha256, size=blob.size)
         assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("stand_ins", "name", "lent"), [(True, NAME, False), (False, "python:3.11", False), (True, "python:3.11", True)]
+)
+def test_who_runs_anothers_environment_is_told_before_the_run_what_its_owner_keeps(
+    ada: User, bob: User, settings: Any, *, stand_ins: bool, name: str, lent: bool
+) -> None:
+    settings.HUB = settings.HUB.model_copy(update={"image_stand_ins": stand_ins})
+    version = create_ready_version(ada)
+    VersionUse.objects.create(version=version, kind=NeedKind.SANDBOX.value, name=name)
+    keep(ada.owner, name=name)
+
+    def runnable(user: User, **arguments: Any) -> bool:
+        given = CheckSettings(env_args=arguments)
+        try:
+            require_runnable(version, given, needs.Borrower(user.owner.pk, user))
+        except Conflict as error:
+            return error.code != "needs_unmet" or name not in error.message
+        return True
+
+    assert (runnable(ada), runnable(bob), runnable(bob, image="another")) == (True, lent, True)
+    change_image(place=Place(name, ada.owner), visibility=Visibility.PUBLIC)
+    assert runnable(bob)
