@@ -1,5 +1,5 @@
 """`python -m workers.images base FILE`: makes hub/base on this host and writes it to FILE (a tar.gz), for hubs without
-apt: there, `hub image add hub/base FILE`. Needs no hub.
+apt: there, `hub image add hub/base FILE --everybody`. Needs no hub.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def make_base(target: Path) -> None:
         made = await ensure_base(Store(Path(folder), max_bytes=1))
         with target.open("wb") as sink:
             await asyncio.to_thread(pack, made.root, sink)
-    sys.stdout.write(f"{target}: {target.stat().st_size} bytes. hub image add {BASE} {target}\n")
+    sys.stdout.write(f"{target}: {target.stat().st_size} bytes. hub image add {BASE} {target} --everybody\n")
 
 
 def main() -> int:

@@ -132,7 +132,8 @@ def _images(arrived: Arrived) -> Iterator[str | BundleGap]:
             )
             yield f"image {name}"
         elif known.blob_id != one.sha256:
-            hint = f"`hub image delete {one.name}`, then import the bundle again, to take its image"
+            whose = "--everybody" if known.owner_id is None else f"--owner {arrived.owner.slug}"
+            hint = f"`hub image delete {plain} {whose}`, then import the bundle again, to take its image"
             yield BundleGap(what=f"image {name}", why="this hub has another one, which stays", hint=hint)
 
 

@@ -204,11 +204,11 @@ COMMANDS: Table = {
     },
     "image": {
         "": "Images of sandboxes: added by hand, or pinned when a worker pulled them.",
-        "list": "administration.images:list_images",
-        "add": "administration.images:add",
-        "build": "administration.images:build",
-        "set": "administration.images:set_visibility",
-        "delete": "administration.images:delete",
+        "list": "resources.images:list_images",
+        "add": "resources.images:add",
+        "build": "resources.images:build",
+        "set": "resources.images:set_visibility",
+        "delete": "resources.images:delete",
     },
     "bundle": {
         "": "Bundles: a version with all that it runs with, for a hub without a network.",

@@ -1,1 +1,1 @@
-"""What operators keep: users, workers, tokens, images, bundles."""
+"""What operators keep: users, workers, tokens, bundles."""

@@ -1,1 +1,1 @@
-"""What runs use beside environments (models, deployments, secrets, data), and for whom they are (teams)."""
+"""What runs use beside environments (models, deployments, secrets, data, images), and for whom they are (teams)."""
