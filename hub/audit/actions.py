@@ -194,6 +194,8 @@ _PAGES = {
     f"POST settings/{_WEBHOOK}/delete": "deleted a webhook",
     f"POST settings/{_WEBHOOK}/test": "tested a webhook",
     f"POST settings/{_WEBHOOK}/deliveries/<id:delivery_id>/again": "sent a message of a webhook again",
+    "POST data/images/<uuid:image_id>/visibility": "changed who may use an image",
+    "POST data/images/<uuid:image_id>/delete": "deleted an image",
     "POST settings/secrets": "set a secret",
     f"POST settings/{_SECRET}/delete": "deleted a secret",
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",

@@ -1,8 +1,8 @@
 """Routes of the data app. Repository names are NAME or OWNER/NAME."""
 
-from django.urls import URLPattern, URLResolver, re_path
+from django.urls import URLPattern, URLResolver, path, re_path
 
-from hub.data import api, api_images, api_repositories, pages
+from hub.data import api, api_images, api_repositories, image_pages, pages
 
 NAME = r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)??"
 REPOSITORY = rf"(?P<repository>{NAME})"
@@ -21,6 +21,8 @@ api_urls: list[URLPattern | URLResolver] = [
     re_path(rf"^data/(?P<kind>dataset|model)/{REPOSITORY}$", api.data_detail),
 ]
 page_urls: list[URLPattern | URLResolver] = [
+    path("data/images/<uuid:image_id>/visibility", image_pages.image_visibility, name="image-visibility"),
+    path("data/images/<uuid:image_id>/delete", image_pages.image_delete, name="image-delete"),
     re_path(r"^outside$", pages.outside),
     re_path(rf"{HF_API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.*))?$", pages.tree),
     re_path(rf"{HF_API}/paths-info/(?P<revision>[^/]+)$", pages.paths_info),

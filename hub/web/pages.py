@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import cast
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -11,7 +12,8 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import condition, require_safe
 
-from hub.accounts.models import User
+from hub.accounts.models import Role, User
+from hub.accounts.queries import member_owners
 from hub.core.pages import page, show
 from hub.data.queries import listed as listed_snapshots
 from hub.data.queries import listed_files, listed_images
@@ -84,13 +86,15 @@ def cli_wheel(request: HttpRequest) -> HttpResponse:
 @require_safe
 def data_list(request: HttpRequest) -> HttpResponseBase:
     """The data sets, models, files and images that environments find without a network."""
-    owner, images = request.GET.get("owner", ""), listed_images(request.user)
+    user = cast("User", request.user)
+    owner, images = request.GET.get("owner", ""), listed_images(user)
     context = {
         "section": "data",
         "owner": owner,
         "snapshots": listed_snapshots()[:MOST_DATA],
         "files": listed_files()[:MOST_DATA],
         "file_hosts": settings.HUB.file_hosts,
+        "acts_for": set(member_owners(user, Role.MEMBER).values_list("pk", flat=True)),
         "images": (images.filter(owner__slug=owner) if owner else images)[:MOST_DATA],
         "registries": [entry.partition("=")[0] for entry in settings.HUB.image_registries],
         "upstream": settings.HUB.huggingface_url,

@@ -208,6 +208,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "deployments": {"get": Access.SIGNED_IN},
     "deployments/<id:deployment_id>/end": {"post": Access.PRIVATE},
     f"{_MODEL_PAGE}/delete": {"post": Access.PRIVATE},
+    "data/images/<uuid:image_id>/visibility": {"post": Access.PRIVATE},
+    "data/images/<uuid:image_id>/delete": {"post": Access.PRIVATE},
     "settings/secrets": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     "settings/secrets/<slug:owner>/<str:name>/delete": {"post": Access.PRIVATE},
     # storage: the second one is guarded by its signature, see tests/hub/storage

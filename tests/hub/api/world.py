@@ -17,6 +17,7 @@ from envhub.protocol.sandboxes.live import LiveReport, LiveSandbox
 
 from hub.accounts.models import ApiToken, Membership, Owner, Role, TeamInvitation, User
 from hub.accounts.services import create_token, invite_to_team
+from hub.data.models import Image
 from hub.evals.discussed import discussed, place_in
 from hub.evals.models import Evaluation, Note, SavedRolloutView, ScoreWatch
 from hub.evals.queries import get_rollout
@@ -42,6 +43,7 @@ from hub.webhooks.services import create_webhook, send_test
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_record, start, store
+from tests.factories.images import create_image
 from tests.factories.registry import build_pair, create_ready_version
 from tests.factories.runs import hold_run, make_run, make_worker, make_worker_token
 from tests.factories.sandboxes import create_running
@@ -71,6 +73,7 @@ class World:
     training_view: SavedRolloutView
     deployment: Deployment
     sandbox: Sandbox
+    image: Image
     push_id: str
     token: ApiToken
     team: Owner
@@ -141,6 +144,7 @@ def make_world() -> World:
         training_view=training_view,
         deployment=ensure_deployment(model=create_trainable(alice.owner, f"{MARK}-weights"), user=alice),
         sandbox=sandbox,
+        image=create_image(alice.owner, f"{MARK}-image:1"),
         push_id=str(push.pk),
         token=create_token(user=alice, name=MARK, scopes=[Scope.READ])[1],
         team=team,
@@ -170,6 +174,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "training_id": world.training.pk,
         "deployment_id": world.deployment.pk,
         "sandbox_id": world.sandbox.pk,
+        "image_id": world.image.pk,
         "pid": 1,
         "pk": Authenticator.objects.get(user=world.alice).pk,
         "step": 1,

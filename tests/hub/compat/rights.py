@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envhub.protocol.base import BlobRef
-
 from hub.compat.models import BegunImage, BegunPush
-from hub.data.images import Place, add_image
 from tests.factories.storage import make_blob
 from tests.hub.api.access import Access
 from tests.hub.api.world import MARK, World
@@ -99,12 +96,9 @@ def kwargs_of(world: World) -> dict[str, Any]:
             "created_by": world.alice,
         },
     )
-    owner, blob = world.alice.owner, make_blob(b"an image")
-    content = BlobRef(sha256=blob.sha256, size=blob.size)
-    image = f"{MARK}-image:1"
-    add_image(place=Place(image, owner), layout="rootfs", content=content, by=world.alice)
+    blob, image = make_blob(b"a folder"), world.image
     context = {"context_sha256": blob.sha256, "context_size": blob.size, "dockerfile": "x", "created_by": world.alice}
-    build, _ = BegunImage.objects.get_or_create(owner=owner, name=image, run=None, defaults=context)
+    build, _ = BegunImage.objects.get_or_create(owner=image.owner, name=image.name, run=None, defaults=context)
     known = {"build_id": build.pk, "image": f"prime/alice/{MARK}-image", "tag": "1"}
     known |= {"environment": f"alice.{MARK}-env", "secret_id": f"alice.{MARK.upper()}_KEY", "grant": "x", "rest": "x"}
     return {**known, "wheel_id": push.pk, "version_id": push.pk}

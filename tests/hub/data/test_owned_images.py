@@ -27,6 +27,7 @@ from hub.runs.models import Run
 from tests.factories.accounts import make_token, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import make_config
+from tests.factories.images import create_image
 from tests.factories.registry import create_needing_version, create_ready_version
 from tests.factories.runs import make_run
 from tests.factories.storage import make_blob
@@ -43,12 +44,6 @@ def ada() -> User:
 @pytest.fixture
 def bob() -> User:
     return make_user("bob")
-
-
-def keep(owner: Owner | None, visibility: Visibility = Visibility.PRIVATE, name: str = NAME) -> Image:
-    blob = make_blob()
-    content = BlobRef(sha256=blob.sha256, size=blob.size)
-    return add_image(place=Place(name, owner), layout="docker", content=content, by=make_user(), visibility=visibility)
 
 
 def run_of(user: User, owner: Owner | None = None) -> Run:
@@ -74,16 +69,16 @@ def digest(run: Run, name: str = NAME) -> str:
 
 
 def test_a_name_means_the_owners_own_image_before_everybodys(ada: User, bob: User) -> None:
-    own, everybodys = keep(ada.owner), keep(None)
+    own, everybodys = create_image(ada.owner, NAME), create_image(None, NAME)
     assert [digest(run_of(user)) for user in (ada, bob)] == [own.digest, everybodys.digest]
 
 
 def test_an_environment_gets_its_authors_image_where_whoever_runs_it_may_have_it(ada: User, bob: User) -> None:
-    row, everybodys = keep(ada.owner), keep(None)
+    row, everybodys = create_image(ada.owner, NAME), create_image(None, NAME)
     run = evaluation_of(ada, bob)
     assert digest(run) == everybodys.digest
     change_image(place=Place(NAME, ada.owner), visibility=Visibility.PUBLIC)
-    keep(bob.owner)
+    create_image(bob.owner, NAME)
     part = make_run(owner=bob.owner, created_by=bob, parent=run)
     assert digest(run) == digest(part) == row.digest  # also before bob's own of that name
     assert digest(run_of(bob)) != row.digest
@@ -91,7 +86,7 @@ def test_an_environment_gets_its_authors_image_where_whoever_runs_it_may_have_it
 
 @pytest.mark.parametrize("name", ["hub/ada/tool:1", "prime/ada/tool:1", "prime/team-ada/tool:1"])
 def test_a_name_may_say_whose_it_is(ada: User, bob: User, name: str) -> None:
-    row = keep(ada.owner)
+    row = create_image(ada.owner, NAME)
     assert (digest(run_of(ada), name), digest(run_of(bob), name)) == (row.digest, "")
     assert (digest(evaluation_of(ada, bob), name)) == ""  # by no argument of an environment either
     change_image(place=Place(NAME, ada.owner), visibility=Visibility.PUBLIC)
@@ -100,7 +95,7 @@ def test_a_name_may_say_whose_it_is(ada: User, bob: User, name: str) -> None:
 
 def test_members_have_their_teams_images_in_runs_of_their_own(ada: User, bob: User) -> None:
     team = create_team(user=ada, slug="lab")
-    row = keep(team)
+    row = create_image(team, NAME)
     assert [digest(run_of(user), "hub/lab/tool:1") for user in (ada, bob)] == [row.digest, ""]
     assert digest(run_of(ada, team)) == row.digest
 
@@ -116,7 +111,7 @@ def test_what_says_whose_it_is_comes_from_no_registry(ada: User, settings: Any) 
 def test_what_is_added_again_stays_as_visible_as_it_was(ada: User) -> None:
     blob = make_blob()
     content = BlobRef(sha256=blob.sha256, size=blob.size)
-    keep(ada.owner, Visibility.PUBLIC)
+    create_image(ada.owner, NAME, visibility=Visibility.PUBLIC)
     row = add_image(place=Place(NAME, ada.owner), layout="docker", content=content, by=ada)
     assert (row.visibility, Image.objects.count()) == ("public", 1)
 
@@ -136,7 +131,7 @@ def test_versions_wait_for_images_that_they_may_have(
     other = create_needing_version(Need(kind=NeedKind.SANDBOX, name=NAME), user=make_user())
     Run.objects.update(state="succeeded")
     with django_capture_on_commit_callbacks(execute=True):
-        keep(ada.owner, visible)
+        create_image(ada.owner, NAME, visibility=visible)
     rechecked = set(Run.objects.filter(state="queued").values_list("owner__slug", flat=True))
     assert rechecked == {"ada"} | ({"bob"} if checked else set())
     met = {user: needs.has(Need(kind=NeedKind.SANDBOX, name=wanted[user]), user.owner.pk) for user in waiting}
@@ -145,11 +140,31 @@ def test_versions_wait_for_images_that_they_may_have(
 
 
 def test_an_evaluation_that_has_another_run_by_now_lends_nothing(ada: User, bob: User) -> None:
-    row = keep(ada.owner, Visibility.PUBLIC)
+    row = create_image(ada.owner, NAME, visibility=Visibility.PUBLIC)
     run = evaluation_of(ada, bob)
     assert digest(run) == row.digest
     Evaluation.objects.update(run=None)
     assert digest(run) == ""
+
+
+def test_on_the_page_members_show_and_delete_their_images(client: Client, ada: User, bob: User) -> None:
+    row = create_image(ada.owner, NAME)
+    everybodys = create_image(None, "base:1")
+    client.force_login(bob)
+    assert "tool:1" not in client.get("/data").content.decode()
+    assert client.post(f"/data/images/{row.pk}/visibility", {"visibility": "public"}).status_code == 404
+    client.force_login(ada)
+    assert "Make public" in client.get("/data?owner=ada").content.decode()
+    client.post(f"/data/images/{row.pk}/visibility", {"visibility": "public"})
+    assert client.post(f"/data/images/{row.pk}/visibility", {"visibility": "all"}).status_code == 422
+    assert client.post(f"/data/images/{everybodys.pk}/delete").status_code == 403
+    client.force_login(bob)
+    page = client.get("/data").content.decode()
+    assert ("hub/ada/tool:1" in page, "Make private" in page) == (True, False)
+    assert client.post(f"/data/images/{row.pk}/delete").status_code == 403
+    client.force_login(ada)
+    assert client.post(f"/data/images/{row.pk}/delete").url == "/data#images"
+    assert set(Image.objects.values_list("name", flat=True)) == {"base:1"}
 
 
 class TestOverRest:
@@ -204,7 +219,7 @@ def test_who_runs_anothers_environment_is_told_before_the_run_what_its_owner_kee
     settings.HUB = settings.HUB.model_copy(update={"image_stand_ins": stand_ins})
     version = create_ready_version(ada)
     VersionUse.objects.create(version=version, kind=NeedKind.SANDBOX.value, name=name)
-    keep(ada.owner, name=name)
+    create_image(ada.owner, name)
 
     def runnable(user: User, **arguments: Any) -> bool:
         given = CheckSettings(env_args=arguments)
