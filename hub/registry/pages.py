@@ -148,8 +148,11 @@ def _wanted(view: VersionView, lock: EnvironmentLock | None) -> str:
 @page
 @require_safe
 def environment_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
-    """The README of the latest version."""
-    return show(request, "registry/environment_detail.html", environment_context(request, owner, name, tab="readme"))
+    """The latest version's README, and what the build found in it: rewards, examples, tools, arguments."""
+    context = environment_context(request, owner, name, tab="overview")
+    shown = context["shown"]
+    context["description"] = describe_for_page(shown.describe) if shown else None
+    return show(request, "registry/environment_detail.html", context)
 
 
 @page

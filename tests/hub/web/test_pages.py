@@ -57,6 +57,12 @@ def test_a_private_evaluation_is_hidden_from_others(showcase: Showcase, mallory:
     assert str(showcase.ended.pk) not in reply.content.decode().replace(reply.request["PATH_INFO"], "")
 
 
+def test_the_overview_shows_what_the_build_found(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "environment")).content.decode()
+    for found in ("right_answer", "use the tool: 3*4", "Evaluate an arithmetic expression.", "num_eval"):
+        assert found in html
+
+
 def test_a_private_environment_looks_like_no_environment(showcase: Showcase, mallory: Client) -> None:
     showcase.version.environment.visibility = "private"
     showcase.version.environment.save(update_fields=["visibility"])
