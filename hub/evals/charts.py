@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
 from envhub.protocol.evals.rollouts import Outcome
 
+ROUND = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # halves of an axis of counts, times a power of ten
 MOST_K = 8  # rows of the pass@k table; of more, the powers of two and the last
 
 
@@ -67,9 +68,11 @@ def histogram(summary: EvaluationSummary) -> Histogram | None:
 
 def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | None:
     """Counts in equal bins from `low` to `high`; None when all are 0."""
-    top = max(counts, default=0)
-    if not top:
+    most = max(counts, default=0)
+    if not most:
         return None
+    half = _round_half(most)
+    top = 2 * half if half else most
     step, width = (high - low) / len(counts), 100 / len(counts)
     bins = tuple(
         Bin(
@@ -84,7 +87,16 @@ def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | No
         for index, count in enumerate(counts)
     )
     ticks = tuple(low + (high - low) * part / 4 for part in range(5))
-    return Histogram(bins=bins, ticks=ticks, counts=(top, top // 2, 0) if top > 1 else (top, 0), total=sum(counts))
+    return Histogram(bins=bins, ticks=ticks, counts=(top, half, 0) if half else (top, 0), total=sum(counts))
+
+
+def _round_half(most: int) -> int:
+    """Half of the least round axis that has room for `most`; 0: for a single one there is none."""
+    if most < 2:
+        return 0
+    power = 10 ** (len(str(most)) - 1)
+    tens = (power // 10, power) if power > 1 else (power,)
+    return next(step * ten for ten in tens for step in ROUND if 2 * step * ten >= most)
 
 
 def metric_bar(metric: MetricSummary) -> Bar:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.charts import coverage, equal_bins, histogram, metric_bar, pass_at_k_bars
 
 
 def summary(**changes: object) -> EvaluationSummary:
@@ -47,3 +49,22 @@ def test_shares_lie_side_by_side_scored_ones_first() -> None:
         ("truncated", 75, 12.5),
         ("infrastructure", 87.5, 12.5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("most", "axis"),
+    [(1, (1, 0)), (2, (2, 1, 0)), (3, (4, 2, 0)), (15, (16, 8, 0)), (18, (20, 10, 0)), (101, (120, 60, 0))],
+)
+def test_the_counts_beside_a_histogram_are_whole_and_round(most: int, axis: tuple[int, ...]) -> None:
+    figure = equal_bins([most, 0, 1], 0, 3)
+    assert figure is not None
+    assert figure.counts == axis
+    assert figure.bins[0].height == pytest.approx(100 * most / axis[0], abs=0.001)
+
+
+@given(st.integers(2, 10**9))
+def test_every_count_has_room(most: int) -> None:
+    figure = equal_bins([most], 0, 1)
+    assert figure is not None
+    top, half, _ = figure.counts
+    assert most <= top == 2 * half < 3 * most
