@@ -189,6 +189,12 @@ def test_visitors_see_how_to_begin(showcase: Showcase) -> None:
     assert "calculator-tool" in html
 
 
+def test_the_start_of_somebody_without_anything_is_what_to_do_first(mallory: Client) -> None:
+    html = mallory.get("/").content.decode()
+    assert "Add a sample environment" in html
+    assert "Latest evaluations" not in html
+
+
 def test_the_start_says_what_failed_lately_and_why(showcase: Showcase, ada: Client, mallory: Client) -> None:
     failure = {"kind": "environment", "code": "load_failed", "message": "no module named <b>numpy</b>", "hint": ""}
     ended = {"state": RunState.FAILED.value, "failure": failure, "finished_at": timezone.now()}
