@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from pathlib import PurePosixPath
 
 from django.utils.safestring import SafeString, mark_safe
 
@@ -55,8 +54,7 @@ _DIFFS = {"diff", "patch"}
 
 def language_of(path: str) -> str:
     """By the name of a file; "": none that is known."""
-    name = PurePosixPath(path).name.lower()
-    found = name.rpartition(".")[2]
+    found = path.lower().rpartition("/")[2].rpartition(".")[2]
     return found if found in _LANGUAGES or found in _DIFFS else ""
 
 
