@@ -205,6 +205,15 @@ def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showc
     expect(look.page.locator(".menu > summary")).to_be_focused()
 
 
+def test_enter_in_the_search_box_is_about_what_was_typed(look: Look, seeded: Showcase) -> None:
+    look.open("/")
+    look.page.keyboard.press("Control+k")
+    expect(look.page.locator("#palette a").first).to_have_text("Environments")
+    look.page.keyboard.type("calculator-tool")
+    look.page.keyboard.press("Enter")  # before its results are there, or after
+    look.page.wait_for_url(re.compile(r"/search\?q=calculator-tool|/environments/ada/calculator-tool"))
+
+
 def test_a_device_signs_in_by_the_code_that_the_browser_approves(
     live_server: LiveServer, look: Look, tmp_path: Path
 ) -> None:
