@@ -3,7 +3,7 @@
 from django.db.models import Q
 from envhub.protocol.runs import RunKind
 
-from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation
+from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation, outcome_of
 from hub.evals.wire import eval_payload
 from hub.runs.kinds import Remains, RunKindSpec, register
 from hub.runs.retention import runs_of
@@ -14,6 +14,7 @@ register(
         queue="eval",
         payload=eval_payload,
         on_transition=follow_run,
+        outcome=outcome_of,
         remains=(
             Remains(ended_evaluations, forget_evaluation),
             # before an evaluation was resumed, or of a deleted one; parts go with the run that they helped
