@@ -150,6 +150,10 @@ def test_the_page_of_the_api_is_read_like_any_other(
         with look.page.expect_response("**/secrets/ada/FROM_THE_PAGE") as sent:
             look.page.get_by_role("button", name="Execute").click()
         assert sent.value.status == 201
+        look.page.locator("#operations-tag-environments").click()
+        look.page.locator("#operations-environments-environment_list .opblock-summary-control").click()
+        expect(look.page.get_by_role("combobox", name="sort", exact=True)).to_be_disabled()
+        assert look.barriers() == []
         look.open("/")
         look.page.click("[data-theme-toggle]")
         look.open("/api/v1/docs")
