@@ -126,22 +126,23 @@ def device_token(request: Request) -> HttpResponse:
     try:
         body = parse(request, DeviceTokenRequest)
     except HubError as error:
-        return _oauth_error("invalid_request", error.message)
+        return oauth_error("invalid_request", error.message)
     except ParseError as error:
-        return _oauth_error("invalid_request", str(error.detail))
+        return oauth_error("invalid_request", str(error.detail))
     if body.grant_type not in ("", DEVICE_GRANT):
-        return _oauth_error("unsupported_grant_type", f"use {DEVICE_GRANT}")
+        return oauth_error("unsupported_grant_type", f"use {DEVICE_GRANT}")
     now = timezone.now()
     try:
         limit_rate(key=f"device-token:{client_address(request)}", limit=600, per=timedelta(minutes=10), now=now)
         return _no_store(answer(exchange_device_code(device_code=body.device_code, now=now)))
     except DeviceError as error:
-        return _oauth_error(error.code, error.message)
+        return oauth_error(error.code, error.message)
     except HubError as error:
         return error_answer(error)
 
 
-def _oauth_error(code: str, message: str) -> HttpResponse:
+def oauth_error(code: str, message: str) -> HttpResponse:
+    """RFC 6749, 5.2."""
     return _no_store(answer(DeviceTokenError(error=code, error_description=message), status=400))
 
 

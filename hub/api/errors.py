@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from django.http import HttpRequest, HttpResponseBase
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
+from django.template.loader import render_to_string
 from django.views import defaults
 
+from hub.accounts.api import oauth_error
 from hub.core.errors import HubError, Invalid, NotAllowed, NotFound
 from hub.core.http import as_hub_error, error_answer
 from hub.core.http import handle_error as handle
 
 __all__ = ["handle", "handle_400", "handle_403", "handle_404", "handle_500"]
 
+_DEVICE_POLL = "/api/v1/device/token"  # its errors are OAuth's
 _MACHINE_PREFIXES = ("/api/", "/inference/", "/hf/", "/index/")
 
 
@@ -22,11 +27,16 @@ def _wants_json(request: HttpRequest) -> bool:
 
 def handle_400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """A request that Django refused (bad host, too many fields)."""
+    error = Invalid("the request cannot be understood", code="bad_request")
+    if isinstance(exception, DisallowedHost):
+        hint = f"use {str(settings.HUB.base_url).rstrip('/')}, or have the operator add the name to HUB_ALLOWED_HOSTS"
+        error = Invalid("this hub does not answer to that name", code="bad_request", hint=hint)
+    error.status = 400
+    if request.path == _DEVICE_POLL:
+        return oauth_error("invalid_request", f"{error.message}; {error.hint}" if error.hint else error.message)
     if _wants_json(request):
-        error = Invalid("the request cannot be understood", code="bad_request")
-        error.status = 400
         return error_answer(error)
-    return defaults.bad_request(request, exception)
+    return HttpResponseBadRequest(render_to_string("400.html", {"error": error if error.hint else None}))
 
 
 def handle_403(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -158,6 +158,7 @@ _PAGES = {
     f"POST {_ENVIRONMENT}/star": "starred an environment, or took the star back",
     f"POST {_ENVIRONMENT}/evaluate": "started an evaluation",
     f"POST {_VERSION}/rebuild": "rebuilt a version",
+    f"POST {_VERSION}/yank": "yanked or unyanked a version",
     f"POST {_VERSION}/check": "checked a version",
     f"POST {_EVALUATION}/cancel": "cancelled an evaluation",
     f"POST {_EVALUATION}/resume": "resumed an evaluation",

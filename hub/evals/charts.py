@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
 from envhub.protocol.evals.rollouts import Outcome
 
+ROUND = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # halves of an axis of counts, times a power of ten
+STEPS, MOST_STEPS = (1, 2, 2.5, 4, 5, 10), 4  # of an axis of values, times a power of ten
+_NEAR = 1e-6  # of a step: what a sum of floats may be off
+_FLAT, _FAR = 1e-9, 1e300  # a range that is as good as none, and values that have none
 MOST_K = 8  # rows of the pass@k table; of more, the powers of two and the last
 
 
@@ -66,16 +71,23 @@ def histogram(summary: EvaluationSummary) -> Histogram | None:
 
 
 def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | None:
-    """Counts in equal bins from `low` to `high`; None when all are 0."""
-    top = max(counts, default=0)
-    if not top:
+    """Counts in equal bins from `low` to `high`; None when all are 0, and where no axis has room for the values."""
+    most = max(counts, default=0)
+    if not most or not abs(low) + abs(high) < _FAR:
         return None
-    step, width = (high - low) / len(counts), 100 / len(counts)
+    if high - low <= max(1 / _FAR, _FLAT * abs(low)):
+        high = low + max(1.0, abs(low))
+    half = _round_half(most)
+    top = 2 * half if half else most
+    ticks = _round_ticks(low, high)
+    step, span = (high - low) / len(counts), ticks[-1] - ticks[0]
+    width = 100 * step / span
+    gap = min(0.4, width / 8)
     bins = tuple(
         Bin(
-            x=round(index * width + 0.4, 3),
+            x=round(100 * (low - ticks[0]) / span + index * width + gap, 3),
             y=round(100 - 100 * count / top, 3),
-            width=round(width - 0.8, 3),
+            width=round(width - 2 * gap, 3),
             height=round(100 * count / top, 3),
             count=count,
             low=round(low + index * step, 6),
@@ -83,8 +95,25 @@ def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | No
         )
         for index, count in enumerate(counts)
     )
-    ticks = tuple(low + (high - low) * part / 4 for part in range(5))
-    return Histogram(bins=bins, ticks=ticks, counts=(top, top // 2, 0) if top > 1 else (top, 0), total=sum(counts))
+    return Histogram(bins=bins, ticks=ticks, counts=(top, half, 0) if half else (top, 0), total=sum(counts))
+
+
+def _round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """At equal distances, from the last round value at or below `low` to the first at or above `high`."""
+    base = math.floor(math.log10((high - low) / MOST_STEPS))
+    steps = (factor * 10.0**power for power in (base, base + 1) for factor in STEPS)
+    ends = ((step, math.floor(low / step + _NEAR), math.ceil(high / step - _NEAR)) for step in steps)
+    step, first, last = next(found for found in ends if found[2] - found[1] <= MOST_STEPS)
+    return tuple(round(place * step, 2 - base) for place in range(first, last + 1))
+
+
+def _round_half(most: int) -> int:
+    """Half of the least round axis that has room for `most`; 0: for a single one there is none."""
+    if most < 2:
+        return 0
+    power = int(10 ** (len(str(most)) - 1))
+    tens = (power // 10, power) if power > 1 else (power,)
+    return next(step * ten for ten in tens for step in ROUND if 2 * step * ten >= most)
 
 
 def metric_bar(metric: MetricSummary) -> Bar:

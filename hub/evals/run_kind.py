@@ -4,7 +4,7 @@ from django.db.models import Q
 from envhub.protocol.runs import RunKind
 
 from hub.evals.queries import authors_of_run
-from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation
+from hub.evals.services.lifecycle import ended_evaluations, follow_run, forget_evaluation, outcome_of
 from hub.evals.wire import eval_payload
 from hub.runs.kinds import Remains, RunKindSpec, register
 from hub.runs.retention import runs_of
@@ -16,6 +16,7 @@ register(
         payload=eval_payload,
         on_transition=follow_run,
         authors=authors_of_run,
+        outcome=outcome_of,
         remains=(
             Remains(ended_evaluations, forget_evaluation),
             # before an evaluation was resumed, or of a deleted one; parts go with the run that they helped

@@ -17,6 +17,7 @@ from hub.core import clock
 from hub.notices.models import Notice, NoticeSettings
 from hub.notices.queries import choices_of, count_unread, followers_of, wanting_mail
 from hub.registry.services.uploads import source_upload_of
+from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 
 KEPT = timedelta(days=90)
@@ -41,9 +42,15 @@ def tell_of_run(run: Run) -> None:
         users=followers_of(run),
         kind=NoticeKind.FAILED if failed else NoticeKind.FINISHED,
         text=f"{what} {run.subject} {'failed' if failed else 'has finished'}",
-        detail=Failure.model_validate(run.failure).message if failed and run.failure else "",
+        detail=_outcome(run, failed=failed),
         url=run.subject_url or f"/runs/{run.pk}",
     )
+
+
+def _outcome(run: Run, *, failed: bool) -> str:
+    if not failed:
+        return spec_of(run.kind).outcome(run)
+    return Failure.model_validate(run.failure).message if run.failure else ""
 
 
 def tell_of_note(*, author: User, starter: User, about: str, text: str, url: str) -> None:

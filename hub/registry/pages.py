@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.registry.builds import EnvironmentLock
 from envhub.protocol.registry.needs import CheckSettings, command_for, flags_for, hint_for
-from envhub.protocol.registry.packages import EnvironmentPatch, MoveRequest, VersionState, VersionView
+from envhub.protocol.registry.packages import EnvironmentPatch, MoveRequest, VersionState, VersionView, YankRequest
 from envhub.protocol.runs import RunState
 from pydantic import ValidationError
 
@@ -45,6 +45,7 @@ from hub.registry.services import (
     patch_environment,
     rebuild_version,
     star_environment,
+    yank_version,
 )
 from hub.registry.tags import split_tags
 from hub.registry.wire import version_view
@@ -148,8 +149,11 @@ def _wanted(view: VersionView, lock: EnvironmentLock | None) -> str:
 @page
 @require_safe
 def environment_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
-    """The README of the latest version."""
-    return show(request, "registry/environment_detail.html", environment_context(request, owner, name, tab="readme"))
+    """The latest version's README, and what the build found in it: rewards, examples, tools, arguments."""
+    context = environment_context(request, owner, name, tab="overview")
+    shown = context["shown"]
+    context["description"] = describe_for_page(shown.describe) if shown else None
+    return show(request, "registry/environment_detail.html", context)
 
 
 @page
@@ -254,6 +258,7 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
             "building": building,
             "follows_log": building and has_role(request.user, context["environment"].owner, Role.READER),
             "can_rebuild": member and not building,
+            "can_yank": member and shown.state == VersionState.READY.value and not context["environment"].archived,
             "can_check": member and shown.state == VersionState.READY.value and not _is_checked(shown),
             "is_checked": _is_checked(shown),
         },
@@ -312,3 +317,17 @@ def version_check(request: HttpRequest, owner: str, name: str, version: str) -> 
     found = check_version(version=get_version_of(environment, version), user=user, given=CheckSettings())
     messages.info(request, "Queued: the checks are run again. The version stays as it is meanwhile.")
     return redirect("version", owner, name, found.version)
+
+
+@page
+@login_required
+@require_POST
+def version_yank(request: HttpRequest, owner: str, name: str, version: str) -> HttpResponse:
+    """Yank a version, with the reason that is shown from then on; or take that back (`yanked=no`)."""
+    environment = get_environment(request.user, owner, name)
+    require_role(request.user, environment.owner, Role.MEMBER)
+    given = {"yanked": request.POST.get("yanked") != "no", "reason": request.POST.get("reason", "").strip()}
+    asked = validate(YankRequest, given)
+    found = yank_version(version=get_version_of(environment, version), yanked=asked.yanked, reason=asked.reason)
+    messages.success(request, "Yanked: only an exact pin installs it." if asked.yanked else "It counts again.")
+    return redirect("version", environment.owner.slug, environment.name, found.version)

@@ -56,5 +56,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_VERSION}/files", pages.version_files, name="version-files"),
     path(f"{_VERSION}/rebuild", pages.version_rebuild, name="version-rebuild"),
     path(f"{_VERSION}/check", pages.version_check, name="version-check"),
+    path(f"{_VERSION}/yank", pages.version_yank, name="version-yank"),
     *index_urls,
 ]

@@ -25,6 +25,11 @@ def _ignore(run: Run, old: RunState, new: RunState) -> None:
     """For kinds whose detail does not follow the run's state."""
 
 
+def _nothing(run: Run) -> str:
+    """For kinds of which there is no more to say than that they have succeeded."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Remains:
     """What is left of a kind when its runs have ended, for `hub.runs.retention`.
@@ -44,6 +49,7 @@ class RunKindSpec:
     payload: `Claim.payload`, made for each claim; a HubError from it fails the run with that code and message.
     on_transition: called inside the transaction of every move, with the run as it is after the move.
     farewell: how much longer than others a cancelled run may take to end, while its worker saves something.
+    outcome: what a run that succeeded came to, in a few words, for whoever is told that it has.
     remains: what retention deletes, in this order; nothing: the ended runs of the kind, with what cascades from them.
     authors: the owners of the environments that it runs.
     """
@@ -53,6 +59,7 @@ class RunKindSpec:
     payload: Callable[[Run], BaseModel]
     on_transition: Callable[[Run, RunState, RunState], None] = _ignore
     farewell: timedelta = timedelta()
+    outcome: Callable[[Run], str] = _nothing
     remains: tuple[Remains, ...] = ()
     authors: Callable[[Run], frozenset[UUID]] = _nobody
 

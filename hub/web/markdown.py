@@ -1,4 +1,4 @@
-"""Untrusted Markdown (READMEs) to sanitised HTML that the CSP has no objection to.
+"""Untrusted Markdown (READMEs, and what models wrote) to sanitised HTML that the CSP has no objection to.
 
 Of raw HTML what is harmless (`hub.web.raw_html`), no scripts. A picture from elsewhere becomes a link to it: showing it
 would tell its server who reads here, and air-gapped hubs could not. Column alignment is an attribute, since the CSP
@@ -22,6 +22,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from hub.web import source_code
 from hub.web.raw_html import ATTRIBUTES, RawHtml, TooManyTags, picture
 
 LONGEST = 256 * 1024
@@ -83,6 +84,15 @@ def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, option
     return renderer.renderToken(tokens, index, options, env)
 
 
+def _fence(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    """Code of a language that is known, in colours."""
+    token = tokens[index]
+    language = next(iter(token.info.lower().split()), "")
+    if not source_code.is_known(language):
+        return renderer.fence(tokens, index, options, env)
+    return f'<pre><code class="language-{language}">{source_code.colour(token.content, language)}</code></pre>\n'
+
+
 class _TooSlow(Exception):
     """The time is over."""
 
@@ -103,35 +113,58 @@ def _block_clock(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return False
 
 
-_markdown = MarkdownIt("gfm-like", {"html": True, "linkify": True}, renderer_cls=_Renderer)
-_markdown.add_render_rule("html_inline", _raw)
-_markdown.add_render_rule("html_block", _raw_block)
-_markdown.add_render_rule("image", _picture)
-_markdown.add_render_rule("link_open", _link)
-_markdown.add_render_rule("link_close", _link)
-_markdown.add_render_rule("heading_open", _heading)
-_markdown.add_render_rule("heading_close", _heading)
-_markdown.add_render_rule("th_open", _cell)
-_markdown.add_render_rule("td_open", _cell)
-_markdown.inline.ruler.before("text", "clock", _inline_clock)
-_markdown.block.ruler.before("table", "clock", _block_clock)
+def _made(*, html: bool, breaks: bool) -> MarkdownIt:
+    made = MarkdownIt("gfm-like", {"html": html, "linkify": True, "breaks": breaks}, renderer_cls=_Renderer)
+    if made.linkify:
+        made.linkify.set({"fuzzy_link": False})  # `calc.py` is a file; with it, a host in Paraguay
+    for name, rule in _RULES.items():
+        made.add_render_rule(name, rule)
+    made.inline.ruler.before("text", "clock", _inline_clock)
+    made.block.ruler.before("table", "clock", _block_clock)
+    return made
+
+
+_RULES = {
+    "html_inline": _raw,
+    "html_block": _raw_block,
+    "image": _picture,
+    "fence": _fence,
+    "link_open": _link,
+    "link_close": _link,
+    "heading_open": _heading,
+    "heading_close": _heading,
+    "th_open": _cell,
+    "td_open": _cell,
+}
+_readmes, _messages = _made(html=True, breaks=False), _made(html=False, breaks=True)
 
 
 @lru_cache(maxsize=KEPT)
 def render(text: str) -> SafeString:
     """HTML that is safe to show: links are nofollow, nothing is active, nothing is fetched."""
+    return _render(_readmes, text)
+
+
+@lru_cache(maxsize=KEPT)
+def render_message(text: str) -> SafeString:
+    """The same of what a model wrote or was asked: tags (`<answer>`) and ends of lines mean something there."""
+    return _render(_messages, text)
+
+
+def _render(markdown: MarkdownIt, text: str) -> SafeString:
     if len(text) > LONGEST:
         return _plain(text)
     try:
         env: EnvType = {"until": time.thread_time() + CPU_SECONDS}
         env["raw"] = RawHtml(lambda: _check_time(env))
-        html = _markdown.render(text, env)
+        html = markdown.render(text, env)
     except (_TooSlow, TooManyTags):
         return _plain(text)
     clean = nh3.clean(
         html,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        allowed_classes={"span": set(source_code.CLASSES)},
         url_schemes={"https", "http", "mailto"},
         link_rel="nofollow noopener noreferrer",
     )

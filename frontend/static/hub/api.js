@@ -20,6 +20,13 @@
         ),
     },
   });
+  // Swagger UI names no choice of a parameter, and calls each table of responses a landmark without a name.
+  const mend = () => {
+    for (const table of box.querySelectorAll(".responses-table[role]")) table.removeAttribute("role");
+    for (const choice of box.querySelectorAll("tr[data-param-name] select:not([aria-label])"))
+      choice.setAttribute("aria-label", choice.closest("tr").dataset.paramName);
+  };
+  new MutationObserver(mend).observe(box, { childList: true, subtree: true });
   SwaggerUIBundle({
     url: box.dataset.schema,
     dom_id: "#swagger-ui",

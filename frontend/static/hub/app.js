@@ -157,7 +157,8 @@
       choose(event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Enter" && document.activeElement === asked) {
       const chosen = palette.querySelector("#palette a[data-chosen]");
-      if (!chosen) return; // the form's own page
+      const current = document.getElementById("palette").dataset.query === asked.value.trim();
+      if (!chosen || !current) return; // the form's own page: what is shown may be of what was typed before
       event.preventDefault();
       location.assign(chosen.href);
     }

@@ -103,7 +103,7 @@ def spread(comparison: Comparison) -> Histogram | None:
     limit = max((abs(value) for value in values), default=0.0)
     if limit < 1e-9:
         return None
-    limit = limit if limit > 1 else math.ceil(limit * 10) / 10
+    limit = limit if limit > 1 else math.ceil(limit * 5) / 5  # its half, a tick of the axis, has one digit
     counts = [0] * _BINS
     for value in values:
         counts[min(_BINS - 1, int((value + limit) / (2 * limit) * _BINS))] += 1

@@ -44,7 +44,7 @@ from hub.evals.replays import (
     replayed_part,
     replays_of,
 )
-from hub.evals.reward_shades import shades_of
+from hub.evals.reward_shades import Shades, shades_of
 from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.wire import evaluation_summary
 
@@ -148,8 +148,11 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     scores = [(name, value, record.weights.get(name)) for name, value in record.metrics.items()]
     listed_calls = record.turns[asked.calls : asked.calls + MOST_CALLS]
     calls = summaries(listed_calls, commands_after(sandboxes), Calls(record.turns), whole=OPEN_CALLS)
+    place = place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed)
+    shades = shades_of([evaluation_summary(evaluation)])
     context |= _window(whole, window, ahead=True, behind=True) | {
-        "place": place_of(evaluation, row, listed) if context["address"] else Place.alone(row, listed),
+        "place": place,
+        "listed": [(one, shades.shade(one.reward)) for one in place.rows],
         "by_message": calls_by_message(record, whole.messages),
         "messages_": len(whole.messages),
         "strip": whole.strip() if len(whole.turns) > 1 else [],
@@ -171,14 +174,13 @@ def _whole(request: HttpRequest, asked: Asked, listed: RolloutFilter, context: d
     return context | {
         "replays": replays_of(request.user, evaluation.pk, example=row.example, rollout=row.rollout),
         "original": original_of(request.user, evaluation),
-        "beside": beside(evaluation, row),
+        "beside": beside(evaluation, row, shades),
     }
 
 
-def beside(evaluation: Evaluation, row: RolloutIndex) -> list[tuple[str, Square]]:
+def beside(evaluation: Evaluation, row: RolloutIndex, shades: Shades) -> list[tuple[str, Square]]:
     """The other attempts at the example, each with the address that shows both side by side."""
     others = rollouts_of_examples(evaluation, [row.example]).exclude(pk=row.pk)[:MOST_SQUARES]
-    shades = shades_of([evaluation_summary(evaluation)])
     query = f"?a={evaluation.pk}&b={evaluation.pk}&example={row.example}&at={row.rollout}"
     address = reverse("evaluation-compare-example") + query
     return [(f"{address}&at={one.rollout}", square(one, shades)) for one in others]

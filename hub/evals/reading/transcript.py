@@ -18,7 +18,8 @@ from envhub.protocol.evals.rollouts import RolloutRecord
 WINDOW, WINDOW_CHARACTERS = 40, 60_000  # turns of one window, and of their texts at most (but for one turn)
 SHOWN = 4_000  # characters of a text, until it is asked for as a whole
 LINE = 140  # characters of a call or a result on one line
-SEGMENTS = 120  # of the strip
+SEGMENTS, STRIP_HEIGHT = 120, 6  # of the strip
+LEAST_BAD = 0.3  # of the strip's height
 MOST_FOUND = 200
 AROUND = 60  # characters each side of what was found
 _EXIT = re.compile(r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|return ?code)\s*[:=]?\s*(-?\d{1,3})\b", re.IGNORECASE)
@@ -106,13 +107,18 @@ class Window:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the strip: where it leads, and the look of what prevails in it."""
+    """A part of the strip: where it leads, what prevails in it, and in which share of its turns a tool call failed."""
 
     x: float
     width: float
     number: int
     kind: str
-    bad: bool
+    bad: float
+
+    @property
+    def bad_height(self) -> float:
+        """Of the strip's height: one failure among many turns is seen, and does not look as if all had failed."""
+        return STRIP_HEIGHT * max(LEAST_BAD, self.bad)
 
 
 @dataclass(frozen=True)
@@ -176,9 +182,9 @@ class Transcript:
     @staticmethod
     def _segment(turns: Sequence[Turn], x: float, width: float) -> Segment:
         kinds = [turn.message.kind for turn in turns]
-        bad = next((turn for turn in turns if turn.bad), None)
-        first = bad or turns[0]
-        return Segment(x, width, first.number, max(set(kinds), key=kinds.count), bad is not None)
+        bad = [turn for turn in turns if turn.bad]
+        first = next(iter(bad), turns[0])
+        return Segment(x, width, first.number, max(set(kinds), key=kinds.count), len(bad) / len(turns))
 
     def search(self, text: str) -> list[Found]:
         """The messages with `text` in them, whatever its case, in order; the first MOST_FOUND."""

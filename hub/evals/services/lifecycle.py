@@ -41,6 +41,17 @@ def follow_run(run: Run, old: RunState, new: RunState) -> None:
         mark_cards(rows)
 
 
+def outcome_of(run: Run) -> str:
+    """What the run's evaluation came to: "mean reward 0.525 ± 0.087 over 20 rollouts"."""
+    aggregate = Evaluation.objects.filter(run=run).values_list("aggregate", flat=True).first()
+    reward = Aggregate.model_validate(aggregate).reward if aggregate else None
+    if not reward or not reward.n:
+        return "nothing scored"
+    summary = reward.summary("reward")
+    error = f" ± {summary.std_error:.3f}" if summary.std_error else ""
+    return f"mean reward {summary.mean:.3f}{error} over {summary.count} rollout{'s' if summary.count != 1 else ''}"
+
+
 def cancel_evaluation(*, user: User, evaluation: Evaluation) -> None:
     """Ask the run to stop; what is stored stays. Raises NotAllowed, Conflict when nothing runs."""
     require_role(user, evaluation.owner, Role.MEMBER)

@@ -22,7 +22,8 @@ from envhub.protocol.registry.packages import Check
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
 from hub.runs.placing.pace import roughly as in_rough_words
-from hub.web.markdown import render
+from hub.web.markdown import render, render_message
+from hub.web.source_code import colour_lines, language_of
 
 register = template.Library()
 
@@ -267,9 +268,18 @@ def markdown(text: str) -> SafeString:
 
 
 @register.filter
-def numbered_lines(text: str) -> SafeString:
-    """A file's text, escaped, one element a line: the stylesheet counts them."""
-    return format_html_join("\n", '<span class="line">{}</span>', ((line,) for line in text.splitlines()))
+def message(text: str) -> SafeString:
+    """What a model wrote, or was asked, as sanitised HTML."""
+    return render_message(text)
+
+
+@register.filter
+def numbered_lines(text: str, path: str) -> SafeString:
+    """A file's text in colours, each line with its number, which is a link to it (`#L12`)."""
+    lines = enumerate(colour_lines(text.removesuffix("\n"), language_of(path)), 1)
+    number = '<a href="#L{0}" data-line="{0}" aria-label="Line {0}" tabindex="-1"></a>'
+    line = f'<span class="line" id="L{{0}}">{number}{{1}}</span>'
+    return format_html_join("\n", line, lines)
 
 
 @register.filter

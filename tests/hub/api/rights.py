@@ -157,6 +157,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     _VERSION_PAGE: {"get": Access.PRIVATE},
     f"{_VERSION_PAGE}/files": {"get": Access.PRIVATE},
     f"{_VERSION_PAGE}/rebuild": {"post": Access.PRIVATE},
+    f"{_VERSION_PAGE}/yank": {"post": Access.PRIVATE},
     f"{_VERSION_PAGE}/check": {"post": Access.PRIVATE},
     "evaluations": {"get": Access.OPEN},
     "evaluations/compare": {"get": Access.OPEN},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.test import Client
 
@@ -117,3 +118,19 @@ def test_a_full_disk_below_sqlite_is_said(client: Client) -> None:
     with connection.execute_wrapper(full):
         reply = client.get("/api/v1/environments")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "hub_disk_full")
+
+
+def test_a_name_that_the_hub_does_not_have_is_told_with_the_one_that_it_has(client: Client) -> None:
+    error = client.get("/api/v1/environments", headers={"Host": "other.example"}).json()["error"]
+    assert (error["code"], error["message"]) == ("bad_request", "this hub does not answer to that name")
+    assert str(settings.HUB.base_url).rstrip("/") in error["hint"]
+    page = client.get("/", headers={"Host": "other.example"})
+    assert page.status_code == 400
+    assert error["hint"] in page.content.decode()
+    assert "other.example" not in page.content.decode()
+
+
+def test_the_poll_of_a_device_fails_in_oauths_words_whatever_the_name(client: Client) -> None:
+    reply = client.post("/api/v1/device/token", {"device_code": "x"}, headers={"Host": "other.example"})
+    assert (reply.status_code, reply.json()["error"]) == (400, "invalid_request")
+    assert reply.headers["Cache-Control"] == "no-store"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.charts import coverage, equal_bins, histogram, metric_bar, pass_at_k_bars
 
 
 def summary(**changes: object) -> EvaluationSummary:
@@ -47,3 +49,53 @@ def test_shares_lie_side_by_side_scored_ones_first() -> None:
         ("truncated", 75, 12.5),
         ("infrastructure", 87.5, 12.5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("most", "axis"),
+    [(1, (1, 0)), (2, (2, 1, 0)), (3, (4, 2, 0)), (15, (16, 8, 0)), (18, (20, 10, 0)), (101, (120, 60, 0))],
+)
+def test_the_counts_beside_a_histogram_are_whole_and_round(most: int, axis: tuple[int, ...]) -> None:
+    figure = equal_bins([most, 0, 1], 0, 3)
+    assert figure is not None
+    assert figure.counts == axis
+    assert figure.bins[0].height == pytest.approx(100 * most / axis[0], abs=0.001)
+
+
+@given(st.integers(2, 10**9))
+def test_every_count_has_room(most: int) -> None:
+    figure = equal_bins([most], 0, 1)
+    assert figure is not None
+    top, half, _ = figure.counts
+    assert most <= top == 2 * half < 3 * most
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)),
+        (0.0, 0.375, (0.0, 0.1, 0.2, 0.3, 0.4)),
+        (-0.15625, 0.09375, (-0.2, -0.1, 0.0, 0.1)),
+        (-0.8, 0.8, (-0.8, -0.4, 0.0, 0.4, 0.8)),
+        (0.0, 730.0, (0.0, 200.0, 400.0, 600.0, 800.0)),
+        (2.0, 2.0, (2.0, 2.5, 3.0, 3.5, 4.0)),
+        (9.99, 10.01, (9.99, 9.995, 10.0, 10.005, 10.01)),
+    ],
+)
+def test_the_values_beneath_a_histogram_are_round_and_its_bars_lie_between(
+    low: float, high: float, ticks: tuple[float, ...]
+) -> None:
+    figure = equal_bins([1, 2, 3], low, high)
+    high = max(high, 2 * low) if high == low else high
+    assert figure is not None
+    assert figure.ticks == pytest.approx(ticks)
+    assert figure.bins[0].x == pytest.approx(100 * (low - ticks[0]) / (ticks[-1] - ticks[0]), abs=0.5)
+    last = figure.bins[-1]
+    assert last.x + last.width == pytest.approx(100 * (high - ticks[0]) / (ticks[-1] - ticks[0]), abs=0.5)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1e300))
+def test_every_range_that_can_be_drawn_has_a_few_ticks(low: float, width: float) -> None:
+    figure = equal_bins([1], low, low + width)
+    assert figure is None or 2 <= len(figure.ticks) <= 5
+    assert figure is not None or abs(low) + width > 1e299

@@ -49,6 +49,22 @@ def test_whoever_started_an_evaluation_is_told_once_how_it_ended(alice: User) ->
     assert alice.unread == 1
 
 
+@pytest.mark.parametrize(
+    ("rewards", "told"),
+    [
+        ((), "nothing scored"),
+        ((1.0,), "mean reward 1.000 over 1 rollout"),
+        ((0.0, 1.0), "mean reward 0.500 ± 0.500 over 2 rollouts"),
+    ],
+)
+def test_whoever_started_an_evaluation_is_told_its_score(alice: User, rewards: tuple[float, ...], told: str) -> None:
+    evaluation = create_hosted(alice)
+    start(evaluation)
+    store(evaluation, [make_record(example, 0, reward) for example, reward in enumerate(rewards)])
+    end_attempt(run=Run.objects.get(pk=evaluation.run_id), to=RunState.SUCCEEDED, now=timezone.now())
+    assert [notice.detail for notice in Notice.objects.filter(user=alice, kind="finished")] == [told]
+
+
 @pytest.mark.parametrize(("state", "told"), [(RunState.SUCCEEDED, 0), (RunState.FAILED, 1)])
 def test_packing_an_upload_is_told_only_if_it_fails(alice: User, state: RunState, told: int) -> None:
     run = make_run(owner=alice.owner, kind=RunKind.BUILD)

@@ -45,6 +45,13 @@ def test_no_page_has_inline_scripts_or_styles(showcase: TrainingShowcase, ada: C
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=\"|javascript:", html) == []
 
 
+def test_ranges_of_the_charts_lead_to_the_run(showcase: TrainingShowcase, ada: Client) -> None:
+    page = address(showcase, "charts")
+    shown = re.findall(r'href="([^"]+)\?newest=', ada.get(page).content.decode())
+    assert shown
+    assert set(shown) == {page}
+
+
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_private_run_is_no_run_for_others(showcase: TrainingShowcase, mallory: Client, name: str) -> None:
     path = address(showcase, name)

@@ -150,6 +150,10 @@ def test_the_page_of_the_api_is_read_like_any_other(
         with look.page.expect_response("**/secrets/ada/FROM_THE_PAGE") as sent:
             look.page.get_by_role("button", name="Execute").click()
         assert sent.value.status == 201
+        look.page.locator("#operations-tag-environments").click()
+        look.page.locator("#operations-environments-environment_list .opblock-summary-control").click()
+        expect(look.page.get_by_role("combobox", name="sort", exact=True)).to_be_disabled()
+        assert look.barriers() == []
         look.open("/")
         look.page.click("[data-theme-toggle]")
         look.open("/api/v1/docs")
@@ -203,6 +207,15 @@ def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showc
     look.page.keyboard.press("Escape")
     expect(look.page.get_by_role("link", name="Training run")).to_be_hidden()
     expect(look.page.locator(".menu > summary")).to_be_focused()
+
+
+def test_enter_in_the_search_box_is_about_what_was_typed(look: Look, seeded: Showcase) -> None:
+    look.open("/")
+    look.page.keyboard.press("Control+k")
+    expect(look.page.locator("#palette a").first).to_have_text("Environments")
+    look.page.keyboard.type("calculator-tool")
+    look.page.keyboard.press("Enter")  # before its results are there, or after
+    look.page.wait_for_url(re.compile(r"/search\?q=calculator-tool|/environments/ada/calculator-tool"))
 
 
 def test_a_device_signs_in_by_the_code_that_the_browser_approves(

@@ -38,6 +38,14 @@ def test_the_live_fragment_polls_until_the_evaluation_has_ended(showcase: Showca
     assert "hx-trigger" not in ended
 
 
+def test_figures_lead_to_the_rollouts_behind_them(showcase: Showcase, ada: Client) -> None:
+    url = f"/evaluations/{showcase.ended.pk}"
+    page = ada.get(url).content.decode()
+    shown = {link.partition("?")[0] for link in re.findall(r'href="([^"]+\?(?:outcome|min_reward)=[^"]*)"', page)}
+    assert "min_reward=" in page
+    assert shown == {url}
+
+
 def test_who_works_on_it_is_for_members(showcase: Showcase, ada: Client, client: Client) -> None:
     url = f"/evaluations/{showcase.running.pk}"
     Evaluation.objects.filter(pk=showcase.running.pk).update(visibility="public")

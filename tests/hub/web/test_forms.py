@@ -15,7 +15,7 @@ from hub.secrets.models import Secret
 from hub.secrets.services import decrypt
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
-from tests.factories.registry import create_environments, push_version
+from tests.factories.registry import create_environments, create_ready_version, push_version
 from tests.factories.runs import hold_run, make_run
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +147,22 @@ def test_a_version_is_built_again_by_its_members_only(browser: Client) -> None:
     reply = browser.post(url)
     version.refresh_from_db()
     assert reply["Location"] == f"/runs/{version.build_run_id}"
+
+
+def test_a_version_is_yanked_with_a_reason_and_taken_back_by_its_members_only(browser: Client) -> None:
+    version = create_ready_version(_user(browser))
+    page = f"/environments/grace/{version.environment.name}/versions/{version.version}"
+    stranger = Client()
+    stranger.force_login(make_user("eve"))
+    assert stranger.post(f"{page}/yank").status_code in {403, 404}
+    shown = browser.post(f"{page}/yank", {"reason": "it <b>scores</b> twice"}, follow=True).content.decode()
+    assert "it &lt;b&gt;scores&lt;/b&gt; twice" in shown
+    assert "Really yank" not in shown
+    assert "Unyank" in shown
+    version.refresh_from_db()
+    assert version.yanked
+    assert "Really yank" in browser.post(f"{page}/yank", {"yanked": "no"}, follow=True).content.decode()
+    assert "Really yank" not in Client().get(page).content.decode()
 
 
 def test_a_list_whose_session_has_ended_leads_to_signing_in(db: None) -> None:

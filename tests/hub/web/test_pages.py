@@ -57,6 +57,12 @@ def test_a_private_evaluation_is_hidden_from_others(showcase: Showcase, mallory:
     assert str(showcase.ended.pk) not in reply.content.decode().replace(reply.request["PATH_INFO"], "")
 
 
+def test_the_overview_shows_what_the_build_found(showcase: Showcase, ada: Client) -> None:
+    html = ada.get(address(showcase, "environment")).content.decode()
+    for found in ("right_answer", "use the tool: 3*4", "Evaluate an arithmetic expression.", "num_eval"):
+        assert found in html
+
+
 def test_a_private_environment_looks_like_no_environment(showcase: Showcase, mallory: Client) -> None:
     showcase.version.environment.visibility = "private"
     showcase.version.environment.save(update_fields=["visibility"])
@@ -109,7 +115,9 @@ def test_a_hostile_log_is_escaped_and_loses_its_colours(showcase: Showcase, ada:
 
 def test_a_file_is_shown_as_text(showcase: Showcase, ada: Client) -> None:
     html = ada.get(address(showcase, "file")).content.decode()
-    assert '<span class="line">def load_environment(num_examples: int = 4) -&gt; vf.Environment:</span>' in html
+    (line,) = re.findall(r'<span class="line" id="L\d+"><a href="#L\d+"[^>]*></a>(.*load_environment.*)</span>\n', html)
+    assert line.startswith('<span class="code-word">def</span> load_environment(num_examples: int =')
+    assert line.endswith("-&gt; vf.Environment:")
 
 
 def test_a_file_that_is_not_there_is_404(showcase: Showcase, ada: Client) -> None:
@@ -179,6 +187,12 @@ def test_visitors_see_how_to_begin(showcase: Showcase) -> None:
     html = Client().get("/").content.decode()
     assert "hub push" in html
     assert "calculator-tool" in html
+
+
+def test_the_start_of_somebody_without_anything_is_what_to_do_first(mallory: Client) -> None:
+    html = mallory.get("/").content.decode()
+    assert "Add a sample environment" in html
+    assert "Latest evaluations" not in html
 
 
 def test_the_start_says_what_failed_lately_and_why(showcase: Showcase, ada: Client, mallory: Client) -> None:

@@ -177,3 +177,14 @@ def test_the_list_that_one_came_from_stays(mixed: Evaluation, client: Client) ->
 def test_an_order_that_is_none_is_refused(mixed: Evaluation, client: Client) -> None:
     assert client.get(f"/evaluations/{mixed.pk}/rollouts/1/1?sort=worst").status_code == 422
     assert client.get(f"/evaluations/{mixed.pk}/rollouts/1/1?at=-1").status_code == 422
+
+
+def test_the_list_beside_tells_what_was_asked_and_how_it_scored(user: User, client: Client) -> None:
+    asked: list[JsonObject] = [{"role": "user", "content": "reverse these words"}]
+    found = evaluation(
+        user, *(make_record(0, number, prompt=asked, reward=reward) for number, reward in enumerate((0.0, 1.0)))
+    )
+    page = client.get(f"/evaluations/{found.pk}/rollouts/0/0").content.decode()
+    beside = page[page.index('class="reader__list"') :].partition("</nav>")[0]
+    assert beside.count("reverse these words</span>") == 2
+    assert re.findall(r'reward--(\d)"></i>(\S+?)</span>', beside) == [("0", "0.000"), ("4", "1.000")]

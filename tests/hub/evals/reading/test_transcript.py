@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from envhub.protocol.base import Json, JsonObject
 
-from hub.evals.reading.transcript import SEGMENTS, SHOWN, WINDOW, Transcript, transcript
+from hub.evals.reading.transcript import SEGMENTS, SHOWN, STRIP_HEIGHT, WINDOW, Transcript, transcript
 from tests.factories.evals import make_record
 
 
@@ -105,6 +105,7 @@ def test_one_failure_shows_in_a_strip_of_thousands() -> None:
     whole = of(*words[:1500], asks(1), answers(1, "exit 1"), *words[1500:])
     (part,) = [part for part in whole.strip() if part.bad]
     assert part.number == 1501
+    assert part.bad_height < STRIP_HEIGHT / 2  # not as if all of its turns had failed
 
 
 def test_search_finds_texts_reasoning_and_arguments_whatever_their_case() -> None:
