@@ -77,7 +77,7 @@ class Place:
     rows: Sequence[RolloutIndex]
     before: RolloutIndex | None
     after: RolloutIndex | None
-    failed: RolloutIndex | None  # the next one that failed, whatever the list
+    failed: RolloutIndex | None  # the next one that failed or scored nothing, whatever the list
     query: str
 
     @classmethod
@@ -215,15 +215,21 @@ def place_of(evaluation: Evaluation, row: RolloutIndex, listed: RolloutFilter) -
     rows, sort = listed.rows(evaluation), Sort(listed.sort)
     before = rows_before(rows, sort, row, BEFORE)
     after = first_rows(rows, sort, cursor_of(row, sort), AFTER)
-    failed = RolloutIndex.objects.filter(evaluation=evaluation, outcome=Outcome.FAILED.value)
-    following = first_rows(failed, Sort.EXAMPLE, cursor_of(row, Sort.EXAMPLE), 1)
     return Place(
         rows=[*before, row, *after],
         before=before[-1] if before else None,
         after=after[0] if after else None,
-        failed=following[0] if following else None,
+        failed=_next_failed(evaluation, row),
         query=listed.query(),
     )
+
+
+def _next_failed(evaluation: Evaluation, row: RolloutIndex) -> RolloutIndex | None:
+    """The next one, by example, that failed or that no reward was given for."""
+    every = RolloutIndex.objects.filter(evaluation=evaluation)
+    kinds = (every.filter(outcome=Outcome.FAILED.value), every.filter(reward__lte=0))  # each has an index of its own
+    found = [one for kind in kinds for one in first_rows(kind, Sort.EXAMPLE, cursor_of(row, Sort.EXAMPLE), 1)]
+    return min(found, key=lambda one: (one.example, one.rollout), default=None)
 
 
 def _texts(values: dict[str, Any]) -> list[tuple[str, str]]:

@@ -188,3 +188,15 @@ def test_the_list_beside_tells_what_was_asked_and_how_it_scored(user: User, clie
     beside = page[page.index('class="reader__list"') :].partition("</nav>")[0]
     assert beside.count("reverse these words</span>") == 2
     assert re.findall(r'reward--(\d)"></i>(\S+?)</span>', beside) == [("0", "0.000"), ("4", "1.000")]
+
+
+def test_the_next_failed_one_failed_or_scored_nothing(user: User, client: Client) -> None:
+    records = [make_record(0, 0, 1.0), make_record(0, 1, 0.0), make_record(1, 0, 0.5), make_failure(1, 1)]
+    found = evaluation(user, *records)
+
+    def following(place: str) -> str:
+        page = client.get(f"/evaluations/{found.pk}/rollouts/{place}").content.decode()
+        link = re.search(r'data-key="n" href="[^"]*/rollouts/(\d+/\d+)', page)
+        return link[1] if link else ""
+
+    assert [following(place) for place in ("0/0", "0/1", "1/0", "1/1")] == ["0/1", "1/1", "1/1", ""]
