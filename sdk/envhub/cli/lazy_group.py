@@ -24,7 +24,7 @@ OTHER_NAMES = {  # what other command lines call it -> here, the first that the 
     "rl": ("train",), "environments": ("env",), "inference": ("model",), "get": ("show", "info"),
     "status": ("show", "info"), "samples": ("rollouts",), "progress": ("show",), "distributions": ("metrics",),
     "stop": ("cancel",), "restart": ("resume",), "create": ("add", "init", "invite", "token"), "build": ("push",),
-    "import": ("add",), "view": ("show",),
+    "import": ("add",), "view": ("show",), "show": ("info",), "info": ("show",),
 }  # fmt: skip
 Table: TypeAlias = Mapping[str, "str | Mapping[str, str]"]
 
