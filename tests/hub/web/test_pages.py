@@ -30,6 +30,8 @@ MORE_QUERIES = {
     "evaluate": 17,  # the arguments, the owners, the models to choose from
     "environment-evaluations": 17,  # the leaderboard beside the list, the watches of scores
     "needing-evaluate": 27,  # it looks at everything that could stand in the way
+    "rollout": 16,  # its neighbours in the list, and the next that failed or scored nothing
+    "failed-rollout": 16,
     "home": 20,  # it shows four lists, one of them with stars
 }
 

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
+from hub.accounts.models import User
 from hub.accounts.services import create_user
 from hub.catalog.making import making
 from hub.catalog.models import Model
@@ -17,6 +18,7 @@ from hub.web import tiny_model
 from hub.web.management.commands.serve import Command
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.catalog import create_endpoint
+from tests.factories.registry import create_ready_version
 
 pytestmark = pytest.mark.django_db
 
@@ -57,10 +59,16 @@ def test_a_second_start_begins_nothing_and_without_torch_it_is_said(
     assert "needs torch" in said(tmp_path / "other")
 
 
-@pytest.mark.parametrize("path", ["/", "/evaluations", "/runs", "/training"])
+@pytest.mark.parametrize("path", ["/evaluations", "/runs", "/training"])
 def test_an_example_names_no_model_that_is_not_there(mallory: Client, path: str) -> None:
     html = mallory.get(path).content.decode()
     assert ("OWNER/MODEL" in html, "hub/tiny" in html) == (True, False)
+
+
+def test_the_start_page_has_an_example_once_there_is_something_to_evaluate(mallory: Client) -> None:
+    assert "OWNER/MODEL" not in mallory.get("/").content.decode()
+    create_ready_version(User.objects.get(username="mallory"))
+    assert "-m OWNER/MODEL" in mallory.get("/").content.decode()
 
 
 def test_an_example_names_hub_tiny_before_other_models(made: Path, mallory: Client) -> None:
