@@ -35,15 +35,17 @@ class _Language:
     words: frozenset[str]
 
 
-def _language(comments: str, strings: str, words: str) -> _Language:
-    tokens = rf"(?P<comment>{comments})|(?P<string>{strings})|(?P<word>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)"
+def _language(comments: str, strings: str, words: str, *, inside_words: str = "") -> _Language:
+    """`inside_words`: characters that a word may also have from its second on, as the hyphen of `fix-function`."""
+    word = rf"[A-Za-z_][\w{inside_words}]*"
+    tokens = rf"(?P<comment>{comments})|(?P<string>{strings})|(?P<word>{word})|(?P<number>\d[\w.]*)"
     return _Language(re.compile(tokens), frozenset(words.split()))
 
 
 _KNOWN = {
     "py python python3 pyi": _language(r"#[^\n]*", rf"(?:\b[rbfuRBFU]{{1,2}})?(?:{_LONG_STRINGS}|{_STRINGS})", _PYTHON),
-    "bash sh shell zsh yaml yml ini cfg dockerfile makefile": _language(_HASH, _STRINGS, _SHELL),
-    "toml": _language(_HASH, f"{_LONG_STRINGS}|{_STRINGS}", _SHELL),
+    "bash sh shell zsh yaml yml ini cfg dockerfile makefile": _language(_HASH, _STRINGS, _SHELL, inside_words="./-"),
+    "toml": _language(_HASH, f"{_LONG_STRINGS}|{_STRINGS}", _SHELL, inside_words="-"),
     "js javascript ts typescript jsx tsx json jsonc c cpp h rust rs go java": _language(
         _SLASHES, rf"{_STRINGS}|`[^`]*`?", _CURLY
     ),

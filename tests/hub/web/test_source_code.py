@@ -36,6 +36,11 @@ def test_words_strings_numbers_and_comments_are_told_apart() -> None:
     assert ">add<" not in shown
 
 
+def test_a_part_of_a_name_is_no_word() -> None:
+    assert "code-word" not in colour("hub push environments/fix-function/if.py", "bash")
+    assert "code-word" in colour("if true; then ls; fi", "bash")
+
+
 def test_a_string_over_two_lines_is_one_on_each() -> None:
     lines = colour_lines(PROGRAM, "python")
     assert [line.count("code-string") for line in lines] == [0, 0, 1, 1, 2, 0]
