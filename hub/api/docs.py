@@ -14,6 +14,7 @@ from drf_spectacular.renderers import (
     OpenApiYamlRenderer2,
 )
 from drf_spectacular.views import SpectacularAPIView
+from envhub import __version__
 
 from hub.api import schema
 
@@ -37,6 +38,7 @@ class SchemaView(SpectacularAPIView):
     """OpenAPI 3; JSON unless YAML is asked for."""
 
     generator_class = Generator
+    api_version = __version__  # in the file's name; unless set here, whatever `?version=` says
     renderer_classes = [OpenApiJsonRenderer2, OpenApiJsonRenderer, OpenApiYamlRenderer, OpenApiYamlRenderer2]
 
 

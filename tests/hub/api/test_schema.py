@@ -111,3 +111,8 @@ def test_the_docs_page_has_no_inline_script(client: Client) -> None:
     reply = client.get("/api/v1/docs")
     assert re.findall(r"<script(?![^>]*src=)", reply.content.decode()) == []
     assert "script-src 'self';" in reply["Content-Security-Policy"] + ";"
+
+
+def test_what_is_asked_for_as_its_version_is_in_no_header(client: Client) -> None:
+    answer = client.get("/api/v1/schema", {"version": "x\r\nSet-Cookie: a=b"})
+    assert (answer.status_code, "x" in answer["Content-Disposition"].partition("(")[2]) == (200, False)

@@ -73,6 +73,7 @@ class Driver:
             self._stopping = True
             for task in keeping:
                 task.cancel()
+            await asyncio.gather(*keeping, return_exceptions=True)  # rollout servers write into what is removed next
             await self._remove()
 
     async def _wait_for_hosts(self, reader: asyncio.StreamReader) -> bool:
