@@ -23,6 +23,7 @@ from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, User
 from hub.accounts.queries import get_owner, require_role
+from hub.core import clock
 from hub.core.errors import Conflict, Invalid, NotFound
 from hub.data.holdings import announce_image
 from hub.data.models import Image
@@ -114,18 +115,17 @@ def add_image(
     owner_id = place.owner.pk if place.owner else None
     with transaction.atomic():
         blob = confirm_blob(content.sha256, content.size, holder=holder or owner_id or by.owner.pk)
-        before = Image.objects.select_for_update().filter(name=place.name, owner=owner_id)
-        known = Visibility(before[0].visibility) if before else Visibility.PRIVATE
-        before.delete()
-        row = Image.objects.create(
-            name=place.name,
-            owner=place.owner,
-            visibility=(visibility or known if place.owner else Visibility.PUBLIC).value,
-            digest=f"sha256:{blob.sha256}",
-            layout=layout,
-            blob=blob,
-            added_by=by,
-        )
+        kept = image_at(place.name, owner_id)
+        seen_by = visibility or (Visibility(kept.visibility) if kept else Visibility.PRIVATE)
+        values = {
+            "visibility": (seen_by if place.owner else Visibility.PUBLIC).value,
+            "digest": f"sha256:{blob.sha256}",
+            "layout": layout,
+            "blob": blob,
+            "added_by": by,
+            "pinned_at": clock.now(),
+        }
+        row, _ = Image.objects.update_or_create(name=place.name, owner=place.owner, defaults=values)
         announce_image(row)
         return row
 
