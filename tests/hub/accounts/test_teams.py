@@ -165,6 +165,7 @@ def test_a_team_that_owns_something_is_not_deleted() -> None:
 USAGE = {"ownermodelusage", "ownerusage"}
 GOES_WITH_A_TEAM = {"membership", "teaminvitation", "push", "run", "sandbox"} | USAGE  # runs: ended ones
 GOES_WITH_A_TEAM |= {
+    "begunimage",
     "begunpush",
     "contender",
     "evaluationcount",
