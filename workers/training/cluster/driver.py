@@ -73,7 +73,7 @@ class Driver:
             self._stopping = True
             for task in keeping:
                 task.cancel()
-            await asyncio.gather(*keeping, return_exceptions=True)  # rollout servers write into what is removed next
+            await asyncio.gather(*keeping, return_exceptions=True)  # rollout servers end before their files go
             await self._remove()
 
     async def _wait_for_hosts(self, reader: asyncio.StreamReader) -> bool:

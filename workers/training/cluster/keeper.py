@@ -31,7 +31,6 @@ from workers.training.learner.directory.run_dir import RunDir
 
 NETWORK = ("NCCL_", "GLOO_", "TORCH_NCCL_", "UCX_", "FI_")  # how the operator wants processes to find each other
 LINES, LAST_LINES = 1000, 8
-REMOVE_AGAIN_S = 0.2  # seconds
 KEPT_S = 7 * 24 * 3600.0  # files of a run whose end nobody told this host of
 
 
@@ -220,11 +219,9 @@ class Keeper:
             await asyncio.to_thread(self._children.end, self._process.pid)
 
     async def remove(self) -> None:
-        """The run has ended: its files here are of no use. Another keeper's process may write for a moment still."""
+        """The run has ended: its files here are of no use."""
         await self.stop()
-        while self._root.exists():
-            await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
-            await asyncio.sleep(REMOVE_AGAIN_S)
+        await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
