@@ -27,7 +27,7 @@ from hub.core.pages import fragment_of, page, show
 from hub.evals.starting.fields import Maker
 from hub.evals.starting.form import ARGUMENT
 from hub.registry.argument_inputs import ArgumentInput, argument_inputs
-from hub.registry.queries import get_version, search_environments
+from hub.registry.queries import environments_of, get_version, search_environments
 from hub.training.preview import preview
 from hub.training.queries import get_training
 from hub.training.services import create_training
@@ -76,7 +76,15 @@ def _first(request: HttpRequest, user: User) -> str:
             raise NotFound("there is no such training run") from error
     given = {name: storable_text(request.GET.get(name, "")).strip() for name in ("environment", "model")}
     given["model"] = given["model"] or suggested_model(user, trainable=True)
+    given["environment"] = given["environment"] or _suggested_environment(user)
     return "".join([render_to_string("training/_new.toml", given)])  # a plain text, which pages have to escape
+
+
+def _suggested_environment(user: User) -> str:
+    """The one of the user's owners that can be trained on and was changed last; "" while there is none."""
+    rows = environments_of(user).filter(archived=False, lacks=False, latest__state=VersionState.READY.value)
+    found = rows.order_by("-updated_at").first()
+    return f"{found.owner.slug}/{found.name}" if found else ""
 
 
 def _written(user: User, owner: Owner, toml: str, typed: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -193,6 +193,18 @@ def test_a_run_says_what_it_was_evaluated_on(showcase: TrainingShowcase, ada: Cl
     assert "@0.1.0</a>" in html
 
 
+def test_the_form_begins_with_the_environment_that_was_changed_last(showcase: TrainingShowcase, ada: Client) -> None:
+    def named() -> str:
+        found = re.search(r"^id = &quot;(.*)&quot;$", ada.get("/training/new").content.decode(), re.MULTILINE)
+        return found[1] if found else ""
+
+    newest = Environment.objects.filter(owner__slug="ada", latest__state="ready").order_by("-updated_at").first()
+    assert newest is not None
+    assert named() == f"ada/{newest.name}"
+    Environment.objects.update(archived=True)
+    assert named() == "OWNER/NAME"
+
+
 def test_the_form_starts_a_run_and_says_what_is_wrong(showcase: TrainingShowcase, ada: Client) -> None:
     page = ada.get(address(showcase, "new")).content.decode()
     assert "id = &quot;ada/reverse-text&quot;" in page
