@@ -42,13 +42,13 @@ def require_runnable(
     if lacking := unmet_needs(version, given):
         raise _needs_unmet(version, lacking, fields)
     if kept := not_lent(version, given, borrower):
-        owner, words = version.environment.owner.slug, ", ".join(need.words for need in kept)
+        owner, names = version.environment.owner.slug, ", ".join(need.name for need in kept)
         name = kept[0].name
         raise Conflict(
-            f"{reference_of(version)} uses {words}, which {owner} keeps private",
+            f"{reference_of(version)} uses the image {names}, which {owner} keeps private",
             code="needs_unmet",
             hint=f"ask {owner}: `hub image set {name} --visibility public`; or bring yours: `hub image add {name} TAR`",
-            fields={ENVIRONMENT: f"needs {words}"},
+            fields={ENVIRONMENT: f"needs the image {names}"},
         )
     failed = next((check for check in _checks(version) if check.name == "load" and check.failed), None)
     if failed is not None and not given.loads_otherwise:
