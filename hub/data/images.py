@@ -42,12 +42,11 @@ class ImageLacking(NotFound):
     def __init__(self, name: str, run: Run) -> None:
         said = owned(name)
         if said is not None:
-            hint = f"hub image add {name} TAR, or hub image set {name} --visibility public   ({said[0]})"
+            more = f", or hub image set {name} --visibility public   ({said[0]})"
         else:
             owner = "" if run.owner == run.created_by.owner else f" --owner {run.owner.slug}"
-            registry = f"the operator sets HUB_IMAGE_REGISTRIES='[\"{parse(name).registry}\"]'"
-            hint = f"hub image add {name} TAR{owner}   (or {registry})"
-        super().__init__(f"the hub has no image {name}", code="image_lacking", hint=hint)
+            more = f"{owner}   (or the operator sets HUB_IMAGE_REGISTRIES='[\"{parse(name).registry}\"]')"
+        super().__init__(f"the hub has no image {name}", code="image_lacking", hint=f"hub image add {name} TAR{more}")
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ def find_image(
     said = owned(name)
     if said is not None:
         slugs = (said[0], said[0].removeprefix("team-"))  # Prime's clients begin a team's so
-        found = list(rows.filter(owner__slug__in=slugs, name=said[1]).order_by("-owner__slug"))
+        named = rows.select_related("owner").filter(owner__slug__in=slugs, name=said[1])
+        found = sorted(named, key=lambda row: row.owner is None or row.owner.slug != said[0])[:1]  # the very name first
     else:
         of = Q(owner__isnull=True) | Q(owner__in={owner_id, *authors})
         found = sorted(rows.filter(of, name=name), key=lambda row: _nearness(row, owner_id, authors))

@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from envhub.protocol.accounts.users import Scope
+from envhub.protocol.runs import RunState
 from envhub.protocol.visibility import Visibility
 from rest_framework.request import Request
 
@@ -74,7 +75,7 @@ def _builds(owner: Owner | None) -> list[ImageBuild]:
         row
         for name, row in newest.items()
         if row.run.state in going
-        or (row.run.state != "succeeded" and (name not in made or made[name] < row.run.created_at))
+        or (row.run.state != RunState.SUCCEEDED.value and (name not in made or made[name] < row.run.created_at))
     ]
 
 

@@ -225,7 +225,7 @@ def place_of(evaluation: Evaluation, row: RolloutIndex, listed: RolloutFilter) -
 
 
 def _next_failed(evaluation: Evaluation, row: RolloutIndex) -> RolloutIndex | None:
-    """The next one, by example, that failed or that no reward was given for."""
+    """The next one, by example, that failed or scored 0 or less."""
     every = RolloutIndex.objects.filter(evaluation=evaluation)
     kinds = (every.filter(outcome=Outcome.FAILED.value), every.filter(reward__lte=0))  # each has an index of its own
     found = [one for kind in kinds for one in first_rows(kind, Sort.EXAMPLE, cursor_of(row, Sort.EXAMPLE), 1)]

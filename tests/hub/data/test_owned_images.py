@@ -93,6 +93,14 @@ def test_a_name_may_say_whose_it_is(ada: User, bob: User, name: str) -> None:
     assert digest(run_of(bob), name) == row.digest
 
 
+def test_a_team_of_the_very_name_comes_before_what_is_left_of_it_without_team(ada: User, bob: User) -> None:
+    meant, other = create_team(user=ada, slug="team-zed"), create_team(user=ada, slug="zed")
+    rows = [create_image(owner, NAME, visibility=Visibility.PUBLIC) for owner in (other, meant)]
+    assert [digest(run_of(bob), f"hub/{name}/{NAME}") for name in ("zed", "team-zed")] == [row.digest for row in rows]
+    change_image(place=Place(NAME, meant), visibility=Visibility.PRIVATE)
+    assert digest(run_of(bob), f"hub/team-zed/{NAME}") == ""
+
+
 def test_members_have_their_teams_images_in_runs_of_their_own(ada: User, bob: User) -> None:
     team = create_team(user=ada, slug="lab")
     row = create_image(team, NAME)
