@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import aiohttp
@@ -30,7 +31,6 @@ from hub.sandboxes.addresses import (
     CLIENTS_PREFIX,
     PREFIX,
     SERVICE,
-    PortPlace,
     clients_behind,
     is_for_ports,
     place_behind,
@@ -228,7 +228,7 @@ class _Exchange:
 
 
 class _Socket:
-    """A web socket, which only ports have."""
+    """A web socket: of a port, or of what prime-sandboxes finds, which has ports and tunnels."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -240,29 +240,57 @@ class _Socket:
         """Join it to the program's, or refuse it."""
         await self._receive()  # that somebody wants to connect
         try:
-            found, far = await self._open()
+            far, left_s = await self._open()
         except Exception as error:  # the boundary: Django's own handler is not around this
             if (known := as_hub_error(error)) is None:
                 logger.exception("a web socket of %s failed", self._scope["path"][:100])
             await refuse_socket(self._scope, self._send, known or HubError("something went wrong in the hub"))
             return
-        await join(far, self._receive, self._send, found.left_s)
+        await join(far, self._receive, self._send, left_s)
 
-    async def _open(self) -> tuple[PortPlace, aiohttp.ClientWebSocketResponse]:
-        token, slash, _ = self._scope["path"].removeprefix(PREFIX).partition("/")
-        if not (self._scope["path"].startswith(PREFIX) and slash):
-            raise NotFound("there is no web socket here")
+    async def _open(self) -> tuple[aiohttp.ClientWebSocketResponse, float]:
         if socket_is_from_our_pages(self._headers):
             raise _foreign()
+        path = self._scope["path"]
+        far = await (self._of_port() if path.startswith(PREFIX) else self._of_clients_service())
+        headers = socket_headers(self._headers, port=far.port, prefix=far.prefix)
+        try:
+            async with asyncio.timeout(min(AGREE_S, far.left_s)):
+                socket = await open_socket(far.place, far.target, headers, self._scope.get("subprotocols", ()))
+                return socket, far.left_s
+        except (aiohttp.ClientError, OSError) as error:
+            raise as_refusal(error, far.what) from error
+
+    async def _of_port(self) -> _Far:
+        token, slash, _ = self._scope["path"].removeprefix(PREFIX).partition("/")
+        if not slash:
+            raise NotFound("there is no web socket here")
         _check_host(self._headers)
         found = await in_database(place_behind, token)
-        headers = socket_headers(self._headers, port=found.port, prefix=PREFIX + token)
-        target = _port_target(self._scope, found.port)
-        try:
-            async with asyncio.timeout(min(AGREE_S, found.left_s)):
-                return found, await open_socket(found.place, target, headers, self._scope.get("subprotocols", ()))
-        except (aiohttp.ClientError, OSError) as error:
-            raise as_refusal(error, found.port) from error
+        what = f"port {found.port} of the sandbox"
+        return _Far(found.place, _port_target(self._scope, found.port), what, found.port, PREFIX + token, found.left_s)
+
+    async def _of_clients_service(self) -> _Far:
+        token, _, inside = self._scope["path"].removeprefix(CLIENTS_PREFIX).partition("/")
+        if not (self._scope["path"].startswith(CLIENTS_PREFIX) and f"/{inside}".startswith(f"{SERVICE}/")):
+            raise NotFound("there is no web socket here")
+        _check_host(self._headers)
+        place, left_s = await in_database(clients_behind, token)
+        prefix = CLIENTS_PREFIX + token
+        target = _raw_path(self._scope).partition(prefix)[2] + _query(self._scope)
+        return _Far(place, target, "the sandboxes' worker", 80, prefix, left_s)
+
+
+@dataclass(frozen=True)
+class _Far:
+    """What a web socket leads to."""
+
+    place: Place
+    target: str
+    what: str
+    port: int
+    prefix: str
+    left_s: float
 
 
 async def _once_it_runs(token: str) -> tuple[Place, float]:

@@ -40,14 +40,14 @@ async def refuse_socket(scope: Scope, send: Send, error: HubError) -> None:
     await send({"type": f"{WITH_ANSWER}.body", "body": response.content})
 
 
-def as_refusal(error: aiohttp.ClientError | OSError, port: int) -> HubError:
+def as_refusal(error: aiohttp.ClientError | OSError, what: str) -> HubError:
     """Why the worker opened none. A program that does not answer is one of the reasons (TimeoutError)."""
     if isinstance(error, TimeoutError):
-        return NoWebSocket(f"port {port} of the sandbox does not answer")
+        return NoWebSocket(f"{what} does not answer")
     if not isinstance(error, aiohttp.WSServerHandshakeError):
         return unreachable(f"{type(error).__name__}: {error}".strip(": "))
     refusal = NoWebSocket(
-        f"port {port} of the sandbox opens no web socket here (status {error.status})",
+        f"{what} opens no web socket here (status {error.status})",
         hint="start a server there that speaks WebSocket, and look at its path",
     )
     if 400 <= error.status < 600:

@@ -93,6 +93,45 @@ def test_a_program_outside_has_sandboxes_of_the_hub_while_it_runs(stack: Stack) 
     assert "no-such-program is not found" in absent.err
 
 
+CALLED_BACK = """
+import http.server, json, os, pathlib, subprocess, threading, urllib.request as web
+class Model(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.path.encode() + b" " + body)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+base = os.environ["PRIME_API_BASE_URL"] + "/api/v1"
+def post(url, **body):
+    return json.load(web.urlopen(web.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})))
+tunnel = post(f"{base}/tunnel", local_port=server.server_port)
+configuration = pathlib.Path.home() / "tunnel.toml"
+configuration.write_text(f'''auth.token = "{tunnel["frp_token"]}"
+[[proxies]]
+localIP = "127.0.0.1"
+localPort = {server.server_port}''')
+frpc = pathlib.Path.home() / ".prime/bin/frpc"
+program = subprocess.Popen([frpc, "-c", configuration], stdout=subprocess.PIPE, text=True)
+while "start proxy success" not in (line := program.stdout.readline()):
+    assert line
+made = post(f"{base}/sandbox", name="mine", docker_image="hub/base")
+access = post(f"{base}/sandbox/{made['id']}/auth")
+url = f"{access['gateway_url']}/{access['user_ns']}/{access['job_id']}/exec"
+call = f"import urllib.request as web; print(web.urlopen('{tunnel['url']}/v1/chat', b'hello').read().decode())"
+print(post(url, command=f'python3 -c "{call}"', sandbox_id=made["id"])["stdout"].strip())
+program.terminate()
+print(program.wait())
+"""
+
+
+def test_a_program_outside_is_called_back_by_its_sandboxes(stack: Stack, tmp_path: Path) -> None:
+    done = stack.cli("sandbox", "serve", "--", sys.executable, "-c", CALLED_BACK, HOME=str(tmp_path))
+    assert done.out == "/v1/chat hello\n0\n"
+    assert "leads tunnels to this hub now" in done.err
+
+
 ORIGINAL = """
 import json, os, prime_sandboxes as ps
 from pathlib import Path
@@ -131,6 +170,32 @@ def test_the_original_client_works_outside_of_the_hub(stack: Stack, tmp_path: Pa
     environment = {**os.environ, **own, "HOME": str(tmp_path)}
     told = subprocess.run([python, "-c", ORIGINAL], env=environment, stdout=subprocess.PIPE, check=True, timeout=300)
     assert json.loads(told.stdout) == whole
+
+
+TUNNEL = """
+import asyncio, http.server, json, threading
+from prime_sandboxes import AsyncSandboxClient, CreateSandboxRequest
+from prime_tunnel import Tunnel
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+async def main():
+    client = AsyncSandboxClient()
+    async with Tunnel(local_port=server.server_port) as tunnel:
+        made = await client.create(CreateSandboxRequest(name="mine", docker_image="hub/base"))
+        await client.wait_for_creation(made.id)
+        call = f"import urllib.request as web; print(web.urlopen('{tunnel.url}/').status)"
+        done = await client.execute_command(made.id, f'python3 -c "{call}"')
+        print(done.stdout.strip(), (await tunnel.status()).registration)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.verifiers
+def test_the_original_tunnels_lead_to_programs_outside_of_the_hub(stack: Stack, tmp_path: Path) -> None:
+    python = python_with("prime-sandboxes==0.5.1", tmp_path, "prime-tunnel==0.1.15")
+    done = stack.cli("sandbox", "serve", "--", python, "-c", TUNNEL, HOME=str(tmp_path))
+    assert done.out == "200 connected\n"
 
 
 CALL = """

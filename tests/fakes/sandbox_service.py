@@ -9,7 +9,7 @@ from aiohttp import web
 
 from tests.fakes.sandboxes import FakeSession, fake_session
 from workers.broker.interface import Session, State
-from workers.broker.prime import PREFIX, Tunnels, prime_routes
+from workers.broker.prime import PREFIX, BoxTunnels, prime_routes
 
 RUN_ALLOWS = ("example.org:443", "packages.example.org")
 
@@ -24,7 +24,7 @@ async def sandbox_service() -> AsyncIterator[tuple[str, FakeSession]]:
 @contextlib.asynccontextmanager
 async def serving(session: Session, root: web.Application) -> AsyncIterator[str]:
     """The address of the service over any session, and of what else `root` has."""
-    root.add_subapp(PREFIX, prime_routes(session, run_allows=RUN_ALLOWS, tunnels=Tunnels()))
+    root.add_subapp(PREFIX, prime_routes(session, run_allows=RUN_ALLOWS, tunnels=BoxTunnels()))
     runner = web.AppRunner(root, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     try:

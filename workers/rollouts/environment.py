@@ -74,7 +74,7 @@ class InstalledEnvironment:
         async with self.sandbox.create(spec) as box:
             await box.put(NPMRC, npm_settings(box, spec).encode())
             if beside is not None:
-                beside.home = box
+                beside.tunnels.home = box
                 await self._name_images(box)
                 for path, (content, mode) in tunnel_files(tunnel_client(self.venv)).items():
                     await box.put(f"{HOME}/{path}", content, mode=mode)

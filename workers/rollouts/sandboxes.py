@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
+from aiohttp import web
 from envhub import errors
 from envhub.protocol.registry.files import RepositorySource
 
@@ -26,7 +26,7 @@ from workers.broker.broker import Broker
 from workers.broker.interface import Session, Wish
 from workers.broker.life import Host
 from workers.broker.limits import MIB, BrokerLimits
-from workers.broker.prime import PREFIX, TUNNEL_PATH, Tunnels, prime_routes, tunnel_gateway
+from workers.broker.prime import PREFIX, TUNNEL_PATH, BoxTunnels, prime_routes, tunnel_gateway
 from workers.broker.relay import Route, Streams, relay
 from workers.broker.surroundings import Around
 from workers.broker.tickets import Party, Tickets
@@ -45,28 +45,19 @@ from workers.rollouts.package_stores import GATEWAY, SANDBOX_INSTALLERS, Package
 from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.runs.execution import Job
 from workers.runs.hub import RunClient
-from workers.sandbox import Box, Network, Sandbox, socket_folder
+from workers.sandbox import Network, Sandbox, socket_folder
 from workers.settings import WorkerEnvironment
 from workers.venvs.assembly import base_of
 
 SANDBOXES_A_GIB = 4
 
 
+@dataclass(frozen=True)
 class BoxSandboxes:
-    """Of one box. `home` is that box, once it is there: tunnels lead into it. `applications` are for its gateway."""
+    """Of one box. `tunnels` lead into it, and are told where it is; `applications` are for its gateway."""
 
-    def __init__(self, session: Session, tunnels: Tunnels, allow: Sequence[str]) -> None:
-        self.home: Box | None = None
-        self.applications = {
-            PREFIX: prime_routes(session, run_allows=allow, tunnels=tunnels),
-            TUNNEL_PATH.rstrip("/"): tunnel_gateway(tunnels, self.connect),
-        }
-
-    async def connect(self, port: int) -> socket.socket:
-        """To a port of the box."""
-        if self.home is None:
-            raise LookupError("this box is not there")
-        return await self.home.connect(port)
+    tunnels: BoxTunnels
+    applications: Mapping[str, web.Application]
 
 
 @dataclass(frozen=True)
@@ -85,18 +76,11 @@ class RunSandboxes:
     async def for_box(self, gateway: Path, outside: OutsideServer | None) -> AsyncIterator[BoxSandboxes]:
         """`gateway` is the box's own socket, behind which the models are; `outside` answers sandboxes as the box, and
         has the stores for them as well."""
-        tunnels = Tunnels()
-        made: list[BoxSandboxes] = []
-
-        async def into_box(rest: str) -> Streams:
-            port = tunnels.port(rest.partition("/")[0])
-            if port is None:
-                raise LookupError("this tunnel is closed")
-            return await asyncio.open_connection(sock=await made[0].connect(port))
+        tunnels = BoxTunnels()
 
         @asynccontextmanager
         async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
-            routes = {"t": Route(into_box, 2, upgrades=True), **self.stores.routes()}
+            routes = {TUNNEL_PATH.strip("/"): Route(tunnels.reach, 2, upgrades=True), **self.stores.routes()}
             models = {}
             if rollout:
                 routes["r"] = Route(lambda rest: own_model(gateway, rest, rollout), 0)
@@ -116,8 +100,11 @@ class RunSandboxes:
             self.stores.beside(outside, real=bool(self.allow)) as answers,
             self.broker.session(around) as session,
         ):
-            made.append(BoxSandboxes(session, tunnels, self.allow))
-            yield made[0]
+            applications = {
+                PREFIX: prime_routes(session, run_allows=self.allow, tunnels=tunnels),
+                TUNNEL_PATH.rstrip("/"): tunnel_gateway(tunnels),
+            }
+            yield BoxSandboxes(tunnels, applications)
 
     @asynccontextmanager
     async def for_user(

@@ -14,7 +14,7 @@ from aiohttp import web
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
-from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
+from workers.broker.interface import Command, Held, NotThere, State, TooMany, Wish
 from workers.broker.prime import PREFIX, Memory, gateway_routes, prime_routes
 from workers.broker.use import Use
 from workers.images.interface import ImageLacking
@@ -26,7 +26,7 @@ from .api import SandboxApi
 from .models import open_models
 from .ports import Ports
 from .processes import Processes
-from .session import OnlyOne, open_sessions
+from .session import OnlyOne, Sessions, open_sessions
 
 LOOK_S = 0.25  # how soon the end of a sandbox is seen
 USE_S = 1.0
@@ -48,7 +48,7 @@ async def run_sandbox(job: Job) -> None:
         except SandboxError as error:
             raise RunFailed.because(FailureKind.LIMIT, error.code, error.message, error.hint) from error
         try:
-            await _serve(job, payload, held, sessions.siblings)
+            await _serve(job, payload, held, sessions)
         finally:
             await held.end()
 
@@ -70,7 +70,7 @@ def wish_of(payload: SandboxPayload) -> Wish:
     )
 
 
-async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Session | None) -> None:
+async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessions) -> None:
     try:
         await held.ready()
     except NotThere as error:
@@ -84,7 +84,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
         api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
-        api.add_subapp(PREFIX, _for_clients(job, payload, held, siblings))
+        api.add_subapp(PREFIX, _for_clients(job, payload, held, sessions))
         runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -104,10 +104,11 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, siblings: Sessio
     await _say_why(job, held)
 
 
-def _for_clients(job: Job, payload: SandboxPayload, held: Held, siblings: Session | None) -> web.Application:
+def _for_clients(job: Job, payload: SandboxPayload, held: Held, sessions: Sessions) -> web.Application:
     """What prime-sandboxes is answered: those beside this one, or what is done in this one, which the hub made."""
-    if siblings is not None and payload.siblings is not None:
-        return prime_routes(siblings, run_allows=payload.allow_hosts, origin=payload.siblings.origin)
+    if sessions.siblings is not None and payload.siblings is not None:
+        allow, origin = payload.allow_hosts, payload.siblings.origin
+        return prime_routes(sessions.siblings, run_allows=allow, origin=origin, tunnels=sessions.tunnels)
     memory = _memories.setdefault(job.claim.owner, Memory())
     return gateway_routes(OnlyOne(held, payload.sandbox_id), memory)
 

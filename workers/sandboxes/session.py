@@ -12,6 +12,7 @@ from envhub.protocol.sandboxes.sandboxes import SiblingLimits
 
 from workers.broker.interface import Held, Session, TooMany, Wish
 from workers.broker.limits import BrokerLimits
+from workers.broker.prime import TUNNEL_PATH, OutsideTunnels
 from workers.broker.relay import Route
 from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.outside.repositories import WithRepositories
@@ -30,6 +31,7 @@ class Sessions:
 
     own: Session
     siblings: Session | None
+    tunnels: OutsideTunnels  # of those programs, which their sandboxes reach
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ async def open_sessions(
                 routes[ROUTE] = Route(lambda rest: asyncio.open_unix_connection(socket), 0)
                 variables.update(models.variables)
             own = await stack.enter_async_context(sandboxes.for_user(outside, routes, variables))
-            beside = None
+            beside, tunnels = None, OutsideTunnels()
             if siblings:
-                beside = await stack.enter_async_context(sandboxes.for_user(outside, routes, variables))
-            yield Sessions(own, beside)
+                reached = {**routes, TUNNEL_PATH.strip("/"): Route(tunnels.reach, 2, upgrades=True)}
+                beside = await stack.enter_async_context(sandboxes.for_user(outside, reached, variables))
+            yield Sessions(own, beside, tunnels)
 
 
 def with_siblings(worker: BrokerLimits, siblings: SiblingLimits) -> BrokerLimits:

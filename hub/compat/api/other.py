@@ -17,8 +17,8 @@ _INSTEAD = {  # by a part of the path
     "checkpoints": _UPLOAD,
     "volumes": _UPLOAD,
     "networks": "let a sandbox reach another's port by the address that `expose` gives",
-    "tunnel": "sandboxes reach no program outside of the hub: evaluate there, by `hub eval run` or `prime eval run "
-    "--hosted`",
+    "tunnel": "tunnels lead to sandboxes that are beside each other: `hub sandbox serve -- PROGRAM` starts a program "
+    "that has both",
     "vm-build": "an image is taken as it was pushed: `prime sandbox create prime/OWNER/NAME:TAG`",
     "training": "`hub train run FILE.toml`, or `prime train FILE.toml` of prime 0.6.35, starts a file in the hosted "
     "form (model, and [[env]] tables); `hub train check FILE.toml` says what to change in one of prime-rl. `prime "

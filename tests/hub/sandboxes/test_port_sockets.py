@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 import uvicorn
+from asgiref.sync import sync_to_async
 
+from hub.sandboxes.addresses import clients_origin
 from hub.sandboxes.direct import DirectSandboxes
 from hub.sandboxes.models import Sandbox
+from tests.factories.accounts import make_user
+from tests.factories.sandboxes import create_running
 from tests.hub.sandboxes.conftest import EchoWorker, no_django
 from tests.hub.sandboxes.test_ports import address
 
@@ -87,6 +91,22 @@ async def test_it_ends_with_its_address(served: str, sandbox: Sandbox, http: aio
         await socket.receive_json(timeout=10)
         end = await socket.receive(timeout=30)
         assert (end.type, end.extra) == (aiohttp.WSMsgType.CLOSE, "the address has expired")
+
+
+async def test_what_prime_sandboxes_finds_has_web_sockets_too(
+    served: str, worker: EchoWorker, http: aiohttp.ClientSession
+) -> None:
+    keeper = await sync_to_async(lambda: create_running(make_user("bob"), base_url=worker.url, siblings=2))()  # type: ignore[attr-defined]
+    origin = clients_origin(keeper, 60).partition("/sandbox-clients")[2]
+    url = f"{served}/sandbox-clients{origin}/prime/ports/s/8080/socket?a=b"
+    async with http.ws_connect(url, headers={"Cookie": "sessionid=1"}) as socket:
+        seen = await socket.receive_json(timeout=10)
+        assert seen["path"] == "/prime/ports/s/8080/socket?a=b"
+        assert "cookie" not in {name.lower() for name in seen["headers"]}
+    for refused, status in ((url.replace("/prime/", "/"), 404), (url.replace(origin, "/x"), 404)):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await http.ws_connect(refused)
+        assert caught.value.status == status
 
 
 REFUSED = {

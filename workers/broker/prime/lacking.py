@@ -15,7 +15,6 @@ IMAGES = (
     "images are not built from inside a run: add one to the hub with hub image add NAME, then name it as docker_image"
 )
 CREDENTIALS = "registry credentials are the operator's here: name the image as docker_image, without credentials"
-TUNNELS = "sandboxes reach no program outside of the hub: evaluate there (hub eval run), where there are tunnels"
 LACKING = {
     "/sandbox/{sandbox}/ssh-session{tail:.*}": SSH,
     "/sandbox/networks{tail:.*}": NETWORKS,
@@ -32,11 +31,6 @@ def add_lacking(app: web.Application) -> None:
     """Before the routes of single sandboxes."""
     for path, text in LACKING.items():
         app.router.add_route("*", API + path, _refuse(text))
-
-
-def refuse_tunnels(app: web.Application) -> None:
-    """For clients that no sandbox can reach."""
-    app.router.add_route("*", f"{API}/tunnel{{tail:.*}}", _refuse(TUNNELS))
 
 
 def _refuse(text: str) -> Handler:

@@ -13,25 +13,24 @@ from workers.broker.interface import Session
 from workers.broker.prime.commands import execute
 from workers.broker.prime.control import add_control
 from workers.broker.prime.files import add_files
-from workers.broker.prime.lacking import API, add_lacking, refuse_tunnels
+from workers.broker.prime.lacking import API, add_lacking
 from workers.broker.prime.memory import MEMORY, Memory
 from workers.broker.prime.ports import add_ports
 from workers.broker.prime.refusals import answer_refusals
 from workers.broker.prime.service import SERVICE, SPACE, Service
 from workers.broker.prime.sessions import add_sessions
-from workers.broker.prime.tunnels import TUNNELS, Tunnels, add_tunnels
+from workers.broker.prime.tunnels import Tunnels, add_tunnels
 
 SANDBOXES = f"{API}/sandbox"
 GATEWAY = f"/gateway/{SPACE}/{{sandbox}}"
 
 
 def prime_routes(
-    session: Session, *, run_allows: Sequence[str] = (), origin: str = "", tunnels: Tunnels | None = None
+    session: Session, *, tunnels: Tunnels, run_allows: Sequence[str] = (), origin: str = ""
 ) -> web.Application:
     """The sandboxes of `session`, and no others. `run_allows`: the hosts that the run lets them reach.
 
-    `origin` is the gateway as the client reaches it; "": as its requests say. Without `tunnels` there are none: the
-    client is not where they could lead. Mount it at PREFIX.
+    `origin` is the gateway as the client reaches it; "": as its requests say. Mount it at PREFIX.
     """
     app = web.Application(middlewares=[answer_refusals])
     app[SERVICE] = Service(session, run_allows, origin)
@@ -39,11 +38,7 @@ def prime_routes(
     add_lacking(app)
     add_ports(app, SANDBOXES)
     add_control(app, SANDBOXES)
-    if tunnels is None:
-        refuse_tunnels(app)
-    else:
-        app[TUNNELS] = tunnels
-        add_tunnels(app, f"{API}/tunnel")
+    add_tunnels(app, tunnels)
     _add_gateway(app)
     return app
 

@@ -1,17 +1,20 @@
-"""Tunnels: how a client in the box lets sandboxes reach a port of its own, by the unmodified prime_tunnel.
+"""Tunnels: how a client lets sandboxes reach a port of its own, by the unmodified prime_tunnel.
 
-The original runs frpc, which connects to a server on the internet. Here the box finds a program of ours in its place
-(see variables.py): it says what the client waits for and stays. The address of a tunnel lies on the gateway that every
-sandbox of the run has; the broker takes `Tunnels.port` to know what it leads to.
+The original runs frpc, which connects to a server on the internet. Here the client finds a program of ours in its
+place: in a box it says what the client waits for and stays (see variables.py), outside it holds the connections (see
+outside_tunnels.py). The address of a tunnel lies on the gateway that every sandbox of the session has.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Literal
 
 from aiohttp import web
@@ -19,10 +22,13 @@ from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
 from workers.broker.prime.bodies import read_json, whole
+from workers.broker.prime.lacking import API
 from workers.broker.prime.proxying import forward
 from workers.broker.prime.refusals import Refusal, answer_refusals
+from workers.broker.prime.service import SERVICE
 from workers.broker.prime.wishes import Short
-from workers.sandbox.interface import GATEWAY_PORT
+from workers.broker.relay import Streams
+from workers.sandbox.interface import GATEWAY_PORT, Box
 
 MOST = 64  # tunnels of one client at once
 LIFE = timedelta(days=7)
@@ -39,29 +45,83 @@ class Tunnel:
     created: datetime
 
 
-class Tunnels:
+class Tunnels(ABC):
     """Those of one client."""
 
-    def __init__(self, gateway: str = SANDBOX_GATEWAY) -> None:
-        self.gateway = gateway
+    def __init__(self) -> None:
         self.open: dict[str, Tunnel] = {}
 
-    def port(self, tunnel_id: str) -> int | None:
-        """The port of the client's box that a tunnel leads to."""
-        tunnel = self.open.get(tunnel_id)
-        return tunnel.port if tunnel else None
+    @abstractmethod
+    async def connect(self, tunnel: Tunnel) -> socket.socket:
+        """To the client's port that it leads to. Raises OSError, LookupError, SandboxError."""
+
+    @abstractmethod
+    def status(self, tunnel: Tunnel) -> str:
+        """In the client's words."""
+
+    @abstractmethod
+    def server(self, address: str, tunnel: Tunnel) -> JsonObject:
+        """What the program in the place of frpc is told. `address` is the tunnel's, as the client reaches it."""
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """What else its clients call."""
+        return ()
+
+    def add(self, tunnel: Tunnel) -> None:
+        """Its address leads to it from now on."""
+        self.open[tunnel.id] = tunnel
+
+    def close(self, tunnel_id: str) -> bool:
+        """Whether it was open."""
+        return self.open.pop(tunnel_id, None) is not None
+
+    def find(self, tunnel_id: str) -> Tunnel:
+        """Raises LookupError."""
+        if tunnel_id not in self.open:
+            raise LookupError("this tunnel is closed")
+        return self.open[tunnel_id]
+
+    async def reach(self, rest: str) -> Streams:
+        """What follows PATH in a request of a sandbox; a route of its gateway. Raises as `connect`."""
+        tunnel = self.find(rest.partition("/")[0].partition("?")[0])
+        return await asyncio.open_connection(sock=await self.connect(tunnel))
 
     def told(self, tunnel: Tunnel) -> JsonObject:
         return {
             "tunnel_id": tunnel.id,
             "name": tunnel.name,
-            "hostname": self.gateway.partition("://")[2],
-            "url": f"{self.gateway}{PATH}{tunnel.id}",
+            "hostname": SANDBOX_GATEWAY.partition("://")[2],
+            "url": f"{SANDBOX_GATEWAY}{PATH}{tunnel.id}",
             "local_port": tunnel.port,
             "labels": list(tunnel.labels),
-            "status": "connected",
+            "status": self.status(tunnel),
             "created_at": tunnel.created.isoformat(),
             "expires_at": (tunnel.created + LIFE).isoformat(),
+        }
+
+
+class BoxTunnels(Tunnels):
+    """Of a client in a box, which is `home` once it is there."""
+
+    home: Box | None = None
+
+    async def connect(self, tunnel: Tunnel) -> socket.socket:
+        """To a port of the box. Raises OSError, LookupError, SandboxError."""
+        if self.home is None:
+            raise LookupError("this box is not there")
+        return await self.home.connect(tunnel.port)
+
+    def status(self, tunnel: Tunnel) -> str:
+        """Always connected: nothing is between the box and its sandboxes that could be lost."""
+        return "connected"
+
+    def server(self, address: str, tunnel: Tunnel) -> JsonObject:
+        """Nothing of use: its program connects to nobody."""
+        return {
+            "frp_token": "box",
+            "binding_secret": "box",
+            "server_host": "127.0.0.1",
+            "server_port": GATEWAY_PORT,
         }
 
 
@@ -91,14 +151,9 @@ async def create(request: web.Request) -> web.Response:
         raise Refusal(400, f"the maximum number of tunnels ({MOST}) is open; stop some first")
     name = secrets.token_hex(8)
     tunnel = Tunnel(name, asked.local_port, asked.name, tuple(asked.labels), datetime.now(UTC))
-    tunnels.open[tunnel.id] = tunnel
-    server: JsonObject = {
-        "frp_token": "box",
-        "binding_secret": "box",
-        "server_host": "127.0.0.1",
-        "server_port": GATEWAY_PORT,
-    }
-    return web.json_response({**tunnels.told(tunnel), **server})
+    tunnels.add(tunnel)
+    address = request.app[SERVICE].address(request, f"{API}/tunnel/{tunnel.id}")
+    return web.json_response({**tunnels.told(tunnel), **tunnels.server(address, tunnel)})
 
 
 async def list_tunnels(request: web.Request) -> web.Response:
@@ -126,7 +181,7 @@ async def get(request: web.Request) -> web.Response:
 
 
 async def delete(request: web.Request) -> web.Response:
-    if request.app[TUNNELS].open.pop(request.match_info["tunnel"], None) is None:
+    if not request.app[TUNNELS].close(request.match_info["tunnel"]):
         raise Refusal(404, "Tunnel not found")
     return web.json_response({"message": "Tunnel deleted"})
 
@@ -136,22 +191,23 @@ async def delete_many(request: web.Request) -> web.Response:
     asked = await read_json(request, TunnelsRequest)
     named, wanted = list(dict.fromkeys(asked.tunnel_ids or [])), set(asked.labels or [])
     by_label = [it.id for it in tunnels.open.values() if wanted and wanted <= set(it.labels)]
-    by_status = list(tunnels.open) if asked.status == "connected" and not wanted else []
-    succeeded = [name for name in dict.fromkeys([*named, *by_label, *by_status]) if tunnels.open.pop(name, None)]
+    by_status = [it.id for it in tunnels.open.values() if tunnels.status(it) == asked.status and not wanted]
+    succeeded = [name for name in dict.fromkeys([*named, *by_label, *by_status]) if tunnels.close(name)]
     failed = [{"tunnel_id": name, "error": "Tunnel not found"} for name in named if name not in succeeded]
     return web.json_response({"succeeded": succeeded, "failed": failed, "message": f"{len(succeeded)} tunnels deleted"})
 
 
-def tunnel_gateway(tunnels: Tunnels, connect: Callable[[int], Awaitable[socket.socket]]) -> web.Application:
+def tunnel_gateway(tunnels: Tunnels) -> web.Application:
     """What the box itself finds at the addresses of its tunnels, so that they mean the same to it as to its sandboxes.
-    Mount it at PATH without the slash at its end; `connect` leads to ports of the box."""
+    Mount it at PATH without the slash at its end."""
 
     async def call(request: web.Request) -> web.StreamResponse:
-        name = request.match_info["tunnel"]
-        port = tunnels.port(name)
-        if port is None:
-            raise Refusal(404, "this tunnel is closed")
-        return await forward(request, lambda: connect(port), port=port, prefix=f"{PATH}{name}")
+        try:
+            tunnel = tunnels.find(request.match_info["tunnel"])
+        except LookupError as error:
+            raise Refusal(404, str(error)) from error
+        connect = partial(tunnels.connect, tunnel)
+        return await forward(request, connect, port=tunnel.port, prefix=f"{PATH}{tunnel.id}")
 
     app = web.Application(middlewares=[answer_refusals])
     app.router.add_route("*", "/{tunnel}", call)
@@ -159,7 +215,9 @@ def tunnel_gateway(tunnels: Tunnels, connect: Callable[[int], Awaitable[socket.s
     return app
 
 
-def add_tunnels(app: web.Application, base: str) -> None:
+def add_tunnels(app: web.Application, tunnels: Tunnels) -> None:
+    app[TUNNELS], base = tunnels, f"{API}/tunnel"
+    app.router.add_routes(tunnels.routes())
     app.router.add_post(base, create)
     app.router.add_get(base, list_tunnels)
     app.router.add_delete(base, delete_many)

@@ -7,11 +7,13 @@ import shlex
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from envhub.cli.sandboxes.commands import Models, Name, Network, OwnerOption, Timeout, request_of, wait_for
+from envhub.cli.sandboxes.tunnels import frpc
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SiblingsAddress
@@ -45,6 +47,7 @@ def serve(
     request = request_of(image=BASE_IMAGE, cpus=None, memory=KEEPER_MB, disk=KEEPER_MB, timeout=timeout, idle=None,
                          env=None, network=network, model=model, name=name or "for programs outside",
                          owner=owner or session.configuration.owner)  # fmt: skip
+    _place_tunnels(session)
     view = session.hub.sandboxes.create(request.model_copy(update={"siblings": at_once}))
     if program:
         try:
@@ -57,6 +60,15 @@ def serve(
     address = session.hub.sandboxes.siblings(view.id)
     told = {"sandbox_id": view.id, **address.model_dump(mode="json")}
     session.show(told, lambda: _print(session, view.id, at_once, address))
+
+
+def _place_tunnels(session: Session) -> None:
+    """Programs that let sandboxes call them back find what does so."""
+    try:
+        if frpc.place(Path.home()):
+            session.note("~/.prime/bin/frpc leads tunnels to this hub now, and those of Prime to Prime as before")
+    except OSError as error:
+        session.note(f"sandboxes cannot call programs here back: {error}")
 
 
 def _run(program: list[str], address: SiblingsAddress) -> int:

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.workers.broker.prime.service import Client
-from workers.broker.prime import TUNNEL_PATH, Tunnels, tunnel_files, tunnel_gateway
+from workers.broker.prime import TUNNEL_PATH, BoxTunnels, tunnel_files, tunnel_gateway
 from workers.broker.prime.tunnels import Tunnel
 
 
@@ -37,21 +37,25 @@ async def test_the_limit_is_told_in_the_words_that_clients_look_for(client: Clie
     assert "maximum number of" in answers[-1][1]["detail"]
 
 
+class _Local(BoxTunnels):
+    """As if this process were the box."""
+
+    async def connect(self, tunnel: Tunnel) -> socket.socket:
+        ours = socket.socket()
+        ours.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(ours, ("127.0.0.1", tunnel.port))
+        return ours
+
+
 async def test_the_box_itself_reaches_its_tunnels_by_the_same_address() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text=f"{request.method} {request.path_qs}")
 
-    async def connect(port: int) -> socket.socket:
-        ours = socket.socket()
-        ours.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(ours, ("127.0.0.1", port))
-        return ours
-
-    inside, gateway, tunnels = web.Application(), web.Application(), Tunnels()
+    inside, gateway, tunnels = web.Application(), web.Application(), _Local()
     inside.router.add_route("*", "/{tail:.*}", answer)
     async with TestServer(inside) as server:
         tunnels.open["a"] = Tunnel("a", server.port or 0, None, (), datetime.now(UTC))
-        gateway.add_subapp(TUNNEL_PATH.rstrip("/"), tunnel_gateway(tunnels, connect))
+        gateway.add_subapp(TUNNEL_PATH.rstrip("/"), tunnel_gateway(tunnels))
         async with TestClient(TestServer(gateway)) as client:
             assert await (await client.post("/t/a/v1/chat?x=1")).text() == "POST /v1/chat?x=1"
             assert (await client.get("/t/b/v1")).status == 404
