@@ -117,7 +117,7 @@ def test_fewer_examples_than_asked_for_are_said(cli: Cli) -> None:
 
 
 def test_results_of_an_unknown_environment_are_refused(cli: Cli) -> None:
-    cli("eval", "push", str(SAVED / "results-0.1.14"), code=1)
+    assert "`hub push FOLDER` makes it" in cli("eval", "push", str(SAVED / "results-0.1.14"), code=2).stderr
 
 
 def test_a_torn_file_is_pushed_with_a_warning(cli: Cli, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from envhub.cli.terminal.export_format import format_of
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
-from envhub.errors import UsageError
+from envhub.errors import NotFound, UsageError
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.saved.finding import SavedResults, read_saved_results
 from envhub.packaging.saved.metadata import env_id, write_results
@@ -75,13 +75,18 @@ def configuration(
 def upload(session: Session, saved: SavedResults, config: EvaluationConfig, owner: str | None = None) -> EvaluationView:
     """Begin, send the segments that the hub lacks, finalize. Idempotent by fingerprint and by rollout.
 
-    Raises UsageError when the same files are there as another environment's or model's.
+    Raises UsageError when the environment is absent, or the same files are there as another's or another model's.
     """
     hub = session.hub.evaluations
-    view = hub.push(EvaluationPush(
+    request = EvaluationPush(
         environment=config.environment, model=config.model, fingerprint=saved.fingerprint, config=config,
         format=saved.format, metadata=saved.metadata,
-    ), owner or session.configuration.owner)  # fmt: skip
+    )  # fmt: skip
+    try:
+        view = hub.push(request, owner or session.configuration.owner)
+    except NotFound as error:
+        hint = "`hub push FOLDER` makes it; results of another's are pushed with --environment OWNER/NAME."
+        raise UsageError(error.message, hint=hint) from error
     if (view.environment, view.config["model"]) != (config.environment.partition("@")[0], config.model):
         raise UsageError(
             f"these results are already there, as {view.model} on {view.environment}",
