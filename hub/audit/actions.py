@@ -112,6 +112,7 @@ _API = {
     "POST sandboxes": "made a sandbox",
     f"DELETE {_SANDBOX}": "ended a sandbox",
     f"POST {_SANDBOX}/ports": "opened a port of a sandbox",
+    f"DELETE {_SANDBOX}/ports/<id:port_id>": "closed a port of a sandbox",
     f"POST {_SANDBOX}/siblings": "let programs outside make sandboxes",
 }
 _PAGES = {
@@ -201,6 +202,8 @@ _PAGES = {
     f"POST settings/{_SECRET}/delete": "deleted a secret",
     "POST settings/workers/<id:worker_id>/revoke": "revoked a worker",
     f"POST {_SANDBOX}/end": "ended a sandbox",
+    f"POST {_SANDBOX}/ports": "opened a port of a sandbox",
+    f"POST {_SANDBOX}/ports/<id:port_id>/close": "closed a port of a sandbox",
 }
 _CLIENTS = {
     f"POST {_PRIME_ID}/versions/<uuid:version_id>/finalize": "pushed a version",
@@ -221,6 +224,7 @@ _CLIENTS = {
     f"DELETE {_PRIME}/sandbox": "ended sandboxes",
     f"DELETE {_PRIME}/{_PRIME_SANDBOX}": "ended a sandbox",
     f"POST {_PRIME}/{_PRIME_SANDBOX}/expose": "opened a port of a sandbox",
+    f"DELETE {_PRIME}/{_PRIME_SANDBOX}/expose/<id:port_id>": "closed a port of a sandbox",
     f"PATCH {_PRIME}/images": "changed images",
     f"POST {_PRIME}/images/build/<uuid:build_id>/start": "built an image",
     f"DELETE {_PRIME}/images/<path:image>/<str:tag>": "deleted an image",

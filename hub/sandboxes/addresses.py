@@ -1,6 +1,6 @@
 """Addresses of ports, `/sandbox-ports/<token>/...`, and of what a sandbox's worker answers prime-sandboxes,
 `/sandbox-clients/<token>/...`: what is done in that sandbox, or the service of those beside it. The token is a
-capability: signed, bound to one sandbox and port, or to one sandbox, and good for as long as it says.
+capability: signed, and names either what was opened (SandboxPort), or one sandbox and for how long.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.conf import settings
-from django.core.signing import BadSignature, TimestampSigner, b62_decode
+from django.core.signing import BadSignature, Signer, TimestampSigner, b62_decode
 from django.utils import timezone
 from envhub.protocol.sandboxes.sandboxes import PortAddress, SiblingsAddress
 
 from hub.core.errors import Conflict, NotFound
-from hub.sandboxes.models import Sandbox
+from hub.sandboxes.models import Sandbox, SandboxPort
 from hub.sandboxes.queries import Place, place_of
 
 PREFIX = "/sandbox-ports/"
@@ -32,12 +32,13 @@ class PortPlace:
     """A port, where its sandbox's worker answers, and for how many more seconds."""
 
     place: Place
+    opened: UUID
     port: int
     left_s: float
 
 
-def _signer() -> TimestampSigner:
-    return TimestampSigner(salt="hub.sandboxes.port", sep=".")
+def _signer() -> Signer:
+    return Signer(salt="hub.sandboxes.port", sep=".")
 
 
 def _clients_signer() -> TimestampSigner:
@@ -48,11 +49,15 @@ def _base() -> str:
     return str(settings.HUB.sandbox_ports_url or settings.HUB.base_url).rstrip("/")
 
 
-def port_address(*, sandbox: Sandbox, port: int, seconds: float, now: datetime) -> PortAddress:
-    """A fresh address."""
-    token = _signer().sign(f"{sandbox.pk.hex}.{port}.{seconds:.0f}")
-    url = f"{_base()}{PREFIX}{token}/"
-    return PortAddress(url=url, port=port, expires_at=now + timedelta(seconds=round(seconds)))
+def port_address(opened: SandboxPort) -> PortAddress:
+    """Where a port is that somebody has opened."""
+    return PortAddress(
+        id=str(opened.pk),
+        url=f"{_base()}{PREFIX}{_signer().sign(opened.pk.hex)}/",
+        port=opened.number,
+        name=opened.name,
+        expires_at=opened.expires_at,
+    )
 
 
 def clients_origin(sandbox: Sandbox, seconds: float) -> str:
@@ -95,10 +100,19 @@ def is_for_ports(host: str) -> bool:
 
 
 def place_behind(token: str) -> PortPlace:
-    """What the token leads to. Raises NotFound when it is forged or expired, Conflict when the sandbox has ended."""
-    sandbox_id, port, seconds = _signed(_signer(), token, 3)
-    place, left = _found(token, sandbox_id, seconds)
-    return PortPlace(place, int(port), left)
+    """What the token leads to. Raises NotFound when it is forged, expired or closed, Conflict when the sandbox has
+    ended."""
+    (opened_id,) = _signed(_signer(), token, 1)
+    opened = SandboxPort.objects.select_related("sandbox__run").filter(pk=UUID(hex=opened_id)).first()
+    left_s = (opened.expires_at - timezone.now()).total_seconds() if opened else 0.0
+    if opened is None or left_s <= 0:
+        raise _gone()
+    return PortPlace(place_of(opened.sandbox), opened.pk, opened.number, left_s)
+
+
+def is_open(opened_id: UUID) -> bool:
+    """Whether nobody has closed it since."""
+    return SandboxPort.objects.filter(pk=opened_id).exists()
 
 
 def clients_behind(token: str) -> tuple[Place, float]:
@@ -110,7 +124,7 @@ def clients_behind(token: str) -> tuple[Place, float]:
     return _found(token, sandbox_id, seconds)
 
 
-def _signed(signer: TimestampSigner, token: str, parts: int) -> list[str]:
+def _signed(signer: Signer, token: str, parts: int) -> list[str]:
     try:
         found = signer.unsign(token).split(".")
     except BadSignature as error:
@@ -129,4 +143,6 @@ def _found(token: str, sandbox_id: str, seconds: str) -> tuple[Place, float]:
 
 
 def _gone() -> NotFound:
-    return NotFound("this address has expired, or never was one", hint="`hub sandbox ports` or `serve` makes a new one")
+    return NotFound(
+        "this address has expired, was closed, or never was one", hint="`hub sandbox ports` or `serve` makes a new one"
+    )

@@ -11,6 +11,7 @@ from envhub.protocol.base import Request as Body
 from envhub.protocol.sandboxes.sandboxes import (
     Done,
     PortAddress,
+    PortList,
     PortRequest,
     SandboxReport,
     SandboxRequest,
@@ -31,9 +32,9 @@ from hub.core.requests.parameters import PAGE, choice, query
 from hub.runs.authentication import WorkerAuthentication, require_run
 from hub.sandboxes.addresses import port_address, siblings_address
 from hub.sandboxes.models import Sandbox
-from hub.sandboxes.queries import filter_sandboxes, get_sandbox, place_of, visible_sandboxes
-from hub.sandboxes.services import create_sandbox, delete_sandbox, note_report
-from hub.sandboxes.wire import sandbox_view, sandbox_views
+from hub.sandboxes.queries import filter_sandboxes, get_sandbox, open_ports, place_of, visible_sandboxes
+from hub.sandboxes.services import close_port, create_sandbox, delete_sandbox, note_report, open_port
+from hub.sandboxes.wire import port_view, sandbox_view, sandbox_views
 
 
 class SandboxFilter(Body):
@@ -82,16 +83,28 @@ def _answer(row: Sandbox, status: int = 200) -> HttpResponse:
     return answer(sandbox_view(row, now=clock.now()), status)
 
 
-@extend_schema(request=PortRequest, responses=PortAddress)
-@api_view(["POST"])
+@extend_schema(methods=["GET"], responses=PortList)
+@extend_schema(methods=["POST"], request=PortRequest, responses=PortAddress)
+@api_view(["GET", "POST"])
 def sandbox_ports(request: Request, sandbox_id: GivenId) -> HttpResponse:
-    """An address that leads to a port of the sandbox until it expires, for whoever knows it."""
+    """Its open ports, without their addresses; POST makes an address that leads to one until it expires or is closed,
+    for whoever knows it."""
+    if request.method == "GET":
+        row = get_sandbox(require_scope(request, Scope.READ), sandbox_id)
+        return answer(PortList(items=tuple(map(port_view, open_ports(row, clock.now())))))
     user = require_scope(request, Scope.WRITE)
     row = get_sandbox(user, sandbox_id)
-    require_role(user, row.owner)
-    place_of(row)
     wanted = parse(request, PortRequest)
-    return answer(port_address(sandbox=row, port=wanted.port, seconds=wanted.seconds, now=clock.now()))
+    return answer(port_address(open_port(user=user, sandbox=row, request=wanted, now=clock.now())))
+
+
+@extend_schema(responses={204: None})
+@api_view(["DELETE"])
+def sandbox_port(request: Request, sandbox_id: GivenId, port_id: GivenId) -> HttpResponse:
+    """Close it: its address leads nowhere from now on."""
+    user = require_scope(request, Scope.WRITE)
+    close_port(user=user, sandbox=get_sandbox(user, sandbox_id), port_id=port_id)
+    return HttpResponse(status=204)
 
 
 @extend_schema(request=None, responses=SiblingsAddress)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -31,8 +33,10 @@ from hub.sandboxes.addresses import (
     CLIENTS_PREFIX,
     PREFIX,
     SERVICE,
+    PortPlace,
     clients_behind,
     is_for_ports,
+    is_open,
     place_behind,
 )
 from hub.sandboxes.client_errors import told_to_clients
@@ -44,7 +48,7 @@ from hub.sandboxes.port_rules import (
     socket_headers,
     socket_is_from_our_pages,
 )
-from hub.sandboxes.port_sockets import as_refusal, join, refuse_socket
+from hub.sandboxes.port_sockets import Ending, as_refusal, join, refuse_socket
 from hub.sandboxes.queries import Place, place_for
 from hub.sandboxes.request_body import RequestBody, SenderGone
 from hub.sandboxes.routes import JSON, Call, answer_headers, call_of
@@ -54,6 +58,7 @@ logger = logging.getLogger(__name__)
 Headers = Iterable[tuple[str, str]]
 Work = Callable[[], Awaitable[None]]
 AGREE_S = 30.0  # that a program may take to agree to a web socket
+CLOSED_LOOK_S = 5.0  # after which a connection notices that its address was closed
 BEGIN_S = 300.0  # that a request of prime-sandboxes waits for its sandbox to run
 FIRST_LOOK_S, LOOK_S = 0.1, 2.0  # between two looks whether it does
 
@@ -139,12 +144,15 @@ class _Exchange:
                 await self._begin(307, [("location", prefix + "/")])
                 await self._send({"type": "http.response.body", "body": b""})
                 return
-            async with asyncio.timeout(found.left_s):
+
+            async def called() -> None:
                 headers = request_headers(self._headers, port=found.port, prefix=prefix)
                 pieces = body.pieces() if _has_body(self._headers) else await body.whole() or None
                 target = _port_target(self._scope, found.port)
                 answer = await open_call(found.place, self._scope["method"], target, headers, pieces)
                 await self._pass_on(answer, dict(response_headers(answer.headers.items(), prefix=prefix)))
+
+            await _until(over(found), called())
 
         await self._run(work, body)
 
@@ -240,15 +248,15 @@ class _Socket:
         """Join it to the program's, or refuse it."""
         await self._receive()  # that somebody wants to connect
         try:
-            far, left_s = await self._open()
+            far, ending = await self._open()
         except Exception as error:  # the boundary: Django's own handler is not around this
             if (known := as_hub_error(error)) is None:
                 logger.exception("a web socket of %s failed", self._scope["path"][:100])
             await refuse_socket(self._scope, self._send, known or HubError("something went wrong in the hub"))
             return
-        await join(far, self._receive, self._send, left_s)
+        await join(far, self._receive, self._send, ending)
 
-    async def _open(self) -> tuple[aiohttp.ClientWebSocketResponse, float]:
+    async def _open(self) -> tuple[aiohttp.ClientWebSocketResponse, Ending]:
         if socket_is_from_our_pages(self._headers):
             raise _foreign()
         path = self._scope["path"]
@@ -257,7 +265,7 @@ class _Socket:
         try:
             async with asyncio.timeout(min(AGREE_S, far.left_s)):
                 socket = await open_socket(far.place, far.target, headers, self._scope.get("subprotocols", ()))
-                return socket, far.left_s
+                return socket, far.ending
         except (aiohttp.ClientError, OSError) as error:
             raise as_refusal(error, far.what) from error
 
@@ -268,7 +276,8 @@ class _Socket:
         _check_host(self._headers)
         found = await in_database(place_behind, token)
         what = f"port {found.port} of the sandbox"
-        return _Far(found.place, _port_target(self._scope, found.port), what, found.port, PREFIX + token, found.left_s)
+        target, prefix = _port_target(self._scope, found.port), PREFIX + token
+        return _Far(found.place, target, what, found.port, prefix, found.left_s, partial(over, found))
 
     async def _of_clients_service(self) -> _Far:
         token, _, inside = self._scope["path"].removeprefix(CLIENTS_PREFIX).partition("/")
@@ -278,7 +287,7 @@ class _Socket:
         place, left_s = await in_database(clients_behind, token)
         prefix = CLIENTS_PREFIX + token
         target = _raw_path(self._scope).partition(prefix)[2] + _query(self._scope)
-        return _Far(place, target, "the sandboxes' worker", 80, prefix, left_s)
+        return _Far(place, target, "the sandboxes' worker", 80, prefix, left_s, partial(asyncio.sleep, left_s))
 
 
 @dataclass(frozen=True)
@@ -291,6 +300,30 @@ class _Far:
     port: int
     prefix: str
     left_s: float
+    ending: Ending
+
+
+async def over(found: PortPlace) -> None:
+    """Returns when an address has expired, or within CLOSED_LOOK_S of its closing."""
+    until = time.monotonic() + found.left_s
+    while (left_s := until - time.monotonic()) > 0:
+        await asyncio.sleep(min(left_s, CLOSED_LOOK_S))
+        if not await in_database(is_open, found.opened):
+            return
+
+
+async def _until(end: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
+    """`work` to its own end. Raises NotFound when that comes later."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(end)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0] not in done:
+            raise NotFound("this address has expired, or was closed")
+        await tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _once_it_runs(token: str) -> tuple[Place, float]:

@@ -59,6 +59,20 @@ class Sandbox(models.Model):
         return self.name or self.image
 
 
+class SandboxPort(models.Model):
+    """An address that leads to a port, until it expires or somebody closes it: its row is deleted then."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    sandbox = models.ForeignKey(Sandbox, on_delete=models.CASCADE, related_name="port_rows")
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name or str(self.number)
+
+
 class SandboxLabel(models.Model):
     """One label of a sandbox: rows, since not every database finds texts inside of JSON."""
 

@@ -10,26 +10,36 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 from envhub.protocol.sandboxes.live import command_line
-from envhub.protocol.sandboxes.sandboxes import CommandList, CommandView, SandboxState, SandboxStats
+from envhub.protocol.sandboxes.sandboxes import CommandList, CommandView, PortRequest, SandboxState, SandboxStats
 from pydantic import BaseModel, ValidationError
 
 from hub.accounts.models import User
-from hub.accounts.queries import visible_owners
+from hub.accounts.queries import Caller, visible_owners
 from hub.core import clock
 from hub.core.errors import HubError
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
 from hub.runs.queries import log_end, read_log
+from hub.sandboxes.addresses import port_address
 from hub.sandboxes.models import Sandbox
-from hub.sandboxes.queries import filter_sandboxes, get_sandbox, is_ending, may_use, place_of, visible_sandboxes
-from hub.sandboxes.services import delete_sandbox
+from hub.sandboxes.queries import (
+    filter_sandboxes,
+    get_sandbox,
+    is_ending,
+    may_use,
+    open_ports,
+    place_of,
+    visible_sandboxes,
+)
+from hub.sandboxes.services import close_port, delete_sandbox, open_port
 from hub.sandboxes.wire import sandbox_view, sandbox_views
 from hub.sandboxes.worker_pool import ask
 
 Answer = TypeVar("Answer", bound=BaseModel)
 MOST_SHOWN = 100  # commands
 LOG_SHOWN = 64 * 1024  # characters of its end
+PAGE_PORT_S = 3600.0  # that an address is good which is opened on a page
 PATIENCE_S = 2.0  # a page does not wait longer for a worker
 
 
@@ -75,9 +85,17 @@ def sandbox_detail(request: HttpRequest, sandbox_id: GivenId) -> HttpResponseBas
         "ending": ending,
         "can_end": may_use(request.user, row) and not view.state.is_final and not ending,
         **(_inside(row) if view.state is SandboxState.RUNNING else {}),
+        **(_ports(row, request.user) if view.state is SandboxState.RUNNING else {}),
         "log": _end_of_log(row) if view.state.is_final else "",
     }
     return show(request, "sandboxes/sandbox_detail.html", context)
+
+
+def _ports(row: Sandbox, user: Caller) -> dict[str, Any]:
+    """Those that are open; their addresses for those who could make one."""
+    used = may_use(user, row)
+    found = open_ports(row, clock.now())
+    return {"can_open": used, "ports": [(opened, port_address(opened).url if used else "") for opened in found]}
 
 
 def _end_of_log(row: Sandbox) -> str:
@@ -119,3 +137,31 @@ def sandbox_end(request: HttpRequest, sandbox_id: GivenId) -> HttpResponse:
     delete_sandbox(user=user, sandbox=get_sandbox(user, sandbox_id))
     messages.info(request, "Asked to end.")
     return redirect("sandbox", sandbox_id)
+
+
+@page
+@login_required
+@require_POST
+def sandbox_open_port(request: HttpRequest, sandbox_id: GivenId) -> HttpResponse:
+    """Make an address for a port."""
+    user = cast("User", request.user)
+    try:
+        wanted = PortRequest(port=request.POST.get("port", ""), seconds=PAGE_PORT_S)
+    except ValidationError:
+        messages.error(request, "A port is a number from 1 to 65535.")
+        return redirect("sandbox", sandbox_id=str(get_sandbox(user, sandbox_id).pk))
+    row = get_sandbox(user, sandbox_id)
+    open_port(user=user, sandbox=row, request=wanted, now=clock.now())
+    return redirect("sandbox", sandbox_id=str(row.pk))
+
+
+@page
+@login_required
+@require_POST
+def sandbox_close_port(request: HttpRequest, sandbox_id: GivenId, port_id: GivenId) -> HttpResponse:
+    """Its address leads nowhere from now on."""
+    user = cast("User", request.user)
+    row = get_sandbox(user, sandbox_id)
+    close_port(user=user, sandbox=row, port_id=port_id)
+    messages.info(request, "Closed: the address leads nowhere now.")
+    return redirect("sandbox", sandbox_id=str(row.pk))

@@ -7,7 +7,9 @@ opens one. Anywhere else the hub has no web sockets.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType
@@ -19,7 +21,8 @@ from hub.core.requests.body_limit import Receive, Scope, Send
 from hub.sandboxes.worker_pool import unreachable
 
 WITH_ANSWER = "websocket.http.response"  # ASGI's extension: a refusal may have a status and a body
-OVER = "the address has expired"
+OVER = "the address has expired, or was closed"
+Ending = Callable[[], Coroutine[Any, Any, None]]
 
 
 class NoWebSocket(HubError):
@@ -55,14 +58,14 @@ def as_refusal(error: aiohttp.ClientError | OSError, what: str) -> HubError:
     return refusal
 
 
-async def join(far: aiohttp.ClientWebSocketResponse, receive: Receive, send: Send, left_s: float) -> None:
-    """Accept it, and pass messages on until either side ends it or the time is over."""
+async def join(far: aiohttp.ClientWebSocketResponse, receive: Receive, send: Send, ending: Ending) -> None:
+    """Accept it, and pass messages on until either side ends it or `ending` has come."""
     pumps: list[asyncio.Future[None]] = []
     try:
         await send({"type": "websocket.accept", "subprotocol": far.protocol})
-        pumps = [asyncio.ensure_future(_inward(receive, far)), asyncio.ensure_future(_outward(far, send))]
-        done, _ = await asyncio.wait(pumps, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
+        pumps = [asyncio.ensure_future(work) for work in (_inward(receive, far), _outward(far, send), ending())]
+        done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        if done == {pumps[-1]}:
             await send({"type": "websocket.close", "code": WSCloseCode.POLICY_VIOLATION, "reason": OVER})
     except OSError:  # the caller has gone
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -14,7 +15,7 @@ from hub.accounts.queries import Caller, has_role, owner_ids, require_role, visi
 from hub.core.errors import Conflict, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.runs.transitions import HELD
-from hub.sandboxes.models import Sandbox
+from hub.sandboxes.models import Sandbox, SandboxPort
 from hub.secrets.services import decrypt
 
 LIVE = (SandboxState.PENDING.value, SandboxState.RUNNING.value)
@@ -90,6 +91,17 @@ def place_of(sandbox: Sandbox) -> Place:
     if state is SandboxState.PENDING or not sandbox.base_url:
         raise Conflict("the sandbox does not run yet", code="sandbox_pending", hint="wait until its state is `running`")
     return Place(sandbox.pk, sandbox.base_url, decrypt(sandbox.encrypted_secret))
+
+
+def open_ports(sandbox: Sandbox, now: datetime) -> QuerySet[SandboxPort]:
+    """In the order in which they were opened."""
+    return SandboxPort.objects.filter(sandbox=sandbox, expires_at__gt=now).order_by("pk")
+
+
+def open_ports_of(owner: Owner, now: datetime) -> QuerySet[SandboxPort]:
+    """Of all its sandboxes that run."""
+    running = SandboxPort.objects.filter(sandbox__owner=owner, sandbox__state=SandboxState.RUNNING.value)
+    return running.filter(expires_at__gt=now).order_by("pk")
 
 
 def is_ending(sandbox: Sandbox) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
@@ -11,6 +11,7 @@ from django.db.models import Count, Sum
 from envhub.protocol.placing.abilities import SANDBOX_MODELS, SANDBOX_SIBLINGS
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 from envhub.protocol.sandboxes.sandboxes import (
+    PortRequest,
     SandboxPayload,
     SandboxReport,
     SandboxRequest,
@@ -22,15 +23,17 @@ from hub.accounts.models import Owner, User
 from hub.accounts.queries import get_owner, require_role
 from hub.core import clock
 from hub.core.errors import Conflict, Invalid, NotFound
+from hub.core.ids import GivenId, find_by_id
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
 from hub.runs.services import create_run, end_attempt, request_cancel
 from hub.sandboxes.addresses import clients_origin
 from hub.sandboxes.model_access import check_models, end_model_token, new_model_token
-from hub.sandboxes.models import Sandbox, SandboxLabel
-from hub.sandboxes.queries import live_sandboxes
+from hub.sandboxes.models import Sandbox, SandboxLabel, SandboxPort
+from hub.sandboxes.queries import live_sandboxes, place_of
 from hub.secrets.services import decrypt, encrypt
 
+MOST_PORTS = 100  # addresses of one sandbox
 LATE_S = 86_400.0  # after its claim a sandbox may wait for its image; addresses end with it anyway
 LOST = Failure(
     kind=FailureKind.INFRASTRUCTURE,
@@ -136,6 +139,30 @@ def delete_sandbox(*, user: User, sandbox: Sandbox) -> None:
     except Conflict as error:
         if error.code != "run_final":
             raise
+
+
+def open_port(*, user: User, sandbox: Sandbox, request: PortRequest, now: datetime) -> SandboxPort:
+    """For as long as it asks. Raises NotAllowed, Conflict for a sandbox that does not run or has MOST_PORTS open."""
+    require_role(user, sandbox.owner)
+    place_of(sandbox)
+    SandboxPort.objects.filter(sandbox=sandbox, expires_at__lte=now).delete()
+    if SandboxPort.objects.filter(sandbox=sandbox).count() >= MOST_PORTS:
+        raise Conflict(
+            f"{MOST_PORTS} addresses of ports of this sandbox are open",
+            code="too_many_ports",
+            hint="close some: `hub sandbox ports ID PORT --close`",
+        )
+    expires_at = now + timedelta(seconds=round(request.seconds))
+    return SandboxPort.objects.create(sandbox=sandbox, number=request.port, name=request.name, expires_at=expires_at)
+
+
+def close_port(*, user: User, sandbox: Sandbox, port_id: GivenId) -> None:
+    """Its address leads nowhere from now on; connections end within seconds. Raises NotAllowed, NotFound,
+    AmbiguousId."""
+    require_role(user, sandbox.owner)
+    found = find_by_id(SandboxPort.objects.filter(sandbox=sandbox).order_by("pk"), port_id, str)
+    if found is None or not found.delete()[0]:
+        raise NotFound("this port is not open", hint="`hub sandbox ports ID` shows those that are")
 
 
 def sandbox_payload(run: Run) -> SandboxPayload:

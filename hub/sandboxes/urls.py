@@ -11,6 +11,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("sandboxes", api.sandboxes),
     path(_ONE, api.sandbox),
     path(f"{_ONE}/ports", api.sandbox_ports),
+    path(f"{_ONE}/ports/<id:port_id>", api.sandbox_port),
     path(f"{_ONE}/siblings", api.sandbox_siblings),
     path(f"{_ONE}/exec", inside_api.sandbox_exec),
     path(f"{_ONE}/processes", inside_api.sandbox_processes),
@@ -28,4 +29,6 @@ page_urls: list[URLPattern | URLResolver] = [
     path("sandboxes", pages.sandbox_list, name="sandboxes"),
     path("sandboxes/<id:sandbox_id>", pages.sandbox_detail, name="sandbox"),
     path("sandboxes/<id:sandbox_id>/end", pages.sandbox_end, name="sandbox-end"),
+    path("sandboxes/<id:sandbox_id>/ports", pages.sandbox_open_port, name="sandbox-open-port"),
+    path("sandboxes/<id:sandbox_id>/ports/<id:port_id>/close", pages.sandbox_close_port, name="sandbox-close-port"),
 ]

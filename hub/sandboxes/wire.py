@@ -7,10 +7,17 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from envhub.protocol.runs import Failure, Progress
-from envhub.protocol.sandboxes.sandboxes import SandboxState, SandboxView
+from envhub.protocol.sandboxes.sandboxes import PortView, SandboxState, SandboxView
 
 from hub.runs.placing.waiting import waiting_reasons
-from hub.sandboxes.models import Sandbox
+from hub.sandboxes.models import Sandbox, SandboxPort
+
+
+def port_view(row: SandboxPort) -> PortView:
+    """Without its address."""
+    return PortView(
+        id=str(row.pk), port=row.number, name=row.name, created_at=row.created_at, expires_at=row.expires_at
+    )
 
 
 def sandbox_views(rows: Sequence[Sandbox], *, now: datetime) -> list[SandboxView]:

@@ -12,7 +12,6 @@ from hub.core.errors import NotFound
 _UPLOAD = "upload what a sandbox needs, or have it in its image (`hub image build`)"
 _INSTEAD = {  # by a part of the path
     "ssh-session": "`hub sandbox shell ID` opens a terminal",
-    "expose": "an address of a port ends with its sandbox",
     "egress-policy": "hosts are given when a sandbox is made (network_allowlist)",
     "checkpoints": _UPLOAD,
     "volumes": _UPLOAD,

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Request as Body
-from envhub.protocol.sandboxes.sandboxes import Label, Port, SandboxState
+from envhub.protocol.sandboxes.sandboxes import Label, Port, PortRequest, SandboxState
 from pydantic import Field
 from rest_framework.request import Request
 
@@ -26,9 +26,18 @@ from hub.core.errors import Conflict, HubError, Invalid, NotAllowed, NotFound
 from hub.core.http import validate
 from hub.core.ids import GivenId, read_id
 from hub.sandboxes.addresses import port_address
-from hub.sandboxes.models import Sandbox
-from hub.sandboxes.queries import LIVE, filter_sandboxes, get_sandbox, is_ending, place_of, visible_sandboxes
-from hub.sandboxes.services import delete_sandbox
+from hub.sandboxes.models import Sandbox, SandboxPort
+from hub.sandboxes.queries import (
+    LIVE,
+    filter_sandboxes,
+    get_sandbox,
+    is_ending,
+    open_ports,
+    open_ports_of,
+    place_of,
+    visible_sandboxes,
+)
+from hub.sandboxes.services import close_port, delete_sandbox, open_port
 from hub.sandboxes.worker_pool import ask
 
 _LOG_S = 30.0  # that a worker may take to tell a log
@@ -201,18 +210,48 @@ def sandbox_egress_policy(request: Request, sandbox_id: GivenId) -> HttpResponse
     return answered({"policy": policy, "generation": 1, "applied_generation": 1, "applied": True})
 
 
-@client_view("POST")
+@client_view("GET", "POST")
 def sandbox_expose(request: Request, sandbox_id: GivenId) -> HttpResponseBase:
-    """An address for a port; it ends with its sandbox, or after a week."""
+    """The open ports with their addresses; POST makes one, which ends with its sandbox, or after a week."""
     row = _to_use(request, sandbox_id)
+    if request.method == "GET":
+        return answered({"exposures": [_exposure(opened) for opened in open_ports(row, clock.now())]})
     wanted = validate(ExposeRequest, body(request))
     if wanted.protocol.upper() != "HTTP":
         raise Invalid("ports are exposed as HTTP here", hint="run the client inside the sandbox")
-    place_of(row)
-    address = port_address(sandbox=row, port=wanted.port, seconds=_ADDRESS_S, now=clock.now())
-    told = {"sandbox_id": str(row.pk), "port": wanted.port, "name": wanted.name, "protocol": "HTTP"}
-    named = {"exposure_id": f"{row.pk.hex}-{wanted.port}", "url": address.url.rstrip("/"), "tls_socket": ""}
-    return answered({**named, **told, "created_at": clock.now().isoformat()})
+    asked = PortRequest(port=wanted.port, seconds=_ADDRESS_S, name=wanted.name or "")
+    user = require_scope(request, Scope.WRITE)
+    return answered(_exposure(open_port(user=user, sandbox=row, request=asked, now=clock.now())))
+
+
+@client_view("DELETE")
+def sandbox_unexpose(request: Request, sandbox_id: GivenId, port_id: GivenId) -> HttpResponseBase:
+    """Its address leads nowhere from now on."""
+    row = _to_use(request, sandbox_id)
+    close_port(user=require_scope(request, Scope.WRITE), sandbox=row, port_id=port_id)
+    return answered({"message": "Port is not exposed any longer"})
+
+
+@client_view("GET")
+def exposed_ports(request: Request) -> HttpResponseBase:
+    """Those of all running sandboxes of the caller, or of a team."""
+    user = require_scope(request, Scope.WRITE)
+    owner = acting_owner(user, request.query_params.dict())
+    require_role(user, owner)
+    return answered({"exposures": [_exposure(opened) for opened in open_ports_of(owner, clock.now())[:MOST_ROWS]]})
+
+
+def _exposure(opened: SandboxPort) -> dict[str, object]:
+    return {
+        "exposure_id": str(opened.pk),
+        "sandbox_id": str(opened.sandbox_id),
+        "port": opened.number,
+        "name": opened.name or None,
+        "url": port_address(opened).url.rstrip("/"),
+        "tls_socket": "",
+        "protocol": "HTTP",
+        "created_at": opened.created_at.isoformat(),
+    }
 
 
 def _to_use(request: Request, sandbox_id: GivenId) -> Sandbox:

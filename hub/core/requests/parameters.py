@@ -54,6 +54,7 @@ MEANINGS = {
     "pid": "number of the process, as its start answered it",
     "push_id": "id of the push, as `pushes` answered it",
     "queue": "only runs of these queues; default: all that the worker serves",
+    "port_id": f"id of the open port{_SHORT}",
     "repository": "`OWNER/NAME` of the data set or model",
     "rollout": "number of the attempt at the example, from 0",
     "run_id": f"id of the run{_SHORT}",

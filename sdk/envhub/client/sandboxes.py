@@ -18,7 +18,9 @@ from envhub.protocol.sandboxes.sandboxes import (
     ExecResult,
     OutputEvent,
     PortAddress,
+    PortList,
     PortRequest,
+    PortView,
     ProcessList,
     ProcessRequest,
     ProcessView,
@@ -190,6 +192,15 @@ class Sandboxes:
         """Where prime-sandboxes makes sandboxes beside this one, which was made with `siblings`."""
         return self._hub.post(f"/sandboxes/{sandbox_id}/siblings", None, SiblingsAddress)
 
-    def open_port(self, sandbox_id: str, port: int, *, seconds: float = 3600.0) -> PortAddress:
+    def open_port(self, sandbox_id: str, port: int, *, seconds: float = 3600.0, name: str = "") -> PortAddress:
         """An address of a port, good for `seconds`, for whoever knows it."""
-        return self._hub.post(f"/sandboxes/{sandbox_id}/ports", PortRequest(port=port, seconds=seconds), PortAddress)
+        request = PortRequest(port=port, seconds=seconds, name=name)
+        return self._hub.post(f"/sandboxes/{sandbox_id}/ports", request, PortAddress)
+
+    def ports(self, sandbox_id: str) -> tuple[PortView, ...]:
+        """Those that are open, oldest first; addresses are told once only."""
+        return self._hub.get(f"/sandboxes/{sandbox_id}/ports", PortList).items
+
+    def close_port(self, sandbox_id: str, port_id: str) -> None:
+        """The address of this open port leads nowhere from now on."""
+        self._hub.delete(f"/sandboxes/{sandbox_id}/ports/{port_id}")

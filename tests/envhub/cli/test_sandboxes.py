@@ -49,3 +49,17 @@ def test_deleting_asks_first_and_ends_several(cli: Cli) -> None:
     cli("sandbox", "delete", ids[0], stdin="n\n", code=1)
     assert cli.json("sandbox", "delete", "--yes", *ids) == {"deleted": ids}
     assert all(Sandbox.objects.get(pk=one).run.cancel_requested_at for one in ids)
+
+
+def test_ports_are_opened_listed_and_closed(cli: Cli) -> None:
+    sandbox = str(create_running(cli.user).pk)
+    assert "/sandbox-ports/" in cli("sandbox", "ports", sandbox, "8080", "--name", "notebook").stdout
+    cli("sandbox", "ports", sandbox, "9000")
+    assert [(item["port"], item["name"]) for item in cli.json("sandbox", "ports", sandbox)] == [
+        (8080, "notebook"),
+        (9000, ""),
+    ]
+    assert "1 of its addresses" in cli("sandbox", "ports", sandbox, "8080", "--close").stderr
+    assert [item["port"] for item in cli.json("sandbox", "ports", sandbox)] == [9000]
+    assert "port 8080 is not open" in cli("sandbox", "ports", sandbox, "8080", "--close", code=2).stderr
+    assert "needs a port" in cli("sandbox", "ports", sandbox, "--close", code=2).stderr

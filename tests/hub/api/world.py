@@ -120,12 +120,13 @@ def make_world() -> World:
     worker = make_worker(token_row)
     run = make_run(owner=alice.owner, kind=RunKind.EVAL, subject=f"alice/{MARK}-env@0.1.0")
     run_token = hold_run(run, worker=worker, state=RunState.RUNNING)
+    later = timezone.now() + timedelta(hours=1)  # to walk all routes takes longer than a report is believed
     sandbox = create_running(alice, name=f"{MARK}-sandbox")
+    sandbox.port_rows.create(number=80, expires_at=later)
     inside = LiveSandbox(id=str(sandbox.pk), image=f"{MARK}-image", state="running", created_at=timezone.now())
     team = make_owner(f"{MARK}-team", members=[alice], role=Role.ADMIN)
     Membership.objects.create(owner=team, user=make_user("carol"), role=Role.MEMBER)
     open_team = make_owner("open-team", members=[alice], role=Role.ADMIN)
-    later = timezone.now() + timedelta(hours=1)  # to walk all routes takes longer than a report is believed
     note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=later)
     return World(
         alice=alice,
@@ -175,6 +176,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "deployment_id": world.deployment.pk,
         "sandbox_id": world.sandbox.pk,
         "image_id": world.image.pk,
+        "port_id": world.sandbox.port_rows.get().pk,
         "pid": 1,
         "pk": Authenticator.objects.get(user=world.alice).pk,
         "step": 1,

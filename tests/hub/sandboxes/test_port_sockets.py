@@ -10,9 +10,10 @@ import pytest
 import uvicorn
 from asgiref.sync import sync_to_async
 
+from hub.sandboxes import direct
 from hub.sandboxes.addresses import clients_origin
 from hub.sandboxes.direct import DirectSandboxes
-from hub.sandboxes.models import Sandbox
+from hub.sandboxes.models import Sandbox, SandboxPort
 from tests.factories.accounts import make_user
 from tests.factories.sandboxes import create_running
 from tests.hub.sandboxes.conftest import EchoWorker, no_django
@@ -51,7 +52,7 @@ async def test_messages_pass_both_ways_and_nothing_tells_who_sends_them(
     served: str, sandbox: Sandbox, http: aiohttp.ClientSession
 ) -> None:
     sent = {"Cookie": "sessionid=1", "Authorization": "Bearer hub_x", "Origin": "null", "X-Custom": "kept"}
-    url = f"{served}{address(sandbox)}socket?a=b%20c"
+    url = f"{served}{await address(sandbox)}socket?a=b%20c"
     async with http.ws_connect(url, headers=sent, protocols=("other", "chat")) as socket:
         seen = await socket.receive_json(timeout=10)
         headers = {name.lower(): value for name, value in seen["headers"].items()}
@@ -68,7 +69,7 @@ async def test_messages_pass_both_ways_and_nothing_tells_who_sends_them(
 async def test_the_program_ends_it_with_its_own_reason(
     served: str, sandbox: Sandbox, http: aiohttp.ClientSession
 ) -> None:
-    async with http.ws_connect(f"{served}{address(sandbox)}socket") as socket:
+    async with http.ws_connect(f"{served}{await address(sandbox)}socket") as socket:
         await socket.receive_json(timeout=10)
         await socket.send_str("bye")
         end = await socket.receive(timeout=30)
@@ -78,7 +79,7 @@ async def test_the_program_ends_it_with_its_own_reason(
 async def test_a_caller_who_leaves_ends_it_at_the_worker(
     served: str, sandbox: Sandbox, worker: EchoWorker, http: aiohttp.ClientSession
 ) -> None:
-    async with http.ws_connect(f"{served}{address(sandbox)}socket") as socket:
+    async with http.ws_connect(f"{served}{await address(sandbox)}socket") as socket:
         await socket.receive_json(timeout=10)
         assert worker.sockets == 1
         await socket.close(code=4002)
@@ -87,10 +88,31 @@ async def test_a_caller_who_leaves_ends_it_at_the_worker(
 
 
 async def test_it_ends_with_its_address(served: str, sandbox: Sandbox, http: aiohttp.ClientSession) -> None:
-    async with http.ws_connect(f"{served}{address(sandbox, 3.0)}socket") as socket:
+    async with http.ws_connect(f"{served}{await address(sandbox, 3.0)}socket") as socket:
         await socket.receive_json(timeout=10)
         end = await socket.receive(timeout=30)
-        assert (end.type, end.extra) == (aiohttp.WSMsgType.CLOSE, "the address has expired")
+        assert (end.type, end.extra) == (aiohttp.WSMsgType.CLOSE, "the address has expired, or was closed")
+
+
+async def test_it_ends_when_its_address_is_closed(
+    served: str, sandbox: Sandbox, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "CLOSED_LOOK_S", 0.05)
+    async with http.ws_connect(f"{served}{await address(sandbox)}socket") as socket:
+        await socket.receive_json(timeout=10)
+        await SandboxPort.objects.all().adelete()
+        assert (await socket.receive(timeout=30)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_an_answer_breaks_off_when_its_address_is_closed(
+    served: str, sandbox: Sandbox, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "CLOSED_LOOK_S", 0.05)
+    async with http.get(f"{served}{await address(sandbox)}output") as answer:
+        await answer.content.readany()
+        await SandboxPort.objects.all().adelete()
+        with pytest.raises(aiohttp.ClientError):
+            await answer.read()
 
 
 async def test_what_prime_sandboxes_finds_has_web_sockets_too(
@@ -123,7 +145,7 @@ async def test_others_are_refused_with_a_status(
     served: str, sandbox: Sandbox, http: aiohttp.ClientSession, name: str
 ) -> None:
     path, headers, status = REFUSED[name]
-    known = {"address": address(sandbox), "served": served}
+    known = {"address": await address(sandbox), "served": served}
     sent = {key: value.format(**known) for key, value in headers.items()}
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await http.ws_connect(served + path.format(**known), headers=sent)

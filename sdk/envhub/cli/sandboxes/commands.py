@@ -194,11 +194,32 @@ def delete(
 def ports(
     ctx: typer.Context,
     sandbox_id: SandboxId,
-    port: Annotated[int, typer.Argument(help="On which something in it listens.", min=1, max=65535)],
+    port: Annotated[
+        int | None,
+        typer.Argument(help="On which something listens; without: list what is open.", min=1, max=65535),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="How long the address is good.")] = 3600.0,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    close: Annotated[bool, typer.Option("--close", help="Close all addresses of the port.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Print an address of a port, for whoever knows it; it expires."""
+    """Print an address of a port, for whoever knows it, until it expires or is closed."""
     session = current(ctx)
-    address = session.hub.sandboxes.open_port(sandbox_id, port, seconds=seconds)
-    session.show(address, lambda: session.out.print(address.url, soft_wrap=True))
+    hub = session.hub.sandboxes
+    if port is not None and not close:
+        address = hub.open_port(sandbox_id, port, seconds=seconds, name=name)
+        session.show(address, lambda: session.out.print(address.url, soft_wrap=True))
+        return
+    if close and port is None:
+        raise UsageError("--close needs a port", hint="`hub sandbox ports ID` lists those that are open.")
+    found = [item for item in hub.ports(sandbox_id) if port in (None, item.port)]
+    if not close:
+        rows = [(item.id, item.port, item.name, item.created_at, item.expires_at) for item in found]
+        columns = ("id", "port", "name", "opened", "expires")
+        session.show(found, lambda: session.table(columns, rows, "no port is open"))
+        return
+    if not found:
+        raise UsageError(f"port {port} is not open", hint="`hub sandbox ports ID` lists those that are.")
+    for item in found:
+        hub.close_port(sandbox_id, item.id)
+    session.show({"closed": found}, lambda: session.note(f"closed; {len(found)} of its addresses lead nowhere now"))

@@ -224,14 +224,33 @@ class PortRequest(Request):
 
     port: Port
     seconds: float = Field(default=3600.0, ge=1, le=7 * 86_400)
+    name: str = Field(default="", max_length=200)
+
+
+class PortView(Response):
+    """A port that is open."""
+
+    id: str
+    port: int
+    name: str = ""
+    created_at: datetime
+    expires_at: datetime
+
+
+class PortList(Response):
+    """The open ports of a sandbox, oldest first."""
+
+    items: tuple[PortView, ...]
 
 
 class PortAddress(Response):
-    """Whoever knows `url` reaches the port until `expires_at`."""
+    """Whoever knows `url` reaches the port until `expires_at`, or until it is closed by its `id`."""
 
     url: str
     port: int
     expires_at: datetime
+    id: str = ""
+    name: str = ""
 
 
 class SiblingsAddress(Response):
