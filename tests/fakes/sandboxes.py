@@ -94,6 +94,7 @@ class FakeHeld:
         self.disk_mb = wish.disk_mb or 1024
         self.lifetime_s = wish.lifetime_s or 3600.0
         self.commands: list[Command] = []
+        self.default_command: tuple[str, ...] = ()
         self.processes: dict[int, FakeProcess] = {}
         self._pids = itertools.count(1)
         self._settled = asyncio.Event()

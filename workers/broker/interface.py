@@ -160,6 +160,11 @@ class Held(Protocol):
     @property
     def commands(self) -> Sequence[Command]: ...
 
+    @property
+    def default_command(self) -> tuple[str, ...]:
+        """What a container engine would start of its image; () while that is not known."""
+        ...
+
     async def ready(self) -> None:
         """Returns once it runs. Raises NotThere with the reason when it never will."""
         ...

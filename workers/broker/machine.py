@@ -75,6 +75,11 @@ class Machine:
         return self.life.limits.lifetime_seconds
 
     @property
+    def default_command(self) -> tuple[str, ...]:
+        """Of its image."""
+        return self.life.image.command if self.life.image is not None else ()
+
+    @property
     def commands(self) -> Sequence[Command]:
         return self._commands.all()
 

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workers.broker.docker import SOCKET as DOCKER_SOCKET
+from workers.broker.docker import docker_variables
 from workers.broker.prime import prime_variables, tunnel_files
 from workers.rollouts.boxes import PYTHON, VENV_PATH, environment_box, model_variables
 from workers.rollouts.interceptor.server import Interceptor
@@ -16,7 +18,7 @@ from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.sandboxes import BoxSandboxes, RunSandboxes
 from workers.rollouts.session import Runner, open_runner
 from workers.sandbox import TRUSTED, Box, BoxFailed, BoxSpec, FileRefused, Outside, Sandbox, socket_folder
-from workers.sandbox.interface import HOME
+from workers.sandbox.interface import HOME, SOCKETS
 from workers.settings import WorkerEnvironment
 
 NPMRC = f"{HOME}/.npmrc"
@@ -54,7 +56,7 @@ class InstalledEnvironment:
                     sockets=sockets,
                     python=PYTHON,
                     log=self.log,
-                    env=self._variables(box.gateway_url),
+                    env=self._variables(box),
                     load_limit_s=self.settings.load_limit_s,
                 ) as runner,
             ):
@@ -120,10 +122,13 @@ class InstalledEnvironment:
             lifetime_s=self.lifetime_s,
         )
 
-    def _variables(self, gateway_url: str) -> Mapping[str, str]:
+    def _variables(self, box: Box) -> Mapping[str, str]:
         """Its own clients lead to the interceptor and to the broker of sandboxes; the starter's secrets win."""
-        sandboxes = prime_variables(gateway_url) if self.sandboxes else {}
-        return {**model_variables(gateway_url), **sandboxes, **self.secrets}
+        sandboxes: Mapping[str, str] = {}
+        if self.sandboxes:
+            docker = docker_variables(box.path(f"{SOCKETS}/{DOCKER_SOCKET}"))
+            sandboxes = {**prime_variables(box.gateway_url), **docker}
+        return {**model_variables(box.gateway_url), **sandboxes, **self.secrets}
 
 
 def tunnel_client(venv: Path) -> bytes:

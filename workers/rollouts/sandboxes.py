@@ -23,6 +23,8 @@ from envhub import errors
 from envhub.protocol.registry.files import RepositorySource
 
 from workers.broker.broker import Broker
+from workers.broker.docker import SOCKET as DOCKER_SOCKET
+from workers.broker.docker import serve_docker
 from workers.broker.interface import Session, Wish
 from workers.broker.life import Host
 from workers.broker.limits import MIB, BrokerLimits
@@ -104,7 +106,8 @@ class RunSandboxes:
                 PREFIX: prime_routes(session, run_allows=self.allow, tunnels=tunnels),
                 TUNNEL_PATH.rstrip("/"): tunnel_gateway(tunnels),
             }
-            yield BoxSandboxes(tunnels, applications)
+            async with serve_docker(gateway.with_name(DOCKER_SOCKET), session):
+                yield BoxSandboxes(tunnels, applications)
 
     @asynccontextmanager
     async def for_user(

@@ -1,0 +1,296 @@
+"""Containers: made, started, watched, ended. `docker run`, `ps`, `inspect`, `logs`, `wait`, `stop`, `rm` ask these."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from aiohttp import web
+from envhub.protocol.base import JsonObject
+
+from workers.broker.docker.engine import STOP_S, Container, Engine, signal_number
+from workers.broker.docker.hijack import FRAMED, RAW, hijack
+from workers.broker.docker.output import Piece, frame
+from workers.broker.docker.wishes import CreateRequest, words
+from workers.broker.prime.bodies import read_json, whole
+from workers.broker.prime.refusals import Refusal
+
+ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
+NEVER = "0001-01-01T00:00:00Z"
+LONGEST_STOP_S = 3600
+
+
+def found(request: web.Request) -> Container:
+    """That the path names. Raises Refusal."""
+    return request.app[ENGINE].find(request.match_info["container"])
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """Of the query, as engines read it."""
+    return request.query.get(name, "").lower() in ("1", "true", "yes", "on")
+
+
+async def create(request: web.Request) -> web.Response:
+    asked = await read_json(request, CreateRequest)
+    made = await request.app[ENGINE].create(asked, request.query.get("name", "").removeprefix("/"))
+    return web.json_response({"Id": made.id, "Warnings": []}, status=201)
+
+
+async def start(request: web.Request) -> web.Response:
+    container = found(request)
+    if container.main.runs:
+        return web.Response(status=304)
+    await request.app[ENGINE].start(container)
+    return web.Response(status=204)
+
+
+async def stop(request: web.Request) -> web.Response:
+    seconds = whole(request, "t", int(STOP_S), least=0, most=LONGEST_STOP_S)
+    ran = await request.app[ENGINE].stop(found(request), seconds)
+    return web.Response(status=204 if ran else 304)
+
+
+async def restart(request: web.Request) -> web.Response:
+    container, engine = found(request), request.app[ENGINE]
+    await engine.stop(container, whole(request, "t", int(STOP_S), least=0, most=LONGEST_STOP_S))
+    await engine.start(container)
+    return web.Response(status=204)
+
+
+async def kill(request: web.Request) -> web.Response:
+    await request.app[ENGINE].kill(found(request), signal_number(request.query.get("signal", "KILL")))
+    return web.Response(status=204)
+
+
+async def remove(request: web.Request) -> web.Response:
+    await request.app[ENGINE].remove(found(request), force=flag(request, "force"))
+    return web.Response(status=204)
+
+
+async def wait(request: web.Request) -> web.StreamResponse:
+    """The head of the answer goes out at once: a client that starts the container after its question waits for it."""
+    container = found(request)
+    if request.query.get("condition") in (None, "", "not-running") and not container.main.runs:
+        return web.json_response({"StatusCode": container.main.exit_code or 0})
+    main = request.app[ENGINE].next_main(container)
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await main.done.wait()
+    await response.write(json.dumps({"StatusCode": main.exit_code or 0}).encode())
+    return response
+
+
+async def inspect(request: web.Request) -> web.Response:
+    return web.json_response(told(found(request)))
+
+
+async def list_containers(request: web.Request) -> web.Response:
+    """Those that run, or all; by name, label, state, id."""
+    try:
+        wanted = json.loads(request.query.get("filters") or "{}")
+        filters = {key: list(values) for key, values in wanted.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Refusal(400, "filters: expected an object of lists") from error
+    everything = flag(request, "all") or "status" in filters
+    shown = [item for item in request.app[ENGINE].all() if everything or item.state == "running"]
+    return web.json_response([_line(item) for item in shown if _matches(item, filters)])
+
+
+def _matches(container: Container, filters: dict[str, list[object]]) -> bool:
+    return all(
+        any(_has(container, key, str(value)) for value in values)
+        for key, values in filters.items()
+        if key in ("id", "name", "status", "label")
+    )
+
+
+def _has(container: Container, key: str, value: str) -> bool:
+    labels = container.asked.labels or {}
+    if key == "label":
+        name, equals, wanted = value.partition("=")
+        return name in labels and (not equals or labels[name] == wanted)
+    if key == "id":
+        return container.id.startswith(value)
+    return value.removeprefix("/") in container.name if key == "name" else container.state == value
+
+
+async def prune(request: web.Request) -> web.Response:
+    engine = request.app[ENGINE]
+    ended = [item for item in engine.all() if item.state != "running"]
+    for item in ended:
+        await engine.remove(item, force=True)
+    return web.json_response({"ContainersDeleted": [item.id for item in ended], "SpaceReclaimed": 0})
+
+
+async def logs(request: web.Request) -> web.StreamResponse:
+    """What its main command has written, its end where that is much; `follow`: until its end."""
+    container = found(request)
+    response = web.StreamResponse(headers={"Content-Type": RAW if container.asked.terminal else FRAMED})
+    await response.prepare(request)
+    pieces = [piece for piece in container.main.output.kept if _is_wanted(request, piece)]
+    follower = container.main.output.follow(past=False) if flag(request, "follow") else None
+    for piece in pieces[_tail(request, pieces) :]:
+        await response.write(_sent(container, piece))
+    if follower is not None:
+        async for piece in follower:
+            if _is_wanted(request, piece):
+                await response.write(_sent(container, piece))
+    return response
+
+
+def _tail(request: web.Request, pieces: list[Piece]) -> int:
+    """Where the last lines that were asked for begin: by pieces, so perhaps a little earlier."""
+    asked = request.query.get("tail", "all")
+    if not asked.isdigit():
+        return 0
+    lines, index = 0, len(pieces)
+    while index and lines < int(asked):
+        index -= 1
+        lines += pieces[index][1].count(b"\n")
+    return index
+
+
+def _is_wanted(request: web.Request, piece: Piece) -> bool:
+    return flag(request, piece[0])
+
+
+def _sent(container: Container, piece: Piece) -> bytes:
+    return piece[1] if container.asked.terminal else frame(piece)
+
+
+async def attach(request: web.Request) -> web.Response:
+    """To the main command, also before it is started."""
+    container = found(request)
+    main = request.app[ENGINE].next_main(container)
+    follower = main.output.follow(past=flag(request, "logs"))
+
+    async def output() -> AsyncIterator[bytes]:
+        async for piece in follower:
+            if _is_wanted(request, piece):
+                yield _sent(container, piece)
+
+    async def feed(data: bytes) -> None:
+        await main.started.wait()
+        assert main.process is not None
+        await main.process.write(data)
+
+    async def close() -> None:
+        await main.started.wait()
+        assert main.process is not None
+        if not container.asked.terminal:
+            await main.process.close_input()
+
+    given = flag(request, "stdin") and container.asked.stdin
+    return await hijack(
+        request, output(), feed if given else None, close if given else None, framed=not container.asked.terminal
+    )
+
+
+async def resize(request: web.Request) -> web.Response:
+    rows, columns = (whole(request, name, 0, least=0, most=10_000) for name in ("h", "w"))
+    process = found(request).main.process
+    if process is not None and rows and columns:
+        await process.resize(rows, columns)
+    return web.Response()
+
+
+async def rename(request: web.Request) -> web.Response:
+    container, name = found(request), request.query.get("name", "").removeprefix("/")
+    if not name or any(item.name == name for item in request.app[ENGINE].all()):
+        raise Refusal(409, f"the name {name!r} is in use, or empty")
+    container.name = name
+    return web.Response(status=204)
+
+
+def told(container: Container) -> JsonObject:
+    """As `docker inspect` has it."""
+    main, asked, held = container.main, container.asked, container.held
+    argv = [*words(asked.entrypoint), *words(asked.command)] or list(held.default_command)
+    return {
+        "Id": container.id,
+        "Name": f"/{container.name}",
+        "Created": container.created.isoformat(),
+        "Path": argv[0] if argv else "",
+        "Args": argv[1:],
+        "Image": image_id(asked.image),
+        "Driver": "hub",
+        "Platform": "linux",
+        "RestartCount": 0,
+        "State": {
+            "Status": container.state,
+            "Running": container.state == "running",
+            "Paused": False,
+            "Restarting": False,
+            "OOMKilled": held.state == "out_of_memory",
+            "Dead": False,
+            "Pid": main.process.pid if main.process is not None and main.runs else 0,
+            "ExitCode": main.exit_code or 0,
+            "Error": held.reason,
+            "StartedAt": _time(main.began),
+            "FinishedAt": _time(main.finished),
+        },
+        "Config": {
+            "Hostname": container.id[:12],
+            "User": asked.user or "",
+            "Image": asked.image,
+            "Cmd": list(words(asked.command)) or None,
+            "Entrypoint": list(words(asked.entrypoint)) or None,
+            "Env": asked.env or [],
+            "WorkingDir": asked.cwd or "",
+            "Labels": asked.labels or {},
+            "Tty": asked.terminal,
+            "OpenStdin": asked.stdin,
+        },
+        "HostConfig": {
+            "NetworkMode": "default",
+            "AutoRemove": bool(asked.host and asked.host.auto_remove),
+            "LogConfig": {"Type": "json-file", "Config": {}},
+        },
+        "NetworkSettings": {"Ports": {}, "Networks": {}, "IPAddress": ""},
+        "Mounts": [],
+    }
+
+
+def _line(container: Container) -> JsonObject:
+    """As `docker ps` has it."""
+    return {
+        "Id": container.id,
+        "Names": [f"/{container.name}"],
+        "Image": container.asked.image,
+        "ImageID": image_id(container.asked.image),
+        "Command": " ".join((*words(container.asked.entrypoint), *words(container.asked.command))),
+        "Created": int(container.created.timestamp()),
+        "State": container.state,
+        "Status": f"Exited ({container.main.exit_code or 0})" if container.state == "exited" else container.state,
+        "Ports": [],
+        "Labels": container.asked.labels or {},
+        "NetworkSettings": {"Networks": {}},
+        "Mounts": [],
+    }
+
+
+def image_id(name: str) -> str:
+    """What clients want one to have: which image a name means is seen when a container starts."""
+    return f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def _time(at: datetime | None) -> str:
+    return at.isoformat().replace("+00:00", "Z") if at is not None else NEVER
+
+
+def add_containers(app: web.Application, base: str) -> None:
+    """Lists before single ones."""
+    one = f"{base}/containers/{{container}}"
+    app.router.add_post(f"{base}/containers/create", create)
+    app.router.add_get(f"{base}/containers/json", list_containers)
+    app.router.add_post(f"{base}/containers/prune", prune)
+    app.router.add_get(f"{one}/json", inspect)
+    app.router.add_get(f"{one}/logs", logs)
+    app.router.add_delete(one, remove)
+    for name, handler in {
+        "start": start, "stop": stop, "restart": restart, "kill": kill, "wait": wait, "attach": attach,
+        "resize": resize, "rename": rename,
+    }.items():  # fmt: skip
+        app.router.add_post(f"{one}/{name}", handler)

@@ -1,0 +1,78 @@
+"""A connection that becomes a plain stream of bytes both ways after its request, as clients attach to commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from aiohttp import web
+
+RAW, FRAMED = "application/vnd.docker.raw-stream", "application/vnd.docker.multiplexed-stream"
+SWITCH = "HTTP/1.1 101 UPGRADED\r\nContent-Type: {kind}\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+PLAIN = "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n"
+PIECE = 64 * 1024
+
+
+async def hijack(
+    request: web.Request,
+    output: AsyncIterator[bytes],
+    feed: Callable[[bytes], Awaitable[None]] | None,
+    close: Callable[[], Awaitable[None]] | None,
+    *,
+    framed: bool,
+    begin: Callable[[], Awaitable[None]] | None = None,
+) -> web.Response:
+    """Sends `output` to its end, and what comes to `feed`, then `close`. The connection ends with the output. `begin`
+    is called once the head of the answer is out: clients lose output that comes with it."""
+    reader, writer = _take_over(request)
+    wants = request.headers.get("Upgrade", "").lower() == "tcp"
+    writer.write((SWITCH if wants else PLAIN).format(kind=FRAMED if framed else RAW).encode())
+    await writer.drain()
+    if begin is not None:
+        await begin()
+    reading = asyncio.create_task(_read(reader, feed, close))
+    try:
+        async for piece in output:
+            writer.write(piece)
+            await writer.drain()
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        writer.close()
+    return web.Response()
+
+
+def _take_over(request: web.Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The connection, from the server: its own protocol would end it when a client closes its side, which says only
+    that there is no more input."""
+    server, transport, loop = request.protocol, request.transport, asyncio.get_running_loop()
+    if not isinstance(transport, asyncio.Transport):
+        raise ConnectionResetError("the client has gone")
+    reader = asyncio.StreamReader(limit=PIECE)
+    streams = _Streams(reader, server)
+    streams.connection_made(transport)
+    transport.set_protocol(streams)
+    return reader, asyncio.StreamWriter(transport, streams, reader, loop)
+
+
+class _Streams(asyncio.StreamReaderProtocol):
+    def __init__(self, reader: asyncio.StreamReader, server: asyncio.Protocol) -> None:
+        super().__init__(reader)
+        self._server = server
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The server counts its connections."""
+        super().connection_lost(exc)
+        self._server.connection_lost(exc)
+
+
+async def _read(
+    reader: asyncio.StreamReader,
+    feed: Callable[[bytes], Awaitable[None]] | None,
+    close: Callable[[], Awaitable[None]] | None,
+) -> None:
+    while piece := await reader.read(PIECE):
+        if feed is not None:
+            await feed(piece)
+    if close is not None:
+        await close()

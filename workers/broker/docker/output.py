@@ -1,0 +1,96 @@
+"""What a command writes: its end is kept for logs, and all of it goes to those who follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import AsyncIterator
+
+from workers.broker.interface import Process, Stream
+
+KEPT = 4 * 1024 * 1024  # bytes for logs
+BEHIND = 4 * 1024 * 1024  # bytes that a follower may be behind before the command waits for it
+Piece = tuple[Stream, bytes]
+
+
+class Follower:
+    """One reader, from when it was made to the end of the command."""
+
+    def __init__(self, output: Output, past: bool) -> None:
+        self._output = output
+        self._pieces: deque[Piece] = deque(output.kept if past else ())
+        self.size = sum(len(data) for _, data in self._pieces)
+        self._news = asyncio.Event()
+
+    def feed(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+        self.size += len(piece[1])
+        self._news.set()
+
+    def wake(self) -> None:
+        self._news.set()
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        try:
+            while True:
+                self._news.clear()
+                while self._pieces:
+                    piece = self._pieces.popleft()
+                    self.size -= len(piece[1])
+                    self._output.look()
+                    yield piece
+                if self._output.ended:
+                    return
+                await self._news.wait()
+        finally:
+            self._output.leave(self)
+
+
+class Output:
+    """Of one command, whose `process` is told to wait while a follower is far behind."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Piece] = deque()
+        self.ended = False
+        self.process: Process | None = None
+        self._size = 0
+        self._held = False
+        self._followers: list[Follower] = []
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        self.kept.append((stream, data))
+        self._size += len(data)
+        while self._size > KEPT and len(self.kept) > 1:
+            self._size -= len(self.kept.popleft()[1])
+        for follower in self._followers:
+            follower.feed((stream, data))
+        self.look()
+
+    def end(self) -> None:
+        self.ended = True
+        for follower in self._followers:
+            follower.wake()
+
+    def follow(self, *, past: bool) -> Follower:
+        """`past`: with what is kept of what was written before."""
+        follower = Follower(self, past)
+        self._followers.append(follower)
+        return follower
+
+    def leave(self, follower: Follower) -> None:
+        if follower in self._followers:
+            self._followers.remove(follower)
+        self.look()
+
+    def look(self) -> None:
+        held = any(follower.size > BEHIND for follower in self._followers)
+        if self.process is not None and held != self._held:
+            self._held = held
+            self.process.hold_output(held)
+
+
+def frame(piece: Piece) -> bytes:
+    """As clients tell both streams apart on one connection."""
+    stream, data = piece
+    return struct.pack(">BxxxL", 1 if stream == "stdout" else 2, len(data)) + data

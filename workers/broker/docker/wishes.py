@@ -1,0 +1,119 @@
+"""What clients ask for when they create a container or execute in one, and what of it there is here.
+
+Fields that change nothing for whoever runs in the container (log drivers, restart policies, capabilities) are ignored;
+what a program would miss (folders of the client, GPUs, networks, published ports) is refused in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from workers.broker.interface import Wish
+from workers.broker.prime.commands import ROOT
+from workers.broker.prime.refusals import Refusal
+from workers.broker.prime.wishes import checked_env
+
+MIB = 1024 * 1024
+NANO = 1_000_000_000
+CPU_PERIOD = 100_000  # microseconds, the engine's default
+OPEN_NETWORKS = {"", "default", "bridge", "host", "none"}
+Text = Annotated[str, StringConstraints(max_length=100_000, pattern=r"^[^\x00]*$")]
+Short = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
+Words = Annotated[list[Text], Field(max_length=4096)] | Text | None
+
+FOLDERS = "containers of this hub see no folders of the environment: copy files in (put_archive, docker cp)"
+PORTS = "ports of containers are not published here: run the client inside, by exec"
+NO_NETWORKS = "containers of this hub join no networks: each one reaches what its run allows"
+NO_GPU = "containers of this hub have no GPU"
+
+
+class HostConfig(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=False)
+    memory: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, alias="Memory")
+    nano_cpus: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, alias="NanoCpus")
+    cpu_quota: Annotated[int, Field(ge=-1, lt=2**63)] = Field(0, alias="CpuQuota")
+    cpu_period: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, alias="CpuPeriod")
+    network: Short | None = Field(None, alias="NetworkMode")
+    binds: list[object] | None = Field(None, alias="Binds")
+    mounts: list[object] | None = Field(None, alias="Mounts")
+    volumes_from: list[object] | None = Field(None, alias="VolumesFrom")
+    ports: dict[str, object] | None = Field(None, alias="PortBindings")
+    devices: list[object] | None = Field(None, alias="DeviceRequests")
+    auto_remove: bool = Field(False, alias="AutoRemove")
+
+
+class CreateRequest(BaseModel):
+    image: Short = Field("", alias="Image")
+    command: Words = Field(None, alias="Cmd")
+    entrypoint: Words = Field(None, alias="Entrypoint")
+    env: Annotated[list[Text], Field(max_length=1000)] | None = Field(None, alias="Env")
+    cwd: Text | None = Field(None, alias="WorkingDir")
+    user: Short | None = Field(None, alias="User")
+    labels: Annotated[dict[Short, Text], Field(max_length=200)] | None = Field(None, alias="Labels")
+    terminal: bool = Field(False, alias="Tty")
+    stdin: bool = Field(False, alias="OpenStdin")
+    stop_signal: Short | int | None = Field(None, alias="StopSignal")
+    host: HostConfig | None = Field(None, alias="HostConfig")
+
+
+class ExecRequest(BaseModel):
+    command: Words = Field(None, alias="Cmd")
+    env: Annotated[list[Text], Field(max_length=1000)] | None = Field(None, alias="Env")
+    cwd: Text | None = Field(None, alias="WorkingDir")
+    user: Short | None = Field(None, alias="User")
+    terminal: bool = Field(False, alias="Tty")
+    stdin: bool = Field(False, alias="AttachStdin")
+
+
+class StartRequest(BaseModel):
+    detach: bool = Field(False, alias="Detach")
+    size: Annotated[list[Annotated[int, Field(ge=0, le=10_000)]], Field(min_length=2, max_length=2)] | None = Field(
+        None, alias="ConsoleSize"
+    )
+
+
+def wish_of(asked: CreateRequest, name: str) -> Wish:
+    """Raises Refusal."""
+    if not asked.image:
+        raise Refusal(400, "Image: name the image of the container, such as python:3.11-slim")
+    host = asked.host or HostConfig.model_validate({})
+    for wanted, words in (
+        (host.binds or host.mounts or host.volumes_from, FOLDERS),
+        (host.ports, PORTS),
+        (host.devices, NO_GPU),
+        ((host.network or "") not in OPEN_NETWORKS, NO_NETWORKS),
+    ):
+        if wanted:
+            raise Refusal(501, words)
+    check_user(asked.user)
+    cpus = host.nano_cpus / NANO or (max(host.cpu_quota, 0) / (host.cpu_period or CPU_PERIOD))
+    return Wish(
+        image=asked.image,
+        name=name[:256],
+        labels=tuple(f"{key}={value}"[:256] for key, value in (asked.labels or {}).items())[:100],
+        cpus=cpus or None,
+        memory_mb=max(1, host.memory // MIB) if host.memory else None,
+        env=variables(asked.env),
+        allow_hosts=() if host.network == "none" else None,
+    )
+
+
+def words(given: Sequence[str] | str | None) -> tuple[str, ...]:
+    """As engines read a command: a text is for a shell."""
+    if isinstance(given, str):
+        return ("/bin/sh", "-c", given) if given else ()
+    return tuple(given or ())
+
+
+def variables(given: Sequence[str] | None) -> Mapping[str, str]:
+    """Of NAME=value; a name alone is one to unset. Raises Refusal."""
+    return checked_env(dict(item.split("=", 1) for item in given or () if "=" in item))
+
+
+def check_user(user: str | None) -> None:
+    """Raises Refusal: a sandbox has one user."""
+    if user and user not in ROOT:
+        raise Refusal(501, f"{user} cannot run commands: containers of this hub have one user, root; leave it out")
