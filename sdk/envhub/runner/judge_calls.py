@@ -1,5 +1,5 @@
 """Leads calls of judges to the judges' route, marked with the rollout they are made for, so that their usage is booked.
-Calls of the sandbox service are marked as well: what a rollout asks for ends with it.
+Calls of the sandbox service, and of the docker package, are marked as well: what a rollout asks for ends with it.
 
 Packages build their judge clients themselves, often with a provider's address as an argument's default; what those
 have in common is httpx (or httpx2) below them.
@@ -36,6 +36,7 @@ def lead_judge_calls(judge_base_url: str) -> None:
             continue
         _wrap_async(library.AsyncClient, judge_base_url, closed)
         _wrap(library.Client, judge_base_url, closed)
+    _mark_containers()
 
 
 def sandboxes_of(judge_base_url: str) -> str:
@@ -54,12 +55,30 @@ def _lead(request: Any, judge_base_url: str, closed: bool) -> None:
     if closed and call and request.url.host not in LOOPBACK:
         request.url = type(request.url)(f"{judge_base_url}/v1/{call[1]}")
         request.headers["Host"] = request.url.netloc.decode()
+    if str(request.url).startswith((judge_base_url, sandboxes_of(judge_base_url))):
+        _mark(request.headers)
+
+
+def _mark(headers: Any) -> None:
     attempt = CURRENT.get()
-    if attempt is None or not str(request.url).startswith((judge_base_url, sandboxes_of(judge_base_url))):
-        return
-    found = _KEY.search(attempt.base_url)
+    found = _KEY.search(attempt.base_url) if attempt is not None else None
     if found:
-        request.headers.setdefault(HEADER, found[1])
+        headers.setdefault(HEADER, found[1])
+
+
+def _mark_containers() -> None:
+    """Of the docker package, whose client is one of requests': what it asks is for the broker alone."""
+    try:
+        client: Any = import_module("docker.api.client").APIClient
+    except Exception:  # noqa: BLE001 - another package of this name, or one that does not load
+        return
+    send = client.send
+
+    def marked(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        _mark(request.headers)
+        return send(self, request, *args, **kwargs)
+
+    client.send = marked
 
 
 def _wrap_async(client: Any, judge_base_url: str, closed: bool) -> None:

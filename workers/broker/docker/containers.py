@@ -16,6 +16,7 @@ from workers.broker.docker.output import Piece, frame
 from workers.broker.docker.wishes import CreateRequest, words
 from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.refusals import Refusal
+from workers.broker.prime.service import ROLLOUT_HEADER
 
 ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
 NEVER = "0001-01-01T00:00:00Z"
@@ -34,7 +35,8 @@ def flag(request: web.Request, name: str) -> bool:
 
 async def create(request: web.Request) -> web.Response:
     asked = await read_json(request, CreateRequest)
-    made = await request.app[ENGINE].create(asked, request.query.get("name", "").removeprefix("/"))
+    rollout = request.headers.get(ROLLOUT_HEADER, "")[:200]
+    made = await request.app[ENGINE].create(asked, request.query.get("name", "").removeprefix("/"), rollout)
     return web.json_response({"Id": made.id, "Warnings": []}, status=201)
 
 

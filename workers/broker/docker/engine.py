@@ -16,7 +16,7 @@ from workers.broker.interface import Held, NotThere, Process, Session, State
 from workers.broker.prime.refusals import Refusal
 from workers.sandbox import SandboxError
 
-EXECS_KEPT = 1000
+CONTAINERS_KEPT, EXECS_KEPT = 256, 1000  # the oldest that have ended are forgotten
 TERMINAL = (24, 80)
 STOP_S = 10.0
 NOT_STARTED = 126  # the exit status of what cannot be started
@@ -100,7 +100,7 @@ class Exec:
     id: str
     container: Container
     asked: ExecRequest
-    running: Running = field(default_factory=Running)
+    running: Running = field(default_factory=lambda: Running(Output(keep=0)))
 
 
 class Engine:
@@ -110,18 +110,24 @@ class Engine:
         self._session = session
         self._containers: dict[str, Container] = {}
         self._execs: dict[str, Exec] = {}
+        self._removals: set[asyncio.Task[None]] = set()
 
     def all(self) -> list[Container]:
         """Newest first."""
         return list(reversed(self._containers.values()))
 
-    async def create(self, asked: CreateRequest, name: str) -> Container:
+    async def create(self, asked: CreateRequest, name: str, rollout: str) -> Container:
         """Raises Refusal, TooMany."""
         if name and any(item.name == name for item in self._containers.values()):
             raise Refusal(409, f"Conflict. The container name {name} is already in use; remove it first")
+        if len(self._containers) >= CONTAINERS_KEPT:
+            over = next((item for item in self._containers.values() if item.state != "running"), None)
+            if over is None:
+                raise Refusal(429, f"{CONTAINERS_KEPT} containers run; remove some first")
+            await self.remove(over, force=True)
         key = secrets.token_hex(32)
         name = name or f"container-{key[:12]}"
-        held = await self._session.create(wish_of(asked, name))
+        held = await self._session.create(wish_of(asked, name), rollout=rollout)
         made = Container(key, name, asked, held, datetime.now(UTC))
         self._containers[key] = made
         return made
@@ -154,7 +160,9 @@ class Engine:
         )
         container.starts += 1
         if asked.host is not None and asked.host.auto_remove:
-            asyncio.get_running_loop().create_task(self._remove_later(container))
+            removal = asyncio.create_task(self._remove_later(container))
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
 
     def next_main(self, container: Container) -> Running:
         """What runs, or will when it is started."""

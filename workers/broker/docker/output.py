@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 from workers.broker.interface import Process, Stream
 
-KEPT = 4 * 1024 * 1024  # bytes for logs
-BEHIND = 4 * 1024 * 1024  # bytes that a follower may be behind before the command waits for it
+KEPT = 1024 * 1024  # bytes for logs
+BEHIND = 256 * 1024  # bytes that a follower may be behind before the command waits for it
 Piece = tuple[Stream, bytes]
 
 
@@ -50,8 +50,9 @@ class Follower:
 class Output:
     """Of one command, whose `process` is told to wait while a follower is far behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: int = KEPT) -> None:
         self.kept: deque[Piece] = deque()
+        self._keep = keep
         self.ended = False
         self.process: Process | None = None
         self._size = 0
@@ -61,7 +62,7 @@ class Output:
     def feed(self, stream: Stream, data: bytes) -> None:
         self.kept.append((stream, data))
         self._size += len(data)
-        while self._size > KEPT and len(self.kept) > 1:
+        while self._size > self._keep and self.kept:
             self._size -= len(self.kept.popleft()[1])
         for follower in self._followers:
             follower.feed((stream, data))

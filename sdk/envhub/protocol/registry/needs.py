@@ -146,8 +146,8 @@ _OPERATORS = {
     "HUB_IMAGE_REGISTRIES"
 }
 _HINTS = {
-    NeedKind.SANDBOX: "hubs have sandboxes for prime-sandboxes and the runtimes of verifiers, "
-    "and no other service for them (Docker, Modal, E2B)",
+    NeedKind.SANDBOX: "hubs have sandboxes for prime-sandboxes, the runtimes of verifiers and the docker package (its "
+    "command line where an operator has put docker-cli on the workers), and no other service for them (Modal, E2B)",
     NeedKind.GPU: "it needs a worker whose boxes have a GPU",
     **{
         kind: f"an operator lets {{name}} through with {setting}, and the hub's next start builds it again; "
