@@ -75,19 +75,30 @@ class Owner(models.Model):
 
 
 class Role(models.TextChoices):
-    """What a member may do for an owner."""
+    """What a member may do for an owner; each may also do what those before it may."""
 
     READER = "reader"
     MEMBER = "member"
-    ADMIN = "admin"
+    MAINTAINER = "maintainer"
+    OWNER = "owner"
+
+    def includes(self, other: Role) -> bool:
+        """Whether it may do what `other` may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+    @property
+    def grants(self) -> tuple[Role, ...]:
+        """The roles that it gives and takes: an owner all, a maintainer those below its own."""
+        return {Role.OWNER: tuple(Role), Role.MAINTAINER: (Role.READER, Role.MEMBER)}.get(self, ())
 
 
 class Membership(models.Model):
-    """Who acts for an owner. A user is `admin` of the own namespace."""
+    """Who acts for an owner. A user has the role `owner` in the own namespace."""
 
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
-    role = models.CharField(max_length=8, choices=Role, default=Role.MEMBER)
+    role = models.CharField(max_length=10, choices=Role, default=Role.MEMBER)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "user"], name="membership_once")]
@@ -97,11 +108,13 @@ class Membership(models.Model):
 
 
 class TeamInvitation(models.Model):
-    """A single-use link that makes whoever accepts it a member of a team; kept hashed."""
+    """A single-use link that makes whoever accepts it a member of a team; kept hashed. One by mail has an address."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(Owner, on_delete=models.CASCADE, related_name="invitations")
-    role = models.CharField(max_length=8, choices=Role, default=Role.MEMBER)
+    role = models.CharField(max_length=10, choices=Role, default=Role.MEMBER)
+    mail = models.EmailField(blank=True, default="", db_default="")  # where the link was sent
+    sent_at = models.DateTimeField(null=True, blank=True)  # when the mail server took it last
     digest = models.CharField(max_length=64, unique=True)
     created_by = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -34,7 +34,6 @@ from hub.core.ids import GivenId, find_by_id
 
 Caller: TypeAlias = User | AnonymousUser
 SYSTEM_OWNER = "hub"
-_RANK = {Role.READER: 0, Role.MEMBER: 1, Role.ADMIN: 2}
 
 
 def visible_owners(user: Caller) -> QuerySet[Owner]:
@@ -62,7 +61,7 @@ def member_owners(user: Caller, role: Role) -> QuerySet[Owner]:
     """The owners for which `user` acts with at least `role`, by name; also an administrator's memberships only."""
     if not isinstance(user, User) or not user.is_active:
         return Owner.objects.none()
-    roles = [item.value for item in Role if _RANK[item] >= _RANK[role]]
+    roles = [item.value for item in Role if item.includes(role)]
     return Owner.objects.filter(memberships__user=user, memberships__role__in=roles).order_by("slug")
 
 
@@ -84,12 +83,18 @@ def find_owner(slug: str) -> Owner:
 
 def has_role(user: Caller, owner: Owner, role: Role) -> bool:
     """Whether `user` acts for `owner` with at least `role`."""
+    own = role_of(user, owner)
+    return own is not None and own.includes(role)
+
+
+def role_of(user: Caller, owner: Owner) -> Role | None:
+    """The role in which `user` acts for `owner`: an administrator as its owner, strangers in none."""
     if not isinstance(user, User) or not user.is_active:
-        return False
+        return None
     if user.is_administrator:
-        return True
+        return Role.OWNER
     membership = Membership.objects.filter(user=user, owner=owner).first()
-    return membership is not None and _RANK[Role(membership.role)] >= _RANK[role]
+    return Role(membership.role) if membership else None
 
 
 def require_role(user: Caller, owner: Owner, role: Role = Role.MEMBER) -> None:
@@ -100,6 +105,16 @@ def require_role(user: Caller, owner: Owner, role: Role = Role.MEMBER) -> None:
     if not user.is_authenticated:
         raise NotAuthenticated("sign in first", hint="`hub login`, or send an API token")
     raise NotAllowed(f"you need the role {role.value} for {owner.slug}")
+
+
+def require_grant(user: Caller, team: Owner, *roles: Role) -> None:
+    """Raises NotAllowed unless `user` may give and take these roles in the team, NotAuthenticated without a user."""
+    require_role(user, team, Role.MAINTAINER)
+    own = role_of(user, team)
+    if beyond := [role for role in roles if own is None or role not in own.grants]:
+        raise NotAllowed(
+            f"you need the role {Role.OWNER.value} for {team.slug}: only owners give or take the role {beyond[0].value}"
+        )
 
 
 def visible_teams(user: Caller) -> QuerySet[Owner]:
@@ -123,19 +138,20 @@ def members_of(team: Owner) -> QuerySet[User]:
     return User.objects.filter(memberships__owner=team).annotate(role=Subquery(own)).order_by("-pk")
 
 
-def waiting_invitations(team: Owner) -> QuerySet[TeamInvitation]:
-    """Links that can still be accepted, newest first."""
-    return _waiting().filter(owner=team).order_by("-pk")
+def open_invitations(team: Owner) -> QuerySet[TeamInvitation]:
+    """Links that can still be accepted, and those by mail that are too old but can be sent again, newest first."""
+    rows = _not_ended().filter(Q(expires_at__gt=timezone.now()) | ~Q(mail=""), owner=team)
+    return rows.order_by("-pk")
 
 
-def _waiting() -> QuerySet[TeamInvitation]:
+def _not_ended() -> QuerySet[TeamInvitation]:
     rows = TeamInvitation.objects.select_related("owner", "created_by")
-    return rows.filter(ended_at__isnull=True, expires_at__gt=timezone.now(), created_by__is_active=True)
+    return rows.filter(ended_at__isnull=True, created_by__is_active=True)
 
 
 def get_invitation(team: Owner, invitation_id: GivenId) -> TeamInvitation:
-    """One that waits. Raises NotFound, AmbiguousId."""
-    found = find_by_id(waiting_invitations(team), invitation_id, str)
+    """One that is open. Raises NotFound, AmbiguousId."""
+    found = find_by_id(open_invitations(team), invitation_id, str)
     if found is None:
         raise NotFound("there is no such invitation, or it has ended")
     return found
@@ -143,9 +159,9 @@ def get_invitation(team: Owner, invitation_id: GivenId) -> TeamInvitation:
 
 def find_invitation(secret: str) -> TeamInvitation:
     """What a link is good for; looking does not spend it. Raises NotFound: unknown, accepted, revoked or too old."""
-    found = _waiting().filter(digest=sha256_hex(secret)).first()
+    found = _not_ended().filter(digest=sha256_hex(secret), expires_at__gt=timezone.now()).first()
     if found is None:
-        raise NotFound("this invitation is not valid any more", hint="ask an admin of the team for a new one")
+        raise NotFound("this invitation is not valid any more", hint="ask whoever invited you for a new one")
     return found
 
 

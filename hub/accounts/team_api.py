@@ -28,7 +28,7 @@ from rest_framework.request import Request
 from hub.accounts.client_address import client_address
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.permissions import require_scope
-from hub.accounts.queries import get_team, members_of, require_role, visible_teams, waiting_invitations
+from hub.accounts.queries import get_team, members_of, open_invitations, require_role, visible_teams
 from hub.accounts.services import (
     add_member,
     change_role,
@@ -40,7 +40,9 @@ from hub.accounts.services import (
     remove_member,
     rename_team,
     revoke_invitation,
+    send_invitation,
 )
+from hub.accounts.services.team_invitations import TeamLink
 from hub.accounts.wire import invitation_view, member_view, team_view
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
@@ -52,7 +54,7 @@ from hub.core.requests.parameters import PAGE, query
 @extend_schema(methods=["POST"], request=TeamRequest, responses={201: TeamView})
 @api_view(["GET", "POST"])
 def teams(request: Request) -> HttpResponse:
-    """The caller's teams, all of them for administrators; or a new one, of which the caller is the admin."""
+    """The caller's teams, all of them for administrators; or a new one, of which the caller is the owner."""
     if request.method == "GET":
         user = require_scope(request, Scope.READ)
         return answer_page(*newest_first(visible_teams(user), request), team_view)
@@ -86,7 +88,7 @@ def _reach(request: Request, team: str) -> tuple[User, Owner]:
 @extend_schema(methods=["POST"], request=MemberRequest, responses={201: MemberView})
 @api_view(["GET", "POST"])
 def members(request: Request, team: str) -> HttpResponse:
-    """Who acts for a team; an admin adds somebody who has an account here."""
+    """Who acts for a team; an owner or a maintainer adds somebody who has an account here."""
     user, found = _reach(request, team)
     if request.method == "GET":
         return answer_page(*newest_first(members_of(found), request), member_view)
@@ -99,7 +101,8 @@ def members(request: Request, team: str) -> HttpResponse:
 @extend_schema(methods=["DELETE"], responses={204: None})
 @api_view(["PATCH", "DELETE"])
 def member_detail(request: Request, team: str, user: str) -> HttpResponse:
-    """Another role for a member, or none: an admin removes anybody but the last admin, everybody may leave."""
+    """Another role for a member, or none: maintainers remove readers and members, owners
+    anybody but the last owner; everybody may leave."""
     caller, found = _reach(request, team)
     if request.method == "DELETE":
         remove_member(user=caller, team=found, name=user)
@@ -113,14 +116,21 @@ def member_detail(request: Request, team: str, user: str) -> HttpResponse:
 @extend_schema(methods=["POST"], request=TeamInvitationRequest, responses={201: TeamInvitationCreated})
 @api_view(["GET", "POST"])
 def invitations(request: Request, team: str) -> HttpResponse:
-    """For admins: links that wait; or a new one, which is only in this answer."""
+    """For owners and maintainers: links that wait; or a new one, which is only in this answer. With `mail` the hub
+    sends it, if it has mail. Maintainers invite readers and members."""
     user, found = _reach(request, team)
-    require_role(user, found, Role.ADMIN)
+    require_role(user, found, Role.MAINTAINER)
     if request.method == "GET":
-        return answer_page(*newest_first(waiting_invitations(found), request), invitation_view)
+        return answer_page(*newest_first(open_invitations(found), request), invitation_view)
     body = parse(request, TeamInvitationRequest)
-    made = invite_to_team(user=user, team=found, role=Role(body.role), valid_for=timedelta(days=body.valid_days))
-    response = answer(TeamInvitationCreated(invitation=invitation_view(made.invitation), url=made.url), status=201)
+    valid_for = timedelta(days=body.valid_days)
+    made = invite_to_team(user=user, team=found, role=Role(body.role), mail=body.mail, valid_for=valid_for)
+    return _told(made, status=201)
+
+
+def _told(made: TeamLink, *, status: int = 200) -> HttpResponse:
+    view = TeamInvitationCreated(invitation=invitation_view(made.invitation), url=made.url, is_sent=made.is_sent)
+    response = answer(view, status=status)
     response["Cache-Control"] = "no-store"
     return response
 
@@ -132,6 +142,14 @@ def invitation_detail(request: Request, team: str, invitation_id: GivenId) -> Ht
     user, found = _reach(request, team)
     revoke_invitation(user=user, team=found, invitation_id=invitation_id)
     return HttpResponse(status=204)
+
+
+@extend_schema(request=None, responses=TeamInvitationCreated)
+@api_view(["POST"])
+def invitation_send(request: Request, team: str, invitation_id: GivenId) -> HttpResponse:
+    """Send an invitation by mail again: a new link, for seven days; the one that was sent before ends."""
+    user, found = _reach(request, team)
+    return _told(send_invitation(user=user, team=found, invitation_id=invitation_id))
 
 
 @extend_schema(request=TeamJoinRequest, responses=Joined)

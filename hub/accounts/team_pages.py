@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.accounts.teams import MemberChange, MemberRequest, TeamInvitationRequest, TeamRequest, TeamRole
@@ -19,11 +21,11 @@ from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import (
     find_invitation,
     get_team,
-    has_role,
     members_of,
-    require_role,
+    open_invitations,
+    require_grant,
+    role_of,
     visible_teams,
-    waiting_invitations,
 )
 from hub.accounts.services import (
     add_member,
@@ -36,7 +38,9 @@ from hub.accounts.services import (
     remove_member,
     rename_team,
     revoke_invitation,
+    send_invitation,
 )
+from hub.accounts.services.team_invitations import TeamLink
 from hub.core.errors import HubError
 from hub.core.http import validate
 from hub.core.ids import GivenId
@@ -79,17 +83,21 @@ def team_detail(request: HttpRequest, team: str) -> HttpResponseBase:
 
 
 def _show(request: HttpRequest, team: Owner, *, status: int = 200, **more: Any) -> HttpResponseBase:
-    is_admin, is_member = (has_role(request.user, team, role) for role in (Role.ADMIN, Role.MEMBER))
+    role = role_of(_caller(request), team)
+    granted = role.grants if role else ()
     members, following = newest_first(members_of(team), request)
     context = {
         "section": "settings",
         "team": team,
-        "is_admin": is_admin,
+        "is_owner": role is Role.OWNER,
+        "granted": granted,
         "members": members,
         "next": following,
-        "roles": list(TeamRole),
-        "invitations": list(waiting_invitations(team)) if is_admin else [],
-        "held": [one for one in held_by(team) if is_member or not one.for_members],
+        "invitations": list(open_invitations(team)) if granted else [],
+        "has_mail": bool(settings.HUB.mail_url),
+        "sign_up_closed": settings.HUB.signup == "closed",
+        "now": timezone.now(),
+        "held": [one for one in held_by(team) if not one.for_members or (role and role.includes(Role.MEMBER))],
     }
     return show(request, "accounts/team_detail.html", context | more, status=status)
 
@@ -131,7 +139,7 @@ def member_add(request: HttpRequest, team: str) -> HttpResponseBase:
         add_member(user=user, team=found, name=wanted.user, role=Role(wanted.role))
     except HubError as error:
         return _show(request, found, error=error, given=given, status=error.status)
-    messages.success(request, f"{wanted.user} is {wanted.role} now.")
+    messages.success(request, f"{wanted.user} now has the role {wanted.role}.")
     return redirect("team", team)
 
 
@@ -146,7 +154,7 @@ def member_role(request: HttpRequest, team: str, user: str) -> HttpResponseBase:
         change_role(user=caller, team=found, name=user, role=Role(wanted.role))
     except HubError as error:
         return _show(request, found, error=error, status=error.status)
-    messages.success(request, f"{user} is {wanted.role} now.")
+    messages.success(request, f"{user} now has the role {wanted.role}.")
     return redirect("team", team)
 
 
@@ -172,17 +180,38 @@ def member_remove(request: HttpRequest, team: str, user: str) -> HttpResponseBas
 @login_required
 @require_POST
 def invitation_make(request: HttpRequest, team: str) -> HttpResponseBase:
-    """A link, shown once in this answer."""
+    """A link: sent by mail, or shown once in this answer."""
     user, found = _caller(request), get_team(_caller(request), team)
-    require_role(user, found, Role.ADMIN)
+    given = {"mail": request.POST.get("mail", "").strip(), "role": request.POST.get("role", TeamRole.MEMBER)}
+    require_grant(user, found)
     try:
-        wanted = validate(TeamInvitationRequest, {"role": request.POST.get("role", TeamRole.MEMBER)})
-        link = invite_to_team(
-            user=user, team=found, role=Role(wanted.role), valid_for=timedelta(days=wanted.valid_days)
-        )
+        wanted = validate(TeamInvitationRequest, given)
+        valid_for = timedelta(days=wanted.valid_days)
+        link = invite_to_team(user=user, team=found, role=Role(wanted.role), mail=wanted.mail, valid_for=valid_for)
+    except HubError as error:
+        return _show(request, found, error=error, invited=given, status=error.status)
+    return _told(request, found, link)
+
+
+def _told(request: HttpRequest, team: Owner, link: TeamLink) -> HttpResponseBase:
+    if not link.is_sent:
+        return _show(request, team, link=link)
+    messages.success(request, f"Sent an invitation to {link.invitation.mail}.")
+    return redirect("team", team.slug)
+
+
+@page
+@never_cache
+@login_required
+@require_POST
+def invitation_send(request: HttpRequest, team: str, invitation_id: GivenId) -> HttpResponseBase:
+    """Send one by mail again."""
+    user, found = _caller(request), get_team(_caller(request), team)
+    try:
+        link = send_invitation(user=user, team=found, invitation_id=invitation_id)
     except HubError as error:
         return _show(request, found, error=error, status=error.status)
-    return _show(request, found, link=link)
+    return _told(request, found, link)
 
 
 @page
@@ -210,5 +239,5 @@ def join(request: HttpRequest, secret: str) -> HttpResponse | HttpResponseBase:
         membership = join_team(user=_caller(request), secret=secret)
     except HubError as error:
         return show(request, "accounts/team_join.html", context | {"error": error}, status=error.status)
-    messages.success(request, f"You are {membership.role} of {membership.owner.slug} now.")
+    messages.success(request, f"You are in {membership.owner.slug} now, with the role {membership.role}.")
     return redirect("team", membership.owner.slug)

@@ -72,4 +72,6 @@ def invitation_view(row: TeamInvitation) -> TeamInvitationView:
         created_by=row.created_by.username,
         created_at=row.created_at,
         expires_at=row.expires_at,
+        mail=row.mail,
+        sent_at=row.sent_at,
     )

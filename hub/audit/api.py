@@ -23,7 +23,8 @@ from hub.core.requests.parameters import PAGE, query
 @extend_schema(parameters=query("owner", *PAGE), responses=Page[AuditEntryView])
 @api_view(["GET"])
 def audit_entries(request: Request) -> HttpResponse:
-    """What was changed for `owner`, whose admin the caller is; default: the caller's own, for administrators all."""
+    """What was changed for `owner`, where the caller has the role owner; default: what was for the caller's own
+    account, for administrators all."""
     user = require_scope(request, Scope.READ)
     return answer_page(*newest_first(entries_for(user, request.GET.get("owner", "")), request), entry_view)
 

@@ -30,7 +30,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
         "entries": rows,
         "next": following,
         "owner": owner or ("" if user.is_administrator else user.username),
-        "owners": member_owners(user, Role.ADMIN)[:200],
+        "owners": member_owners(user, Role.OWNER)[:200],
     }
     return show(request, "audit/entry_list.html", context)
 

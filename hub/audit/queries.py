@@ -14,13 +14,13 @@ EXPORTED_AT_ONCE = 1000
 
 
 def entries_for(user: User, owner: str) -> QuerySet[AuditEntry]:
-    """What concerns an owner, for its admins, newest first; without one an administrator sees all, everybody else what
-    concerns themselves. Raises NotFound, NotAllowed."""
+    """What concerns an owner, newest first, for those with the role owner there; without one an administrator sees
+    all, everybody else what concerns themselves. Raises NotFound, NotAllowed."""
     rows = AuditEntry.objects.order_by("-pk")
     if not owner and user.is_administrator:
         return rows
     found = get_owner(user, owner or user.username)
-    require_role(user, found, Role.ADMIN)
+    require_role(user, found, Role.OWNER)
     return rows.filter(owner_id=found.pk)
 
 

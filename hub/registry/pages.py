@@ -164,7 +164,7 @@ def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpRes
     context = environment_context(request, owner, name, tab="settings")
     environment = context["environment"]
     require_role(request.user, environment.owner, Role.MEMBER)
-    context["can_archive"] = has_role(request.user, environment.owner, Role.ADMIN)
+    context["can_archive"] = has_role(request.user, environment.owner, Role.MAINTAINER)
     context["targets"] = member_owners(request.user, Role.MEMBER) if context["can_archive"] else []
     context["former"] = environment.former_names.select_related("owner").order_by("pk")[:20]
     if request.method != "POST":
@@ -193,7 +193,7 @@ def environment_settings(request: HttpRequest, owner: str, name: str) -> HttpRes
 def environment_archive(request: HttpRequest, owner: str, name: str) -> HttpResponse:
     """Archive an environment, or take it back (`archived=no`)."""
     environment = get_environment(request.user, owner, name)
-    require_role(request.user, environment.owner, Role.ADMIN)
+    require_role(request.user, environment.owner, Role.MAINTAINER)
     archived = request.POST.get("archived") != "no"
     archive_environment(environment=environment, archived=archived)
     messages.success(request, "Archived: it is read-only now." if archived else "Taken back from the archive.")
@@ -206,7 +206,7 @@ def environment_archive(request: HttpRequest, owner: str, name: str) -> HttpResp
 def environment_move(request: HttpRequest, owner: str, name: str) -> HttpResponse:
     """Rename an environment, or give it to another owner."""
     user, environment = cast("User", request.user), get_environment(request.user, owner, name)
-    require_role(user, environment.owner, Role.ADMIN)
+    require_role(user, environment.owner, Role.MAINTAINER)
     fields = {key: request.POST[key].strip() for key in ("owner", "name") if request.POST.get(key, "").strip()}
     to = validate(MoveRequest, fields)
     target = environment.owner if to.owner is None else get_owner(user, to.owner)

@@ -1,4 +1,4 @@
-"""API of secrets: list names, set, delete. Members see names, admins of the owner change them."""
+"""API of secrets: list names, set, delete. Members see names, maintainers of the owner change them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def secret_list(request: Request, owner: str) -> HttpResponse:
 @api_view(["PUT", "DELETE"])
 def secret_detail(request: Request, owner: str, name: str) -> HttpResponse:
     """Set or delete one secret."""
-    user, found = _reach(request, owner, Scope.WRITE, Role.ADMIN)
+    user, found = _reach(request, owner, Scope.WRITE, Role.MAINTAINER)
     if request.method == "DELETE":
         services.delete_secret(owner=found, name=name)
         return HttpResponse(status=204)

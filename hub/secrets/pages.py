@@ -34,7 +34,7 @@ def secret_list(request: HttpRequest) -> HttpResponseBase:
     require_role(user, owner, Role.MEMBER)
     error: HubError | None = None
     if request.method == "POST":
-        require_role(user, owner, Role.ADMIN)
+        require_role(user, owner, Role.MAINTAINER)
         name = request.POST.get("name", "").strip()
         try:
             value = validate(SecretRequest, {"value": request.POST.get("value", "")}).value
@@ -49,7 +49,7 @@ def secret_list(request: HttpRequest) -> HttpResponseBase:
         "owner": owner,
         "owners": member_owners(user, Role.MEMBER)[:100],
         "secrets": secrets_of(owner)[:500],
-        "can_change": has_role(user, owner, Role.ADMIN),
+        "can_change": has_role(user, owner, Role.MAINTAINER),
         "error": error,
         "name": request.POST.get("name", ""),
     }
@@ -63,7 +63,7 @@ def secret_delete(request: HttpRequest, owner: str, name: str) -> HttpResponse:
     """Forget a secret."""
     user = cast("User", request.user)
     found = get_owner(user, owner)
-    require_role(user, found, Role.ADMIN)
+    require_role(user, found, Role.MAINTAINER)
     delete_secret(owner=found, name=name)
     messages.info(request, f"Deleted {name}.")
     return _to_list(found)

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP, for admins of their owner."""
+"""Webhooks over HTTP, for maintainers of their owner."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def webhook_list(request: HttpRequest) -> HttpResponseBase:
     context = {
         "section": "settings",
         "owner": owner,
-        "owners": member_owners(user, Role.ADMIN)[:100],
+        "owners": member_owners(user, Role.MAINTAINER)[:100],
         "webhooks": webhooks_of(user, owner),
         "choices": [event.value for event in CHOICES],
         "secret": secret,

@@ -1,4 +1,4 @@
-"""Reads of webhooks: for admins of their owner."""
+"""Reads of webhooks: for maintainers of their owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 10  # webhooks of an owner
 
 def webhooks_of(user: User, owner: Owner) -> QuerySet[Webhook]:
     """An owner's webhooks, newest first. Raises NotAllowed."""
-    require_role(user, owner, Role.ADMIN)
+    require_role(user, owner, Role.MAINTAINER)
     return Webhook.objects.filter(owner=owner).select_related("owner", "created_by").order_by("-pk")
 
 
@@ -25,7 +25,7 @@ def get_webhook(user: User, webhook_id: GivenId) -> Webhook:
     found = find_by_id(rows, webhook_id, str)
     if found is None:
         raise NotFound("there is no such webhook", hint="`hub webhook list` shows yours")
-    require_role(user, found.owner, Role.ADMIN)
+    require_role(user, found.owner, Role.MAINTAINER)
     return found
 
 

@@ -29,7 +29,7 @@ _BUILT = {VersionState.READY: WebhookEvent.VERSION_READY, VersionState.INVALID: 
 
 def create_webhook(*, user: User, owner: Owner, request: WebhookRequest) -> tuple[Webhook, str]:
     """Make a webhook; its secret is shown once. Raises NotAllowed, Invalid (its address), Conflict (too many)."""
-    require_role(user, owner, Role.ADMIN)
+    require_role(user, owner, Role.MAINTAINER)
     try:
         way(outbound_policy(), request.url)
     except OutboundRefused as error:
@@ -49,13 +49,13 @@ def create_webhook(*, user: User, owner: Owner, request: WebhookRequest) -> tupl
 
 def delete_webhook(*, user: User, webhook: Webhook) -> None:
     """Delete it with its messages. Raises NotAllowed."""
-    require_role(user, webhook.owner, Role.ADMIN)
+    require_role(user, webhook.owner, Role.MAINTAINER)
     webhook.delete()
 
 
 def enable_webhook(*, user: User, webhook: Webhook, enabled: bool = True) -> None:
     """Send again what happens from now on, or stop. Raises NotAllowed."""
-    require_role(user, webhook.owner, Role.ADMIN)
+    require_role(user, webhook.owner, Role.MAINTAINER)
     if enabled:
         Webhook.objects.filter(pk=webhook.pk).update(disabled_at=None, disabled_why="")
     else:
@@ -64,7 +64,7 @@ def enable_webhook(*, user: User, webhook: Webhook, enabled: bool = True) -> Non
 
 def send_test(*, user: User, webhook: Webhook) -> Delivery:
     """Send a message of no meaning, once. Raises NotAllowed, Conflict while it is disabled."""
-    require_role(user, webhook.owner, Role.ADMIN)
+    require_role(user, webhook.owner, Role.MAINTAINER)
     _require_enabled(webhook)
     body = WebhookBody(type=WebhookEvent.TEST, timestamp=clock.now())
     return Delivery.objects.create(
@@ -74,7 +74,7 @@ def send_test(*, user: User, webhook: Webhook) -> Delivery:
 
 def send_again(*, user: User, webhook: Webhook, delivery: Delivery) -> Delivery:
     """Send a message again, under the same id. Raises NotAllowed, Conflict while the webhook is disabled."""
-    require_role(user, webhook.owner, Role.ADMIN)
+    require_role(user, webhook.owner, Role.MAINTAINER)
     _require_enabled(webhook)
     delivery.state, delivery.attempts, delivery.due_at = DeliveryState.WAITING.value, 0, clock.now()
     delivery.save(update_fields=["state", "attempts", "due_at"])

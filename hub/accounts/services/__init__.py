@@ -5,7 +5,7 @@ from hub.accounts.services.invitations import accept_invitation, invite_user
 from hub.accounts.services.limits import forget_old_counts, limit_login, limit_rate
 from hub.accounts.services.links import create_login_link, find_linked, first_login_link, use_link
 from hub.accounts.services.sessions import end_other_sessions, forget_old_sessions, keep_session
-from hub.accounts.services.team_invitations import invite_to_team, join_team, revoke_invitation
+from hub.accounts.services.team_invitations import invite_to_team, join_team, revoke_invitation, send_invitation
 from hub.accounts.services.teams import (
     add_member,
     change_role,
@@ -56,6 +56,7 @@ __all__ = [
     "rename_team",
     "revoke_invitation",
     "revoke_token",
+    "send_invitation",
     "set_password",
     "start_device_login",
     "system_owner",

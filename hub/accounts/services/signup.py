@@ -48,7 +48,7 @@ def join_by_invitation(*, user: User, next_path: str) -> None:
     if waiting_invitation(next_path):
         join_team(user=user, secret=_secret_of(next_path))
     elif settings.HUB.signup != OPEN:
-        raise NotAllowed("the invitation was used meanwhile", hint="ask an admin of the team for another link")
+        raise NotAllowed("the invitation was used meanwhile", hint="ask whoever invited you for another link")
 
 
 def check_mail_domain(address: str) -> None:

@@ -75,7 +75,7 @@ RESERVED_SLUGS = frozenset(
 
 
 def create_user(*, username: str, password: str | None = None, is_superuser: bool = False) -> User:
-    """Make a user, the owner of the same name and the admin membership. Raises Invalid, Conflict (name taken)."""
+    """Make a user, the owner of the same name and the owner's membership. Raises Invalid, Conflict (name taken)."""
     user = User(username=username, is_superuser=is_superuser, is_staff=is_superuser)
     check_free(username, allow_admin=is_superuser)
     if password is not None:
@@ -85,12 +85,12 @@ def create_user(*, username: str, password: str | None = None, is_superuser: boo
 
 
 def register_user(*, user: User) -> User:
-    """Save a new user with the owner of the same name and the admin membership. Raises Invalid, Conflict."""
+    """Save a new user with the owner of the same name and the owner's membership. Raises Invalid, Conflict."""
     check_free(user.username, allow_admin=user.is_superuser)
     with transaction.atomic():
         user.save(force_insert=True)
         owner = Owner.objects.create(slug=user.username, kind=OwnerKind.USER, user=user)
-        Membership.objects.create(owner=owner, user=user, role=Role.ADMIN)
+        Membership.objects.create(owner=owner, user=user, role=Role.OWNER)
         if user.is_superuser:
             system_owner()  # an administrator fills it: where `serve` is not used, nothing else makes it
     return user

@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from hub.accounts.authentication import bearer
 from hub.accounts.client_address import client_address
 from hub.accounts.errors import DeviceError
-from hub.accounts.models import Owner, User
+from hub.accounts.models import Owner, Role, User
 from hub.accounts.permissions import require_scope, scopes_of
 from hub.accounts.queries import get_team, members_of, visible_teams
 from hub.accounts.services import exchange_device_code, limit_rate, start_device_login
@@ -63,9 +63,14 @@ def _team(row: Owner) -> dict[str, Any]:
         "teamId": row.slug,
         "slug": row.slug,
         "name": row.display_name or row.slug,
-        "role": str(row.role or "reader").upper(),  # type: ignore[attr-defined]  # annotated
+        "role": _role(row.role),  # type: ignore[attr-defined]  # annotated
         "createdAt": row.created_at.isoformat(),
     }
+
+
+def _role(role: str | None) -> str:
+    """In the client's words, which know no owners and no maintainers."""
+    return "ADMIN" if role in (Role.OWNER, Role.MAINTAINER) else (role or Role.READER).upper()
 
 
 @client_view("GET")
@@ -80,7 +85,7 @@ def _member(row: User) -> dict[str, Any]:
         "userId": str(row.pk),
         "userName": row.username,
         "userEmail": None,
-        "role": str(row.role).upper(),  # type: ignore[attr-defined]  # annotated
+        "role": _role(row.role),  # type: ignore[attr-defined]  # annotated
         "joinedAt": row.date_joined.isoformat(),
     }
 

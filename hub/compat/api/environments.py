@@ -85,7 +85,7 @@ def environment_version(request: Request, owner: str, name: str, version: str) -
     """What is needed to show, pull and install a version: "latest", its number, or what its content hash begins with.
     DELETE deletes it."""
     if request.method == "DELETE":
-        _, environment = _changed(request, owner, name, Role.ADMIN)
+        _, environment = _changed(request, owner, name, Role.MAINTAINER)
         services.delete_version(version=_version_of(environment, version))
         return HttpResponse(status=204)
     return wrapped(_detail(_visible(request, owner, name, version)))
@@ -228,7 +228,7 @@ def version_list(request: Request, owner: str, name: str) -> HttpResponseBase:
 @client_view("DELETE")
 def environment_delete(request: Request, owner: str, name: str) -> HttpResponseBase:
     """Delete an environment with its versions."""
-    _, environment = _changed(request, owner, name, Role.ADMIN)
+    _, environment = _changed(request, owner, name, Role.MAINTAINER)
     services.delete_environment(environment=environment)
     return HttpResponse(status=204)
 
@@ -238,7 +238,7 @@ def environment_delete_by_id(request: Request, environment: EnvironmentId) -> Ht
     """The same by its id."""
     user = require_scope(request, Scope.WRITE)
     found = environment_of(user, environment)
-    require_role(user, found.owner, Role.ADMIN)
+    require_role(user, found.owner, Role.MAINTAINER)
     services.delete_environment(environment=found)
     return HttpResponse(status=204)
 

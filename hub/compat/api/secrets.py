@@ -32,7 +32,7 @@ def secret_list(request: Request) -> HttpResponseBase:
     user = require_scope(request, Scope.WRITE)
     given = body(request)
     owner = acting_owner(user, given)
-    require_role(user, owner, Role.ADMIN)
+    require_role(user, owner, Role.MAINTAINER)
     if given.get("isFile"):
         raise Invalid("secrets are variables here, not files", hint="leave --file out, or use `hub secret set`")
     name = text(given, "name")
@@ -64,7 +64,7 @@ def _reach(request: Request, secret_id: str, scope: Scope) -> tuple[User, Owner,
     if not name:
         raise NotFound("there is no such secret", hint="`prime secret list` shows their ids")
     owner = get_owner(user, slug)
-    require_role(user, owner, Role.MEMBER if scope is Scope.READ else Role.ADMIN)
+    require_role(user, owner, Role.MEMBER if scope is Scope.READ else Role.MAINTAINER)
     return user, owner, name
 
 

@@ -48,7 +48,7 @@ def views_of(user: Caller, of: Discussed) -> dict[str, Any]:
         "views_at": f"{of.address}/views",
         "listed_at": of.listed_at,
         "can_write": writes,
-        "is_admin": bool(writes and views) and has_role(user, of.owner, Role.ADMIN),
+        "maintains": bool(writes and views) and has_role(user, of.owner, Role.MAINTAINER),
     }
 
 

@@ -79,10 +79,10 @@ def edit_note(*, user: User, of: Discussed, note: Note, text: str) -> Note:
 
 
 def delete_note(*, user: User, of: Discussed, note: Note) -> None:
-    """Delete one's own note; an admin of the owner, anybody's. Raises NotAllowed."""
+    """Delete one's own note; a maintainer of the owner, anybody's. Raises NotAllowed."""
     require_role(user, of.owner, Role.MEMBER)
-    if note.created_by_id != user.pk and not has_role(user, of.owner, Role.ADMIN):
-        raise NotAllowed("only its author may delete a note", hint=f"or an admin of {of.owner.slug}")
+    if note.created_by_id != user.pk and not has_role(user, of.owner, Role.MAINTAINER):
+        raise NotAllowed("only its author may delete a note", hint=f"or a maintainer of {of.owner.slug}")
     note.delete()
 
 
@@ -105,8 +105,8 @@ def save_view(*, user: User, of: Discussed, name: str, query: Mapping[str, objec
 
 
 def delete_view(*, user: User, view: SavedRolloutView) -> None:
-    """Forget one's own view; an admin of the owner, anybody's. Raises NotAllowed."""
+    """Forget one's own view; a maintainer of the owner, anybody's. Raises NotAllowed."""
     require_role(user, view.owner, Role.MEMBER)
-    if view.created_by_id != user.pk and not has_role(user, view.owner, Role.ADMIN):
-        raise NotAllowed("only who saved a view may delete it", hint=f"or an admin of {view.owner.slug}")
+    if view.created_by_id != user.pk and not has_role(user, view.owner, Role.MAINTAINER):
+        raise NotAllowed("only who saved a view may delete it", hint=f"or a maintainer of {view.owner.slug}")
     view.delete()

@@ -81,7 +81,7 @@ def environment_detail(request: Request, owner: str, name: str) -> HttpResponse:
         found = queries.get_environment(request.user, owner, name)
         origin = queries.fork_origin(request.user, found)
         return _one(request.user, found, forked_from=origin.reference if origin else None)
-    role = Role.ADMIN if request.method == "DELETE" else Role.MEMBER
+    role = Role.MAINTAINER if request.method == "DELETE" else Role.MEMBER
     user, environment = reach(request, owner, name, Scope.WRITE, role)
     if request.method == "DELETE":
         services.delete_environment(environment=environment)
@@ -106,7 +106,7 @@ def environment_star(request: Request, owner: str, name: str) -> HttpResponse:
 @api_view(["PUT", "DELETE"])
 def environment_archive(request: Request, owner: str, name: str) -> HttpResponse:
     """Make an environment read-only and leave it out of the list, or take it back. Again is a no-op."""
-    user, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    user, environment = reach(request, owner, name, Scope.WRITE, Role.MAINTAINER)
     environment = services.archive_environment(environment=environment, archived=request.method == "PUT")
     return _one(user, environment) if environment.archived else HttpResponse(status=204)
 
@@ -115,7 +115,7 @@ def environment_archive(request: Request, owner: str, name: str) -> HttpResponse
 @api_view(["POST"])
 def environment_move(request: Request, owner: str, name: str) -> HttpResponse:
     """Rename an environment or give it to another owner; its former address goes on leading to it."""
-    user, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    user, environment = reach(request, owner, name, Scope.WRITE, Role.MAINTAINER)
     to = parse(request, MoveRequest)
     target = environment.owner if to.owner is None else get_owner(user, to.owner)
     require_role(user, target, Role.MEMBER)
@@ -152,7 +152,7 @@ def former_name(request: Request, owner: str, name: str) -> HttpResponse:
     """Forget a former address, which then can be used again."""
     user = require_scope(request, Scope.WRITE)
     former = queries.get_former_name(user, owner, name)
-    require_role(user, former.owner, Role.ADMIN)
+    require_role(user, former.owner, Role.MAINTAINER)
     services.forget_name(former=former)
     return HttpResponse(status=204)
 

@@ -59,7 +59,7 @@ def version_detail(request: Request, owner: str, name: str, version: str) -> Htt
     """One version ("latest" allowed): show it, or delete it while no evaluation refers to it."""
     if request.method == "GET":
         return answer(version_view(_visible(request, owner, name, version)))
-    _, environment = reach(request, owner, name, Scope.WRITE, Role.ADMIN)
+    _, environment = reach(request, owner, name, Scope.WRITE, Role.MAINTAINER)
     services.delete_version(version=queries.get_version_of(environment, version))
     return HttpResponse(status=204)
 

@@ -151,6 +151,7 @@ COMMANDS: Table = {
         "show": "resources.teams:show",
         "rename": "resources.teams:rename",
         "invite": "resources.teams:invite",
+        "send": "resources.teams:send",
         "revoke": "resources.teams:revoke",
         "join": "resources.teams:join",
         "add": "resources.teams:add",

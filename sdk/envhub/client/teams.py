@@ -34,7 +34,7 @@ class Teams:
         return iterate(self._hub, "/teams", Page[TeamView])
 
     def create(self, request: TeamRequest) -> TeamView:
-        """Make a team; the caller is its admin."""
+        """Make a team; the caller is its owner."""
         return self._hub.post("/teams", request, TeamView)
 
     def get(self, team: str) -> TeamView:
@@ -70,8 +70,12 @@ class Teams:
         return iterate(self._hub, f"/teams/{team}/invitations", Page[TeamInvitationView])
 
     def invite(self, team: str, request: TeamInvitationRequest) -> TeamInvitationCreated:
-        """Make a link; it is only in this answer."""
+        """Make a link, which is only in this answer; with an address the hub also sends it."""
         return self._hub.post(f"/teams/{team}/invitations", request, TeamInvitationCreated)
+
+    def send_again(self, team: str, invitation_id: str) -> TeamInvitationCreated:
+        """Send one by mail again, as a new link; the former one ends."""
+        return self._hub.post(f"/teams/{team}/invitations/{invitation_id}/send", None, TeamInvitationCreated)
 
     def revoke(self, team: str, invitation_id: str) -> None:
         """End a link that waits."""

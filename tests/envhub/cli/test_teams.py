@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.core import mail
+from pytest_django import Settings
 
 from hub.accounts.models import Membership
 from hub.evals.models import Evaluation
@@ -30,7 +32,7 @@ def team(cli: Cli) -> str:
 
 def test_a_member_comes_by_a_link_and_goes(cli: Cli, bob: Cli, team: str) -> None:
     link = cli("team", "invite", team, "--role", "reader").stdout.strip()
-    assert bob("team", "join", link).stdout == "you are reader of acme now\n"
+    assert bob("team", "join", link).stdout == "you are in acme now, with the role reader\n"
     assert cli.json("team", "role", team, "bob", "member")["role"] == "member"
     assert [(one["name"], one["role"]) for one in bob.json("team", "list")] == [("acme", "member")]
     assert "bob" in cli("team", "show", team).stdout
@@ -38,8 +40,8 @@ def test_a_member_comes_by_a_link_and_goes(cli: Cli, bob: Cli, team: str) -> Non
     assert "there is no team acme" in bob("team", "show", team, code=1).stderr
 
 
-def test_an_admin_adds_removes_revokes_renames_and_deletes(cli: Cli, bob: Cli, team: str) -> None:
-    cli("team", "add", team, "bob", "--role", "admin")
+def test_an_owner_adds_removes_revokes_renames_and_deletes(cli: Cli, bob: Cli, team: str) -> None:
+    cli("team", "add", team, "bob", "--role", "owner")
     cli("team", "remove", team, "bob")
     made = cli.json("team", "invite", team)
     cli("team", "revoke", team, made["invitation"]["id"])
@@ -50,10 +52,22 @@ def test_an_admin_adds_removes_revokes_renames_and_deletes(cli: Cli, bob: Cli, t
     assert cli.json("team", "list") == []
 
 
-def test_the_last_admin_is_told_what_to_do(cli: Cli, team: str) -> None:
+def test_an_invitation_goes_by_mail_and_again(cli: Cli, bob: Cli, team: str, settings: Settings) -> None:
+    assert "this hub sends no mail" in cli("team", "invite", team, "--mail", "bob@example.org", code=1).stderr
+    settings.HUB = settings.HUB.model_copy(update={"mail_url": "console:"})
+    assert cli("team", "invite", team, "--mail", "bob@example.org").stdout == "sent to bob@example.org\n"
+    assert "bob@example.org" in cli("team", "show", team).stdout
+    (waiting,) = cli.json("team", "show", team)["invitations"]
+    again = cli.json("team", "send", team, waiting["id"])
+    assert again["url"] in str(mail.outbox[-1].body)
+    bob("team", "join", again["url"])
+    assert cli.json("team", "show", team)["invitations"] == []
+
+
+def test_the_last_owner_is_told_what_to_do(cli: Cli, team: str) -> None:
     said = cli("team", "leave", team, code=1).stderr
-    assert "alice is the last admin of acme" in said
-    assert "make another member admin first" in said
+    assert "alice is the last owner of acme" in said
+    assert "make another member owner first" in said
 
 
 def test_commands_act_for_the_team_that_is_in_use(cli: Cli, team: str) -> None:

@@ -112,7 +112,7 @@ def test_an_invitation_to_a_team_lets_one_person_in(
 ) -> None:
     configure(signup="invited")
     admin = make_user()
-    team = make_owner("lab", members=[admin], role=Role.ADMIN)
+    team = make_owner("lab", members=[admin], role=Role.OWNER)
     path = invite_to_team(user=admin, team=team, role=Role.READER).url.removeprefix("http://127.0.0.1:8000")
     sign_in(client, f"?next={path}")
     assert Membership.objects.get(user__username="ada-l", owner=team).role == Role.READER

@@ -24,7 +24,7 @@ Configure = Callable[..., None]
 
 def invitation() -> str:
     admin = make_user()
-    team = make_owner("lab", members=[admin], role=Role.ADMIN)
+    team = make_owner("lab", members=[admin], role=Role.OWNER)
     return invite_to_team(user=admin, team=team, role=Role.READER).url.removeprefix("http://127.0.0.1:8000")
 
 

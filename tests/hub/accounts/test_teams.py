@@ -1,4 +1,4 @@
-"""Teams: making them, their roles, and that one is never left without an admin."""
+"""Teams: making them, their roles, and that one is never left without an founder."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def role_of(team: Owner, user: User) -> str | None:
     return Membership.objects.filter(owner=team, user=user).values_list("role", flat=True).first()
 
 
-def test_who_makes_a_team_is_its_admin() -> None:
+def test_who_makes_a_team_is_its_owner() -> None:
     user = make_user()
     team = create_team(user=user, slug="acme", display_name="  Acme \x00 Research ")
-    assert (role_of(team, user), team.display_name) == (Role.ADMIN, "Acme Research")
+    assert (role_of(team, user), team.display_name) == (Role.OWNER, "Acme Research")
 
 
 @pytest.mark.parametrize("name", ["", "Acme", "-a", "a/b", "teams", "join", "hub", "a" * 65])
@@ -82,14 +82,14 @@ def test_a_team_is_found_by_its_members_alone() -> None:
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.MEMBER])
-def test_only_an_admin_changes_the_team(role: Role) -> None:
-    admin, member, other = make_user(), make_user(), make_user()
-    team = create_team(user=admin, slug="acme")
-    add_member(user=admin, team=team, name=member.username, role=role)
+def test_readers_and_members_do_not_change_the_team(role: Role) -> None:
+    founder, member, other = make_user(), make_user(), make_user()
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=member.username, role=role)
     tries: list[Any] = [
         lambda: add_member(user=member, team=team, name=other.username, role=Role.READER),
-        lambda: change_role(user=member, team=team, name=member.username, role=Role.ADMIN),
-        lambda: remove_member(user=member, team=team, name=admin.username),
+        lambda: change_role(user=member, team=team, name=member.username, role=Role.OWNER),
+        lambda: remove_member(user=member, team=team, name=founder.username),
         lambda: rename_team(user=member, team=team, display_name="x"),
         lambda: delete_team(user=member, team=team),
     ]
@@ -98,50 +98,84 @@ def test_only_an_admin_changes_the_team(role: Role) -> None:
             attempt()
 
 
+def test_a_maintainer_manages_readers_and_members_and_nothing_above() -> None:
+    founder, keeper, other, new = make_user(), make_user(), make_user(), make_user()
+    team = create_team(user=founder, slug="acme")
+    for person, role in ((keeper, Role.MAINTAINER), (other, Role.MAINTAINER)):
+        add_member(user=founder, team=team, name=person.username, role=role)
+    add_member(user=keeper, team=team, name=new.username, role=Role.READER)
+    change_role(user=keeper, team=team, name=new.username, role=Role.MEMBER)
+    tries: list[Any] = [
+        lambda: change_role(user=keeper, team=team, name=new.username, role=Role.MAINTAINER),
+        lambda: change_role(user=keeper, team=team, name=keeper.username, role=Role.OWNER),
+        lambda: change_role(user=keeper, team=team, name=other.username, role=Role.READER),
+        lambda: change_role(user=keeper, team=team, name=founder.username, role=Role.MEMBER),
+        lambda: remove_member(user=keeper, team=team, name=founder.username),
+        lambda: remove_member(user=keeper, team=team, name=other.username),
+        lambda: add_member(user=keeper, team=team, name=make_user().username, role=Role.OWNER),
+        lambda: rename_team(user=keeper, team=team, display_name="x"),
+        lambda: delete_team(user=keeper, team=team),
+    ]
+    for attempt in tries:
+        with pytest.raises(NotAllowed):
+            attempt()
+    remove_member(user=keeper, team=team, name=new.username)
+    remove_member(user=keeper, team=team, name=keeper.username)
+    assert (role_of(team, new), role_of(team, keeper), role_of(team, other)) == (None, None, Role.MAINTAINER)
+
+
+def test_a_team_changes_hands() -> None:
+    founder, heir = make_user(), make_user()
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=heir.username, role=Role.OWNER)
+    remove_member(user=founder, team=team, name=founder.username)
+    delete_team(user=heir, team=team)
+
+
 def test_a_user_is_added_once_and_only_if_there_is_one() -> None:
-    admin, member, gone = make_user(), make_user(), make_user()
-    disable_user(user=gone, by=admin)
-    team = create_team(user=admin, slug="acme")
-    add_member(user=admin, team=team, name=member.username, role=Role.READER)
+    founder, member, gone = make_user(), make_user(), make_user()
+    disable_user(user=gone, by=founder)
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=member.username, role=Role.READER)
     with pytest.raises(Conflict):
-        add_member(user=admin, team=team, name=member.username, role=Role.ADMIN)
+        add_member(user=founder, team=team, name=member.username, role=Role.OWNER)
     assert role_of(team, member) == Role.READER
     for name in ("nobody", gone.username):
         with pytest.raises(NotFound):
-            add_member(user=admin, team=team, name=name, role=Role.READER)
+            add_member(user=founder, team=team, name=name, role=Role.READER)
 
 
-def test_the_last_admin_stays() -> None:
-    admin, member = make_user(), make_user()
-    team = create_team(user=admin, slug="acme")
-    add_member(user=admin, team=team, name=member.username, role=Role.MEMBER)
+def test_the_last_owner_stays() -> None:
+    founder, member = make_user(), make_user()
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=member.username, role=Role.MEMBER)
     for attempt in (
-        lambda: remove_member(user=admin, team=team, name=admin.username),
-        lambda: change_role(user=admin, team=team, name=admin.username, role=Role.MEMBER),
+        lambda: remove_member(user=founder, team=team, name=founder.username),
+        lambda: change_role(user=founder, team=team, name=founder.username, role=Role.MEMBER),
     ):
         with pytest.raises(Conflict) as caught:
             attempt()
-        assert caught.value.code == "last_admin"
-    change_role(user=admin, team=team, name=member.username, role=Role.ADMIN)
-    remove_member(user=admin, team=team, name=admin.username)
-    assert (role_of(team, admin), role_of(team, member)) == (None, Role.ADMIN)
+        assert caught.value.code == "last_owner"
+    change_role(user=founder, team=team, name=member.username, role=Role.OWNER)
+    remove_member(user=founder, team=team, name=founder.username)
+    assert (role_of(team, founder), role_of(team, member)) == (None, Role.OWNER)
 
 
-def test_an_admin_who_is_disabled_does_not_count_and_an_administrator_helps() -> None:
-    admin, other, root = make_user(), make_user(), make_user(is_superuser=True)
-    team = create_team(user=admin, slug="acme")
-    add_member(user=admin, team=team, name=other.username, role=Role.ADMIN)
+def test_an_owner_who_is_disabled_does_not_count_and_an_administrator_helps() -> None:
+    founder, other, root = make_user(), make_user(), make_user(is_superuser=True)
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=other.username, role=Role.OWNER)
     disable_user(user=other, by=root)
     with pytest.raises(Conflict):
-        remove_member(user=admin, team=team, name=admin.username)
-    add_member(user=root, team=team, name=root.username, role=Role.ADMIN)
-    remove_member(user=admin, team=team, name=admin.username)
+        remove_member(user=founder, team=team, name=founder.username)
+    add_member(user=root, team=team, name=root.username, role=Role.OWNER)
+    remove_member(user=founder, team=team, name=founder.username)
 
 
 def test_who_leaves_sees_nothing_of_the_team_and_what_was_started_goes_on() -> None:
-    admin, member = make_user(), make_user()
-    team = create_team(user=admin, slug="acme")
-    add_member(user=admin, team=team, name=member.username, role=Role.MEMBER)
+    founder, member = make_user(), make_user()
+    team = create_team(user=founder, slug="acme")
+    add_member(user=founder, team=team, name=member.username, role=Role.MEMBER)
     run = make_run(owner=team, created_by=member)
     remove_member(user=member, team=team, name=member.username)
     run.refresh_from_db()
@@ -190,10 +224,10 @@ def test_whatever_refers_to_an_owner_keeps_it_or_goes_with_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_admins_who_leave_at_once_leave_one_behind() -> None:
-    admins = [make_user(), make_user()]
-    team = create_team(user=admins[0], slug="acme")
-    add_member(user=admins[0], team=team, name=admins[1].username, role=Role.ADMIN)
+def test_two_owners_who_leave_at_once_leave_one_behind() -> None:
+    owners = [make_user(), make_user()]
+    team = create_team(user=owners[0], slug="acme")
+    add_member(user=owners[0], team=team, name=owners[1].username, role=Role.OWNER)
     refused, start = [], threading.Barrier(2)
 
     def leave(user: User) -> None:
@@ -205,10 +239,10 @@ def test_two_admins_who_leave_at_once_leave_one_behind() -> None:
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=leave, args=(user,)) for user in admins]
+    threads = [threading.Thread(target=leave, args=(user,)) for user in owners]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert refused == ["last_admin"]
-    assert Membership.objects.filter(owner=team, role=Role.ADMIN).count() == 1
+    assert refused == ["last_owner"]
+    assert Membership.objects.filter(owner=team, role=Role.OWNER).count() == 1

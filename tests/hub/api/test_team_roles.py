@@ -29,7 +29,7 @@ from tests.factories.registry import build_pair, create_ready_version
 from tests.factories.training_runs import create_trainable
 
 pytestmark = pytest.mark.django_db
-RANK = ("stranger", "reader", "member", "admin")
+RANK = ("stranger", "reader", "member", "maintainer", "owner")
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ def acme(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 
 def make_acme() -> Acme:
     people = {name: make_user(f"the-{name}") for name in RANK}
-    admin, member = people["admin"], people["member"]
-    team = create_team(user=admin, slug="acme")
-    for role in (Role.READER, Role.MEMBER):
-        add_member(user=admin, team=team, name=people[role].username, role=role)
-    version = create_ready_version(admin, "adder")
+    owner, member = people["owner"], people["member"]
+    team = create_team(user=owner, slug="acme")
+    for role in (Role.READER, Role.MEMBER, Role.MAINTAINER):
+        add_member(user=owner, team=team, name=people[role].username, role=role)
+    version = create_ready_version(owner, "adder")
     Environment.objects.filter(pk=version.environment_id).update(owner=team, visibility="private")
     register_endpoint(user=member, owner=team, request=endpoint_request("stub"))
     create_trainable(team, "base")
-    set_secret(owner=team, name="KEY", value="value", user=admin)
+    set_secret(owner=team, name="KEY", value="value", user=owner)
     config = EvaluationConfig(environment="acme/adder", model="acme/stub", judges={"judge": "acme/stub"})
     evaluation = create_evaluation(user=member, owner=team, config=config)
     return Acme(team, people, {name: make_token(user) for name, user in people.items()}, evaluation)
@@ -85,11 +85,21 @@ CALLS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("member", "post", "training?owner=acme", TRAINING),
     ("member", "put", "models/acme/other", MODEL),
     ("member", "post", "sandboxes", {"owner": "acme"}),
-    ("admin", "put", "secrets/acme/OTHER", {"value": "x"}),
-    ("admin", "delete", "environments/acme/adder/versions/0.1.0", {}),
-    ("admin", "post", "teams/acme/invitations", {}),
-    ("admin", "post", "teams/acme/members", {"user": "the-stranger"}),
-    ("admin", "patch", "teams/acme", {"display_name": "x"}),
+    ("maintainer", "put", "secrets/acme/OTHER", {"value": "x"}),
+    ("maintainer", "delete", "environments/acme/adder/versions/0.1.0", {}),
+    ("maintainer", "post", "environments/acme/adder/move", {"name": "other"}),
+    ("maintainer", "put", "environments/acme/adder/archive", {}),
+    ("maintainer", "get", "webhooks?owner=acme", {}),
+    ("maintainer", "get", "teams/acme/invitations", {}),
+    ("maintainer", "post", "teams/acme/invitations", {}),
+    ("maintainer", "post", "teams/acme/members", {"user": "the-stranger"}),
+    ("maintainer", "patch", "teams/acme/members/the-reader", {"role": "member"}),
+    ("owner", "post", "teams/acme/members", {"user": "the-stranger", "role": "maintainer"}),
+    ("owner", "post", "teams/acme/invitations", {"role": "owner"}),
+    ("owner", "patch", "teams/acme/members/the-maintainer", {"role": "member"}),
+    ("owner", "get", "audit?owner=acme", {}),
+    ("owner", "patch", "teams/acme", {"display_name": "x"}),
+    ("owner", "delete", "teams/acme", {}),
 ]
 
 
@@ -121,7 +131,7 @@ def index_of(token: str) -> int:
 
 
 def test_the_teams_index_and_models_are_for_its_members(acme: Acme) -> None:
-    assert [index_of(acme.tokens[name]) for name in RANK] == [404, 200, 200, 200]
+    assert [index_of(acme.tokens[name]) for name in RANK] == [404, 200, 200, 200, 200]
     assert find_route(acme.people["reader"], "acme/stub").model == "acme/stub"
     with pytest.raises(NotFound):
         find_route(acme.people["stranger"], "acme/stub")
@@ -149,7 +159,7 @@ def test_lists_are_narrowed_to_a_team_whose_things_strangers_do_not_see(acme: Ac
 def test_who_is_removed_loses_access_at_once_and_the_teams_work_goes_on(acme: Acme) -> None:
     with transaction.atomic():
         member, run = acme.people["member"], acme.evaluation.run
-        remove_member(user=acme.people["admin"], team=acme.team, name=member.username)
+        remove_member(user=acme.people["owner"], team=acme.team, name=member.username)
         assert not Membership.objects.filter(user=member, owner=acme.team).exists()
         assert Client().get("/api/v1/models/acme/stub", headers=bearer(acme.tokens["member"])).status_code == 404
         assert index_of(acme.tokens["member"]) == 404

@@ -124,9 +124,9 @@ def make_world() -> World:
     sandbox = create_running(alice, name=f"{MARK}-sandbox")
     sandbox.port_rows.create(number=80, expires_at=later)
     inside = LiveSandbox(id=str(sandbox.pk), image=f"{MARK}-image", state="running", created_at=timezone.now())
-    team = make_owner(f"{MARK}-team", members=[alice], role=Role.ADMIN)
+    team = make_owner(f"{MARK}-team", members=[alice], role=Role.OWNER)
     Membership.objects.create(owner=team, user=make_user("carol"), role=Role.MEMBER)
-    open_team = make_owner("open-team", members=[alice], role=Role.ADMIN)
+    open_team = make_owner("open-team", members=[alice], role=Role.OWNER)
     note_sandboxes(run=run, report=LiveReport(living=1, items=(inside,)), now=later)
     return World(
         alice=alice,

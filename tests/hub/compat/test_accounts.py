@@ -73,12 +73,14 @@ def test_only_a_key_that_hides_something_is_taken() -> None:
 
 def test_who_i_am_and_my_teams() -> None:
     alice = make_user("alice")
-    make_owner("lab", members=[alice, make_user("carol")], role=Role.ADMIN)
+    make_owner("lab", members=[alice, make_user("carol")], role=Role.OWNER)
     make_owner("others")
     prime = PrimeClient(alice)
     assert prime.done("get", "user/whoami")["scope"]["environments"] == {"read": True, "write": True}
     teams = prime.call("get", "user/teams").json()
-    assert [(team["teamId"], team["role"]) for team in teams["data"]] == [("lab", "ADMIN")]
+    assert [(team["teamId"], team["role"]) for team in teams["data"]] == [
+        ("lab", "ADMIN")
+    ]  # the client knows no owners
     assert teams["total_count"] == 1
     assert {row["userName"] for row in prime.done("get", "teams/lab/members")} == {"alice", "carol"}
     assert prime.call("get", "teams/others/members").status_code == 404

@@ -155,7 +155,7 @@ def test_only_those_who_may_change_it(alice: User) -> None:
         assert call(make_user(), method, path, body).status_code == 404
 
 
-def test_a_member_of_a_team_may_yank_and_an_admin_may_delete(alice: User) -> None:
+def test_a_member_of_a_team_may_yank_and_a_maintainer_may_delete(alice: User) -> None:
     bob = make_user("bob")
     team = make_owner("team", members=[bob])
     make_owner("other", members=[alice])
@@ -163,7 +163,7 @@ def test_a_member_of_a_team_may_yank_and_an_admin_may_delete(alice: User) -> Non
     path = "environments/team/tiny-env"
     assert call(bob, "patch", f"{path}/versions/0.1.0/yank", {"yanked": True}).status_code == 200
     assert call(bob, "delete", path).status_code == 403
-    team.memberships.update(role="admin")
+    team.memberships.update(role="maintainer")
     assert call(bob, "delete", path).status_code == 204
     assert not Environment.objects.exists()
 

@@ -19,7 +19,7 @@ from envhub.protocol.registry.packages import Check, GenerationEvidence, GitStat
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 from envhub.protocol.sandboxes.live import LiveCommand, LiveReport, LiveSandbox
 
-from hub.accounts.models import Owner, Role, User
+from hub.accounts.models import Owner, Role, TeamInvitation, User
 from hub.accounts.services import add_member, create_team, invite_to_team
 from hub.audit.models import AuditEntry
 from hub.core.ids import new_id
@@ -171,9 +171,11 @@ def _webhook(user: User) -> Webhook:
 
 def _team(user: User) -> Owner:
     team = create_team(user=user, slug="reasoning-lab", display_name="Reasoning Lab")
-    for name, role in (("grace-with-a-rather-long-user-name", Role.ADMIN), ("linus", Role.READER)):
+    for name, role in (("grace-with-a-rather-long-user-name", Role.MAINTAINER), ("linus", Role.READER)):
         add_member(user=user, team=team, name=make_user(name).username, role=role)
-    invite_to_team(user=user, team=team, role=Role.MEMBER)
+    waiting = invite_to_team(user=user, team=team, role=Role.MEMBER).invitation
+    by_mail = {"mail": "somebody-with-a-long-name@research.example.org", "digest": "0" * 64, "role": Role.MAINTAINER}
+    TeamInvitation.objects.create(owner=team, created_by=user, expires_at=waiting.expires_at, **by_mail)
     set_secret(owner=team, name="HF_TOKEN", value="hf_x", user=user)
     for action, subject, token in (
         ("signed in", "", ""),

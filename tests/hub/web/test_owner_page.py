@@ -34,7 +34,7 @@ def test_an_owner_shows_what_the_viewer_may_see(client: Client) -> None:
 
 
 def test_who_has_nothing_to_show_looks_like_nobody(client: Client) -> None:
-    team = make_owner("quiet-team", members=[make_user("alice")], role=Role.ADMIN)
+    team = make_owner("quiet-team", members=[make_user("alice")], role=Role.OWNER)
     create_environments(team, 2, private=True)
     client.force_login(make_user("bob"))
     hidden, absent = client.get("/quiet-team"), client.get("/absent-team")

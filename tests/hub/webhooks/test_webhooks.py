@@ -249,7 +249,7 @@ def test_an_address_that_turns_private_later_is_not_called(alice: User) -> None:
 
 def test_only_admins_of_a_team_have_its_webhooks(alice: User) -> None:
     bob = make_user("bob")
-    team = make_owner("team", members=[alice], role=Role.ADMIN)
+    team = make_owner("team", members=[alice], role=Role.OWNER)
     team.memberships.create(user=bob, role=Role.MEMBER)
     request = WebhookRequest(url="http://127.0.0.1:9/hook", events=CHOICES)
     webhook, secret = services.create_webhook(user=alice, owner=team, request=request)

@@ -9,11 +9,12 @@ import typer
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.configuration import save_owner
 from envhub.cli.terminal.ids import id_of
-from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
-from envhub.protocol.accounts.teams import TeamInvitationRequest, TeamRequest, TeamRole
+from envhub.protocol.accounts.teams import TeamInvitationCreated, TeamInvitationRequest, TeamRequest, TeamRole
 
+_INVITING = (TeamRole.OWNER, TeamRole.MAINTAINER)
 _ROLES = f"<{'|'.join(TeamRole)}>"
 Team = Annotated[str, typer.Argument(help="The team's name.")]
 User = Annotated[str, typer.Argument(help="The user's name.")]
@@ -26,7 +27,7 @@ def create(
     title: Annotated[str, typer.Option(help="What pages call it.")] = "",
     json: JsonFlag = False,
 ) -> None:
-    """Make a team; you are its admin."""
+    """Make a team; you are its owner."""
     session = current(ctx)
     made = session.hub.teams.create(TeamRequest(name=name, display_name=title))
     session.show(made, lambda: session.out.print(f"made {made.name}; next: `hub team invite {made.name}`"))
@@ -42,17 +43,17 @@ def list_teams(ctx: typer.Context, json: JsonFlag = False) -> None:
 
 
 def show(ctx: typer.Context, team: Team, json: JsonFlag = False) -> None:
-    """Show a team with its members; to its admins, also the invitations that wait."""
+    """Show a team with its members; to its owners and maintainers, also the invitations that wait."""
     session = current(ctx)
     view, members = session.hub.teams.get(team), list(session.hub.teams.members(team))
-    waiting = list(session.hub.teams.invitations(team)) if view.role is TeamRole.ADMIN else []
+    waiting = list(session.hub.teams.invitations(team)) if view.role in _INVITING else []
 
     def human() -> None:
         session.fields({"team": view.name, "title": view.display_name, "your role": view.role})
         session.table(("member", "role"), [(one.user, one.role) for one in members])
         if waiting:
-            rows = [(one.id, one.role, one.created_by, one.expires_at) for one in waiting]
-            session.table(("invitation", "role", "by", "expires"), rows)
+            rows = [(one.id, one.mail or "(a link)", one.role, one.created_by, one.expires_at) for one in waiting]
+            session.table(("invitation", "for", "role", "by", "works until"), rows, fit=Fit(drop=("by",)))
 
     session.show({"team": view, "members": members, "invitations": waiting}, human)
 
@@ -73,13 +74,32 @@ def invite(
     ctx: typer.Context,
     team: Team,
     role: Role = TeamRole.MEMBER,
+    mail: Annotated[str, typer.Option(metavar="<address>", help="Have the hub send the link there.")] = "",
     days: Annotated[int, typer.Option(min=1, max=30, help="How long the link works.")] = 7,
     json: JsonFlag = False,
 ) -> None:
-    """Print a link that makes one user of this hub a member. It is shown this once."""
+    """Invite one person: by mail, or by a link to pass on, which is printed this once."""
     session = current(ctx)
-    made = session.hub.teams.invite(team, TeamInvitationRequest(role=role, valid_days=days))
-    session.show(made, lambda: session.out.print(made.url, markup=False, soft_wrap=True))
+    made = session.hub.teams.invite(team, TeamInvitationRequest(role=role, mail=mail, valid_days=days))
+    _show_invitation(session, made)
+
+
+def _show_invitation(session: Session, made: TeamInvitationCreated) -> None:
+    if made.invitation.mail and not made.is_sent:
+        session.note("note: the hub's mail server did not take the mail; pass on the link yourself")
+    said = f"sent to {made.invitation.mail}" if made.is_sent else made.url
+    session.show(made, lambda: session.out.print(said, markup=False, soft_wrap=True))
+
+
+def send(
+    ctx: typer.Context,
+    team: Team,
+    invitation_id: Annotated[str, typer.Argument(help="Its id.", callback=id_of("an invitation", "hub team show"))],
+    json: JsonFlag = False,
+) -> None:
+    """Send an invitation by mail again, as a new link; the former one ends."""
+    session = current(ctx)
+    _show_invitation(session, session.hub.teams.send_again(team, invitation_id))
 
 
 def revoke(
@@ -96,20 +116,20 @@ def revoke(
 
 def join(
     ctx: typer.Context,
-    link: Annotated[str, typer.Argument(help="The link that an admin of the team gave you.")],
+    link: Annotated[str, typer.Argument(help="The link that somebody of the team gave you.")],
     json: JsonFlag = False,
 ) -> None:
     """Accept an invitation."""
     session = current(ctx)
     joined = session.hub.teams.join(link.rstrip("/").rpartition("/")[2])
-    session.show(joined, lambda: session.out.print(f"you are {joined.role} of {joined.team} now"))
+    session.show(joined, lambda: session.out.print(f"you are in {joined.team} now, with the role {joined.role}"))
 
 
 def add(ctx: typer.Context, team: Team, user: User, role: Role = TeamRole.MEMBER, json: JsonFlag = False) -> None:
     """Add a user of this hub."""
     session = current(ctx)
     member = session.hub.teams.add(team, user, role)
-    session.show(member, lambda: session.out.print(f"{member.user} is {member.role} of {team} now"))
+    session.show(member, lambda: session.out.print(f"{member.user} has the role {member.role} in {team} now"))
 
 
 def set_role(
@@ -122,7 +142,7 @@ def set_role(
     """Give a member another role."""
     session = current(ctx)
     member = session.hub.teams.set_role(team, user, role)
-    session.show(member, lambda: session.out.print(f"{member.user} is {member.role} of {team} now"))
+    session.show(member, lambda: session.out.print(f"{member.user} has the role {member.role} in {team} now"))
 
 
 def remove(ctx: typer.Context, team: Team, user: User, json: JsonFlag = False) -> None:

@@ -11,22 +11,24 @@ from envhub.protocol.base import Request, Response, Slug
 
 
 class TeamRole(StrEnum):
-    """What a member may do: see; push, evaluate and train; manage members and secrets and delete."""
+    """What a member may do: see; push, evaluate and train; manage secrets, webhooks, settings, readers and members,
+    and delete what the team owns; manage everybody, and delete the team."""
 
     READER = "reader"
     MEMBER = "member"
-    ADMIN = "admin"
+    MAINTAINER = "maintainer"
+    OWNER = "owner"
 
 
 class TeamRequest(Request):
-    """Make a team; the caller becomes its admin."""
+    """Make a team; the caller becomes its owner."""
 
     name: Slug
     display_name: str = Field(default="", max_length=100)
 
 
 class TeamChange(Request):
-    """What an admin changes of a team; its name is in addresses and stays."""
+    """What an owner changes of a team; its name is in addresses and stays."""
 
     display_name: str = Field(max_length=100)
 
@@ -66,6 +68,7 @@ class TeamInvitationRequest(Request):
     """Make a link that works once; whoever accepts it becomes a member."""
 
     role: TeamRole = TeamRole.MEMBER
+    mail: str = Field(default="", max_length=254)  # where the hub sends it; empty: the caller passes it on
     valid_days: int = Field(default=7, ge=1, le=30)
 
 
@@ -76,7 +79,9 @@ class TeamInvitationView(Response):
     role: TeamRole
     created_by: Slug
     created_at: datetime
-    expires_at: datetime
+    expires_at: datetime  # one by mail may be past it: it can be sent again
+    mail: str = ""
+    sent_at: datetime | None = None  # None: by mail, and the mail server has not taken it
 
 
 class TeamInvitationCreated(Response):
@@ -84,6 +89,7 @@ class TeamInvitationCreated(Response):
 
     invitation: TeamInvitationView
     url: str
+    is_sent: bool = False  # by mail
 
 
 class TeamJoinRequest(Request):

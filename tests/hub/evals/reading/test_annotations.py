@@ -115,7 +115,12 @@ def test_what_was_said_goes_with_the_evaluation(alice: User, evaluation: Evaluat
     assert not RolloutIndex.objects.exists()
 
 
-ROLES = [(None, 403, 403, 403), (Role.READER, 403, 200, 403), (Role.MEMBER, 201, 200, 403), (Role.ADMIN, 201, 200, 204)]
+ROLES = [
+    (None, 403, 403, 403),
+    (Role.READER, 403, 200, 403),
+    (Role.MEMBER, 201, 200, 403),
+    (Role.MAINTAINER, 201, 200, 204),
+]
 
 
 @pytest.mark.parametrize(("role", "write", "read", "delete"), ROLES)
