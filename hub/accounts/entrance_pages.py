@@ -54,6 +54,12 @@ class SignUp(account.SignupView):  # type: ignore[misc]
         wanted = get_next_redirect_url(self.request) or ""
         return reverse("teams") if wanted.startswith("/join/") else wanted or "/"
 
+    def get_initial(self) -> dict[str, Any]:
+        """With the address that the invitation went to."""
+        found = waiting_invitation(get_next_redirect_url(self.request) or "")
+        initial: dict[str, Any] = super().get_initial()
+        return initial | ({"email": found.mail} if found and found.mail else {})
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """With the team that invites."""
         wanted = get_next_redirect_url(self.request) or ""

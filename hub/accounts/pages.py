@@ -37,7 +37,7 @@ from hub.accounts.services import (
     use_link,
 )
 from hub.accounts.services.devices import clean_user_code
-from hub.accounts.services.signup import may_choose_password, may_sign_up
+from hub.accounts.services.signup import may_choose_password, may_sign_up, waiting_invitation
 from hub.accounts.signing_in import must_confirm, sign_in_by_password
 from hub.core.errors import HubError, NotAllowed, NotFound
 from hub.core.ids import GivenId
@@ -66,6 +66,7 @@ def login(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("username", "")
     context = {"next": _safe_next(request), "username": name, "hub": settings.HUB}
     context["passkeys"] = not obstacle_here()
+    context["invitation"] = waiting_invitation(_safe_next(request))
     context["may_sign_up"] = may_sign_up(next_path=_safe_next(request))
     context["may_choose_password"] = may_choose_password(next_path=_safe_next(request))
     if request.method == "GET":

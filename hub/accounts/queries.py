@@ -165,6 +165,12 @@ def find_invitation(secret: str) -> TeamInvitation:
     return found
 
 
+def joined_by(user: User, secret: str) -> Owner | None:
+    """The team that a link led to, if it has ended and `user` is in: who opens it once more, or has just signed up."""
+    rows = Owner.objects.filter(invitations__digest=sha256_hex(secret), invitations__ended_at__isnull=False)
+    return rows.filter(memberships__user=user).first()
+
+
 def all_users() -> QuerySet[User]:
     """Everybody, newest first; for administrators."""
     return User.objects.order_by("-pk")

@@ -21,6 +21,7 @@ from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import (
     find_invitation,
     get_team,
+    joined_by,
     members_of,
     open_invitations,
     require_grant,
@@ -230,8 +231,14 @@ def invitation_revoke(request: HttpRequest, team: str, invitation_id: GivenId) -
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, secret: str) -> HttpResponse | HttpResponseBase:
-    """Where an invitation leads: only the button spends it. Without a session one signs in first."""
+    """Where an invitation leads: only the button spends it. Without a session one signs in first.
+
+    Whoever signed up by it is in the team, and comes here with it spent.
+    """
     limit_rate(key=f"join:{client_address(request)}", limit=30, per=timedelta(minutes=5))
+    if team := joined_by(_caller(request), secret):
+        messages.info(request, f"You are in {team.slug}.")
+        return redirect("team", team.slug)
     context: dict[str, Any] = {"section": "settings", "invitation": find_invitation(secret)}
     if request.method != "POST":
         return show(request, "accounts/team_join.html", context)

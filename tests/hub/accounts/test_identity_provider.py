@@ -114,7 +114,8 @@ def test_an_invitation_to_a_team_lets_one_person_in(
     admin = make_user()
     team = make_owner("lab", members=[admin], role=Role.OWNER)
     path = invite_to_team(user=admin, team=team, role=Role.READER).url.removeprefix("http://127.0.0.1:8000")
-    sign_in(client, f"?next={path}")
+    landed = client.get(sign_in(client, f"?next={path}")["Location"])
+    assert landed["Location"] == "/teams/lab"
     assert Membership.objects.get(user__username="ada-l", owner=team).role == Role.READER
     provider.person["sub"], provider.person["email"] = "43", "eve@example.org"
     assert "by invitation" in sign_in(Client(), f"?next={path}").text

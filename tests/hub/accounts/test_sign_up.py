@@ -64,6 +64,26 @@ def test_an_invitation_to_a_team_lets_one_person_in(client: Client, configure: C
     assert "without an invitation" in Client().post("/signup", FORM | {"username": "eve", "next": path}).text
 
 
+def test_who_opens_an_invitation_reads_who_invites_before_signing_in(client: Client, configure: Configure) -> None:
+    configure(signup="invited")
+    path = invitation()
+    shown = client.get(f"/login?next={path}").text
+    assert ("invites you to the team" in shown, f"/signup?next={path}" in shown) == (True, True)
+    configure(signup="closed")
+    shown = client.get(f"/login?next={path}").text
+    assert ("Sign in to accept." in shown, "/signup" in shown) == (True, False)
+    assert "invites you" not in client.get("/login?next=/join/wrong").text
+
+
+def test_the_address_that_was_invited_stands_in_the_form(client: Client, configure: Configure) -> None:
+    configure(signup="invited", mail_url="console:")
+    founder = make_user()
+    team = make_owner("lab", members=[founder], role=Role.OWNER)
+    link = invite_to_team(user=founder, team=team, role=Role.READER, mail="ada@example.org").url
+    path = link.removeprefix("http://127.0.0.1:8000")
+    assert 'value="ada@example.org"' in client.get(f"/signup?next={path}").text
+
+
 @pytest.mark.parametrize(
     ("name", "problem"), [("lab", "taken"), ("settings", "reserved"), ("A b", "no user name"), ("", "required")]
 )

@@ -49,6 +49,15 @@ def test_a_link_makes_its_user_a_member_once(founder: User, team: Owner, client:
     assert (client.get(link).status_code, client.post(link).status_code) == (404, 404)
 
 
+def test_a_member_who_opens_the_spent_link_again_is_led_to_the_team(founder: User, team: Owner, client: Client) -> None:
+    link, bob = link_of(founder, team, Role.READER), make_user()
+    client.force_login(bob)
+    client.post(link)
+    assert client.get(link)["Location"] == "/teams/acme"
+    Membership.objects.filter(owner=team, user=bob).delete()
+    assert client.get(link).status_code == 404
+
+
 def test_a_stranger_signs_in_first_and_the_link_waits(founder: User, team: Owner, client: Client) -> None:
     link = link_of(founder, team)
     for answer in (client.get(link), client.post(link)):
