@@ -9,7 +9,7 @@ from hub.runs.kinds import Remains, RunKindSpec, register
 from hub.runs.retention import runs_of
 from hub.training.payload import train_payload
 from hub.training.queries import authors_of_run
-from hub.training.services.lifecycle import ended_trainings, follow_run, forget_training
+from hub.training.services.lifecycle import ended_trainings, follow_run, forget_training, outcome_of
 
 register(
     RunKindSpec(
@@ -17,6 +17,7 @@ register(
         queue="train",
         payload=train_payload,
         on_transition=follow_run,
+        outcome=outcome_of,
         farewell=timedelta(minutes=15),  # a stopped run finishes its step and uploads a last checkpoint
         authors=authors_of_run,
         remains=(

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
-from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
+from envhub.protocol.accounts.webhooks import CHOICES, WebhookBody, WebhookRequest
 
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
@@ -65,7 +65,8 @@ def webhook_detail(request: HttpRequest, webhook_id: GivenId) -> HttpResponseBas
     found = get_webhook(cast("User", request.user), webhook_id)
     rows, following = newest_first(deliveries_of(found), request)
     waiting = any(row.state == "waiting" for row in rows)
-    context = {"section": "settings", "webhook": found, "deliveries": rows, "next": following, "waiting": waiting}
+    told = [(row, WebhookBody.model_validate_json(row.body).data) for row in rows]
+    context = {"section": "settings", "webhook": found, "deliveries": told, "next": following, "waiting": waiting}
     return show(request, "webhooks/webhook_detail.html", context)
 
 

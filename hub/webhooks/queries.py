@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import require_role, visible_owner_ids
@@ -16,7 +16,16 @@ MOST = 10  # webhooks of an owner
 def webhooks_of(user: User, owner: Owner) -> QuerySet[Webhook]:
     """An owner's webhooks, newest first. Raises NotAllowed."""
     require_role(user, owner, Role.MAINTAINER)
-    return Webhook.objects.filter(owner=owner).select_related("owner", "created_by").order_by("-pk")
+    return _told().filter(owner=owner).order_by("-pk")
+
+
+def _told() -> QuerySet[Webhook]:
+    """With `last_state` and `last_status` of the newest message that was tried; None when none was."""
+    tried = Delivery.objects.filter(webhook=OuterRef("pk"), attempts__gt=0).order_by("-pk")
+    rows = Webhook.objects.select_related("owner", "created_by")
+    return rows.annotate(
+        last_state=Subquery(tried.values("state")[:1]), last_status=Subquery(tried.values("status")[:1])
+    )
 
 
 def get_webhook(user: User, webhook_id: GivenId) -> Webhook:

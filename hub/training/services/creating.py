@@ -138,11 +138,12 @@ def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environ
     Raises Invalid for GPUs that cannot be had that way.
     """
     queue, gpus = place_of(training, config)
+    name = f"{training.name}: " if training.name else ""
     return create_run(
         kind=RunKind.TRAIN,
         owner=training.owner,
         created_by=user,
-        subject=f"{training.model_name} on {', '.join(dict.fromkeys(environments))}",
+        subject=f"{name}{training.model_name} on {', '.join(dict.fromkeys(environments))}",
         subject_url=f"/training/{training.pk}",
         queue=queue,
         gpus=gpus,

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from envhub.protocol.runs import RunState
+from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, Role, User
@@ -27,6 +28,18 @@ def follow_run(run: Run, old: RunState, new: RunState) -> None:
     rows.update(state=new.value, finished_at=timezone.now() if new.is_final else None)
     if new is RunState.RUNNING:
         rows.filter(started_at=None).update(started_at=run.started_at)
+
+
+def outcome_of(run: Run) -> str:
+    """What the run's training came to: "12 of 12 steps, reward 0.393, at best 0.420"."""
+    found = TrainingRun.objects.filter(run=run).first()
+    if found is None or not found.step:
+        return ""
+    reward = StepMetrics.model_validate(found.latest).reward_mean if found.latest else None
+    said = [f"{found.step} of {found.max_steps} steps"]
+    said += [f"reward {reward:.3f}"] if reward is not None else []
+    said += [f"at best {found.best_reward:.3f}"] if reward is not None and found.best_reward is not None else []
+    return ", ".join(said)
 
 
 def stop_training(*, user: User, training: TrainingRun) -> None:

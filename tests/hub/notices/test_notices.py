@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 from envhub.protocol.accounts.notices import Follows, NoticeChoices
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
+from envhub.protocol.training.metrics import StepMetrics
 
 from hub.accounts.models import User
 from hub.evals.discussed import discussed, place_in
@@ -19,9 +20,11 @@ from hub.notices.services import choose_notices
 from hub.registry.models import SourceUpload
 from hub.runs.models import Run
 from hub.runs.services import end_attempt
+from hub.training.models import TrainingRun
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.evals import create_hosted, make_record, start, store
 from tests.factories.runs import hold_run, make_run
+from tests.factories.training_runs import create_run
 
 pytestmark = pytest.mark.django_db
 BROKEN = Failure(kind=FailureKind.ENVIRONMENT, code="boom", message="it <b>broke</b>")
@@ -47,6 +50,17 @@ def test_whoever_started_an_evaluation_is_told_once_how_it_ended(alice: User) ->
     assert (notice.kind, notice.detail, notice.url) == ("failed", BROKEN.message, f"/evaluations/{evaluation.pk}")
     alice.refresh_from_db()
     assert alice.unread == 1
+
+
+def test_whoever_started_a_training_is_told_which_and_how_far_it_came(alice: User) -> None:
+    training = create_run(alice)
+    assert training.run is not None
+    latest = StepMetrics(step=2, reward_mean=0.25).model_dump(mode="json")
+    TrainingRun.objects.filter(pk=training.pk).update(step=2, latest=latest, best_reward=0.5)
+    end(training.run)
+    notice = Notice.objects.get(user=alice)
+    assert notice.text.startswith("The training sort: base on alice/tiny-env@")
+    assert notice.detail == "2 of 3 steps, reward 0.250, at best 0.500"
 
 
 @pytest.mark.parametrize(

@@ -243,4 +243,4 @@ def test_an_environment_in_several_tables_is_named_once() -> None:
     training = create_run(request=training_request('name = "a"\n[[env]]\nid = "tiny-env"\nname = "b"'))
     (view,) = training_views([training], now=timezone.now())
     (name,) = view.environments
-    assert Run.objects.get(pk=training.run_id).subject == f"base on {name}"
+    assert Run.objects.get(pk=training.run_id).subject == f"sort: base on {name}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from django.utils import timezone
 from envhub.protocol.accounts.links import ShareLinkRequest
-from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookRequest
+from envhub.protocol.accounts.webhooks import WebhookBody, WebhookEvent, WebhookRequest, WebhookRun
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import Outcome, RolloutFailure, RolloutRecord, Timing, TokenData, Turn, Usage
 from envhub.protocol.registry.needs import Need, NeedKind
@@ -162,7 +162,17 @@ def _webhook(user: User) -> Webhook:
         PostOutcome(0.4, status=500, answer="<h1>" + "Internal Server Error " * 12),
         PostOutcome(15.0, problem="no whole answer within 15 s"),
     )
-    fields = {"webhook": webhook, "event": events[0].value, "body": "{}", "due_at": timezone.now()}
+    told = WebhookRun(
+        id=str(new_id()),
+        kind=RunKind.EVAL,
+        state=RunState.SUCCEEDED,
+        owner=user.username,
+        subject=f"{user.username}/calculator-tool@0.3.1 on openai/a-model-with-a-long-name",
+        url="http://127.0.0.1:8000/runs",
+        started_by=user.username,
+    )
+    body = WebhookBody(type=events[0], timestamp=timezone.now(), data=told).model_dump_json()
+    fields = {"webhook": webhook, "event": events[0].value, "body": body, "due_at": timezone.now()}
     rows = [Delivery.objects.create(**fields, attempts=attempts) for attempts in (1, 1, len(DELAYS) + 1)]
     for row, outcome in zip(rows, outcomes, strict=True):
         note_outcome(row, row.attempts, outcome)

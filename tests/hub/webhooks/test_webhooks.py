@@ -247,7 +247,7 @@ def test_an_address_that_turns_private_later_is_not_called(alice: User) -> None:
     assert row.problem
 
 
-def test_only_admins_of_a_team_have_its_webhooks(alice: User) -> None:
+def test_only_those_who_maintain_a_team_have_its_webhooks(alice: User) -> None:
     bob = make_user("bob")
     team = make_owner("team", members=[alice], role=Role.OWNER)
     team.memberships.create(user=bob, role=Role.MEMBER)
@@ -273,6 +273,7 @@ def test_the_page_shows_the_secret_once_and_escapes_answers(alice: User) -> None
     note_outcome(row, 1, Outcome(0.1, status=500, answer="<script>alert(1)</script>"))
     html = client.get(page).content.decode()
     assert "&lt;script&gt;alert(1)" in html
+    assert "failing" in client.get("/settings/webhooks").text
     client.post(f"{page}/deliveries/{row.pk}/again")
     row.refresh_from_db()
     assert (row.state, row.attempts) == ("waiting", 0)
