@@ -18,6 +18,7 @@ from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay, Replayed, StoredCall, StoredCalls
 from envhub.protocol.evals.rollouts import RolloutRecord, Turn
 
+from hub.accounts.models import Owner
 from hub.accounts.queries import Caller
 from hub.core.errors import Invalid, NotFound
 from hub.evals.models import Evaluation
@@ -72,6 +73,7 @@ class Origin:
     whole_title: str
     whole_address: str
     environment: Environment
+    owner: Owner
     visibility: str
     record: Callable[[], RolloutRecord]  # raises NotFound
     config: Callable[[], EvaluationConfig]  # whose rollouts are made as it was
@@ -101,6 +103,7 @@ class _Evaluations:
             whole_title=found.name or found.model_name,
             whole_address=reverse("evaluation", args=[found.pk]),
             environment=found.environment,
+            owner=found.owner,
             visibility=found.visibility,
             record=lambda: _record(found, replay),
             config=lambda: configuration_of(found),

@@ -39,6 +39,7 @@ class TrainingRollouts:
             whole_title=found.name or found.model_name,
             whole_address=reverse("training-run", args=[found.pk]),
             environment=environment,
+            owner=found.owner,
             visibility=found.visibility,
             record=lambda: read_record(row),
             config=lambda: _config(found, pinned, step),

@@ -47,14 +47,18 @@ class MatrixRow:
     example: int
     cells: tuple[float | None, ...]
 
+    def difference(self, place: int) -> float | None:
+        """That of the evaluation at `place` to A, where both have one; nothing is left of what only rounding makes."""
+        first, cell = self.cells[0], self.cells[place]
+        if first is None or cell is None:
+            return None
+        return cell - first if abs(cell - first) > SAME else 0.0
+
     @property
     def differences(self) -> list[float]:
-        """Those of the others to A; nothing is left of what only rounding makes."""
-        first = self.cells[0]
-        if first is None:
-            return []
-        found = [cell - first for cell in self.cells[1:] if cell is not None]
-        return [one if abs(one) > SAME else 0.0 for one in found]
+        """Those of the others to A that there are."""
+        found = (self.difference(place) for place in range(1, len(self.cells)))
+        return [one for one in found if one is not None]
 
     @property
     def broken(self) -> int:

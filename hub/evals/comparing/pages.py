@@ -184,8 +184,7 @@ def _shown_row(
     cells, asked = [], ""
     for place, (side, mean) in enumerate(zip(sides, row.cells, strict=True)):
         rollouts = found.get((side.evaluation.pk, row.example), [])
-        first = row.cells[0]
-        difference = mean - first if place and mean is not None and first is not None else None
+        difference = row.difference(place) if place else None
         asked = asked or next((one.asked for one in rollouts if one.asked), "")
         squares = tuple(square(one, shades) for one in rollouts) if mean is not None else ()
         cells.append(ShownCell(side, mean, difference, squares))

@@ -3,7 +3,7 @@ the obstacles and the command that does the same."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -62,7 +62,7 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     asked = (
         request.POST.get("version")
         or request.GET.get("version")
-        or (earlier.environment.partition("@")[2] if earlier else "")
+        or (earlier.config.environment.partition("@")[2] if earlier else "")
     )
     versions = list(environment_versions(environment).order_by("-pk")[:OFFERED])
     version = _version(environment, versions, asked)
@@ -109,9 +109,14 @@ def _version(environment: Environment, versions: list[Version], asked: str) -> V
     return get_version_of(environment, ready.version) if ready else None
 
 
-def _earlier(
-    user: User, environment: Environment, replayed: Replay | None, evaluation_id: str
-) -> EvaluationConfig | None:
+class Earlier(NamedTuple):
+    """How an evaluation, or what is replayed, was made, and whose it is."""
+
+    config: EvaluationConfig
+    owner: Owner
+
+
+def _earlier(user: User, environment: Environment, replayed: Replay | None, evaluation_id: str) -> Earlier | None:
     """How what is replayed was made, or the evaluation: in this environment, by today's rules as far as they take it.
 
     Raises NotFound, AmbiguousId.
@@ -120,7 +125,7 @@ def _earlier(
         origin = find_origin(user, replayed)
         if origin.environment != environment:
             raise NotFound("that rollout is of another environment")
-        return origin.config()
+        return Earlier(origin.config(), origin.owner)
     if not evaluation_id:
         return None
     try:
@@ -129,7 +134,7 @@ def _earlier(
         raise NotFound("there is no such evaluation") from error
     if found.environment_id != environment.pk:
         raise NotFound("that evaluation is of another environment")
-    return configuration_of(found)
+    return Earlier(configuration_of(found), found.owner)
 
 
 def _first_texts(
@@ -137,9 +142,11 @@ def _first_texts(
     user: User,
     version: Version,
     inputs: tuple[ArgumentInput, ...],
-    earlier: EvaluationConfig | None,
+    earlier: Earlier | None,
 ) -> dict[str, str]:
-    if earlier is None:
+    if earlier is not None:
+        config = earlier.config
+    else:
         tiny = f"{SYSTEM_OWNER}/{TINY}"
         model = suggested_model(user)
         if model != tiny and is_tiny_being_made():
@@ -150,10 +157,12 @@ def _first_texts(
         }
         fields = {"environment": reference_of(version), "model": model, **grants_of(known_needs(version))}
         try:
-            earlier = EvaluationConfig.model_validate(fields | own)
+            config = EvaluationConfig.model_validate(fields | own)
         except ValidationError:  # a package may have written any number
-            earlier = EvaluationConfig.model_validate(fields)
-    texts = texts_of(earlier, inputs)
+            config = EvaluationConfig.model_validate(fields)
+    texts = texts_of(config, inputs)
+    if earlier and member_owners(user, Role.MEMBER).filter(pk=earlier.owner.pk).exists():
+        texts["owner"] = earlier.owner.slug
     given = {key: storable_text(request.GET[key]) for key in _GIVEN if request.GET.get(key)}
     return texts | given
 

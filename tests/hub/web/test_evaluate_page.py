@@ -136,6 +136,16 @@ def test_an_evaluation_is_started_again_with_its_settings(browser: Client, grace
     assert texts["model"] == "grace/other"
 
 
+@pytest.mark.parametrize(("role", "chosen"), [(Role.MEMBER, "lab"), (Role.READER, "grace")])
+def test_an_evaluation_of_a_team_is_started_again_for_it_by_its_members(
+    browser: Client, grace: User, version: Version, role: Role, chosen: str
+) -> None:
+    earlier = create_hosted(grace)
+    Evaluation.objects.update(owner=make_owner("lab", members=[grace], role=role))
+    fields = {field.name: field.value for field in browser.get(f"{PAGE}?from={earlier.pk}").context["main"]}
+    assert fields.get("owner", "grace") == chosen
+
+
 def test_what_one_may_not_see_is_absent(version: Version, client: Client) -> None:
     other = create_hosted(make_user("heidi"))
     eve = make_user("eve")

@@ -55,6 +55,12 @@ def test_what_was_fixed_or_broken_comes_first_and_regressions_alone_can_be_shown
     assert [row.example for row in narrowed(rows, Only.FLIPS, Order.BETTER)] == [1, 2]
 
 
+def test_what_only_rounding_makes_is_no_difference() -> None:
+    row = MatrixRow(0, (0.1 + 0.2, 0.3, None, 0.4))
+    assert [row.difference(place) for place in (1, 2)] == [0.0, None]
+    assert len(row.differences) == 2
+
+
 @pytest.fixture
 def ada(db: None) -> User:
     return make_user("ada")
