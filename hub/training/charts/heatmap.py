@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.training.charts.curves import SEPARATOR, Bucket, buckets_of
-from hub.training.charts.scales import short
+from hub.training.charts.scales import round_halves, short
 
 COLUMNS, ROWS = 80, 16
 LEVELS = (0.02, 0.1, 0.25, 0.5)  # a cell's share of its column: the shade is how many of these it exceeds
@@ -38,7 +38,7 @@ def heat_map(
     if not known:
         return None
     found = [one for step in known if (one := histogram(step)) is not None]
-    low, high = min(one.low for one in found), max(one.high for one in found)
+    high, _, low = ticks = round_halves(min(one.low for one in found), max(one.high for one in found))
     columns = buckets_of(known, COLUMNS)
     weights = [_column(bucket, histogram) for bucket in columns]
     shades: list[list[str]] = [[] for _ in range(len(LEVELS) + 1)]
@@ -50,19 +50,13 @@ def heat_map(
         key=key,
         title=title,
         shades=tuple("".join(cells) for cells in shades),
-        ticks=tuple(short(value) for value in (high, _middle(low, high), low)),
+        ticks=tuple(short(value) for value in ticks),
         steps=SEPARATOR.join(str(bucket.step) for bucket in columns),
         texts=SEPARATOR.join(texts),
         last=texts[-1],
         first_step=known[0].step,
         last_step=known[-1].step,
     )
-
-
-def _middle(low: float, high: float) -> float:
-    """0 where a range that is as good as symmetric would show its rounding."""
-    middle = (low + high) / 2
-    return middle if abs(middle) > (high - low) / 100 else 0.0
 
 
 def _filled(one: Histogram | None) -> bool:

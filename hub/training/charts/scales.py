@@ -11,6 +11,7 @@ FLAT = 1e-4  # a range that is smaller than this share of its values is noise of
 DIGITS = range(3, 7)  # of a tick
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MOST_DECADES = 4  # between the ticks of a logarithmic axis there may be more
+MOST_PARTS = 10  # of a filled axis, before its ends are made round
 MINUS = "\u2212"
 
 
@@ -67,6 +68,21 @@ def round_step(wanted: float) -> float:
     """1, 2 or 5 times a power of ten, at least `wanted`."""
     power: float = 10.0 ** math.floor(math.log10(wanted))
     return next(power * part for part in (1, 2, 5, 10) if power * part >= wanted * (1 - 1e-9))
+
+
+def round_halves(low: float, high: float) -> tuple[float, float, float]:
+    """A little beyond a range that is to be filled: the highest, the middle and the lowest of its axis, all round."""
+    low, high = (value if abs(value) > SMALLEST else 0.0 for value in (low, high))
+    if high - low <= FLAT * max(abs(low), abs(high)):
+        around = abs(high) * 0.5 or 1.0
+        low, high = low - around, high + around
+    step = round_step((high - low) / MOST_PARTS)
+    first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
+    if (last - first) % 2:
+        first, last = (first - 1, last) if low < 0 and -low > high else (first, last + 1)
+    digits = 2 - math.floor(math.log10(step))
+    top, middle, bottom = (round(step * place, digits) for place in (last, (first + last) // 2, first))
+    return top, middle, bottom
 
 
 def tick_texts(scale: Scale, unit: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.training.charts.scales import scale_of, short, tick_texts
+from hub.training.charts.scales import round_halves, scale_of, short, tick_texts
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,25 @@ def test_values_that_differ_in_their_last_digits_are_a_level_line() -> None:
     scale = scale_of([1.0, 1.0000002])
     assert scale.ticks[0] - scale.ticks[-1] >= 1.0
     assert scale.y(1.0) == scale.y(1.0000002)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.0, 1.0, (1.0, 0.5, 0.0)),
+        (-2.47, 2.47, (2.5, 0.0, -2.5)),
+        (-1.0000001, 1.0, (1.0, 0.0, -1.0)),
+        (0.0, 0.66, (0.8, 0.4, 0.0)),
+        (-3.1, 0.2, (0.5, -1.5, -3.5)),
+        (2.0, 2.0, (3.0, 2.0, 1.0)),
+        (0.0, 0.0, (1.0, 0.0, -1.0)),
+        (0.0, 5e-324, (1.0, 0.0, -1.0)),
+    ],
+)
+def test_a_filled_axis_has_round_ends_and_a_round_middle(
+    low: float, high: float, ticks: tuple[float, float, float]
+) -> None:
+    assert round_halves(low, high) == ticks
 
 
 def test_no_two_ticks_are_written_alike() -> None:
