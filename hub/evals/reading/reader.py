@@ -10,8 +10,10 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -51,6 +53,10 @@ from hub.evals.wire import evaluation_summary
 BEFORE, AFTER = 6, 18  # rollouts of the list around the open one
 OPEN_CALLS = 3  # that the page has whole; the others come when they are unfolded
 MOST_CALLS = 100  # that one page lists
+RENDERED = "rendered"  # Markdown as it was meant
+VIEWS = (RENDERED, "written")
+VIEW = "transcript"  # a cookie
+REMEMBERED = timedelta(days=365)
 ShowPage = Callable[[HttpRequest, str, dict[str, Any]], HttpResponse]
 _Number = Field(default=None, ge=0, lt=2**31)
 
@@ -67,7 +73,7 @@ class Asked(BaseModel):
     call: int | None = _Number
     calls: int = Field(default=0, ge=0, lt=2**31)  # the first that is listed
     q: str = Field(default="", max_length=200)
-    view: str = ""  # "rendered": Markdown as it was meant
+    view: str = ""  # one of VIEWS; empty: as this browser has chosen last
 
 
 @dataclass(frozen=True)
@@ -106,15 +112,20 @@ def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowP
     asked = validate(Asked, {name: value for name, value in request.GET.items() if value})
     record = read_record(context["row"])
     listed = filter_of(request)
-    view = "rendered" if asked.view == "rendered" else ""
-    context = context | {"record": record, "rendered": bool(view), "here": listed.query(view=view)}
+    view = asked.view if asked.view in VIEWS else ""
+    rendered = (view or request.COOKIES.get(VIEW)) == RENDERED
+    context = context | {"record": record, "rendered": rendered, "here": listed.query(view=view)}
     context["cost"] = cost_of(context["evaluation"].prices, record.usage, record.judge_usage)
     context["can_replay"] = not context.get("shared") and request.user.is_authenticated and can_be_replayed(record)
     context |= {"shown": SHOWN, "cut": f":{SHOWN}", "kept": listed.given(view=view).items()}
     part = _part(request, record, asked, context)
     if part is not None:
         return part
-    return show_page(request, "evals/rollout_detail.html", _whole(request, asked, listed, context))
+    answer = show_page(request, "evals/rollout_detail.html", _whole(request, asked, listed, context))
+    if view:
+        secure = settings.SESSION_COOKIE_SECURE
+        answer.set_cookie(VIEW, view, max_age=REMEMBERED, httponly=True, samesite="Lax", secure=secure)
+    return answer
 
 
 def _part(

@@ -147,6 +147,15 @@ def test_markdown_is_rendered_only_when_it_is_asked_for(user: User, client: Clie
     assert "<script>x" not in rendered
 
 
+def test_a_browser_keeps_the_view_that_was_chosen_last(user: User, client: Client) -> None:
+    found = evaluation(user, *(make_record(0, rollout, completion=[said(1, content="**bold**")]) for rollout in (0, 1)))
+    address = f"/evaluations/{found.pk}/rollouts/0"
+    client.get(f"{address}/0", {"view": "rendered"})
+    assert "<strong>bold</strong>" in client.get(f"{address}/1").text
+    client.get(f"{address}/0", {"view": "written"})
+    assert "<strong>bold</strong>" not in client.get(f"{address}/1").text
+
+
 @pytest.fixture
 def mixed(user: User) -> Evaluation:
     records = [make_record(example, rollout, reward=(example * 7 + rollout * 3) % 5) for example in range(4)
