@@ -6,7 +6,7 @@ Called by services.pushes with the uploaded files. Nothing of the package runs, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,11 +26,12 @@ from envhub.protocol.registry.packages import GenerationEvidence
 from packaging.version import Version as Pep440
 
 from hub.core.errors import Invalid, TooLarge
+from hub.registry.changelog import CHANGELOG_FILES, section_of
 from hub.registry.tool_programs import tool_programs
 
 SOURCES_LIMIT = 4 * 1024 * 1024  # characters of Python that classification looks at
 SOURCE_LIMIT = 512 * 1024  # of one file
-README_LIMIT = 512 * 1024
+TEXT_LIMIT = 512 * 1024  # of a README, of a changelog
 LONGEST_VERSION = 64  # characters
 
 
@@ -52,6 +53,7 @@ class Package:
     version: str  # normalised as in PEP 440
     module: str
     readme: str
+    changes: str  # of this version, out of the changelog
     tags: tuple[str, ...]
     files: tuple[tuple[str, int], ...]
     eval_config: dict[str, Any]
@@ -93,7 +95,8 @@ def _inspect(archives: Archives) -> Package:
         metadata=found,
         version=str(Pep440(found.version)),
         module=_entry_module(found.name, wheel_members, hub_config),
-        readme=found.readme or _read_readme(archives.sdist, root, sdist_members),
+        readme=found.readme or _read_first(README_FILES, archives.sdist, root, sdist_members),
+        changes=section_of(_read_first(CHANGELOG_FILES, archives.sdist, root, sdist_members), found.version),
         tags=_tags(found, pyproject, hub_config),
         files=tuple((member.path.removeprefix(f"{root}/"), member.size) for member in sdist_members),
         eval_config=_table(pyproject, "tool", "verifiers", "eval"),
@@ -180,12 +183,13 @@ def _module_of(path: str) -> str:
     return top if rest.endswith(".py") and top.isidentifier() else ""
 
 
-def _read_readme(sdist: Path, root: str, members: list[Member]) -> str:
+def _read_first(names: Sequence[str], sdist: Path, root: str, members: list[Member]) -> str:
+    """The first of these files that there is; "" for one that is too large."""
     paths = {member.path for member in members}
-    for name in README_FILES:
+    for name in names:
         if f"{root}/{name}" in paths:
             try:
-                return read_member(sdist, f"{root}/{name}", limit=README_LIMIT).decode(errors="replace").strip()
+                return read_member(sdist, f"{root}/{name}", limit=TEXT_LIMIT).decode(errors="replace").strip()
             except ArchiveError:
                 return ""
     return ""

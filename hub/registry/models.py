@@ -172,6 +172,7 @@ class Version(models.Model):
     module = models.CharField(max_length=255)  # import name of the entry module
     tags = models.JSONField(default=list)
     readme = models.TextField(blank=True)
+    changes = models.TextField(blank=True, default="", db_default="")  # Markdown: its section of the changelog
     files = models.JSONField(default=list)  # [[path, size], ...] of the sdist
     eval_config = models.JSONField(default=dict)  # [tool.verifiers.eval]
     hub_config = models.JSONField(default=dict)  # [tool.envhub]

@@ -77,6 +77,7 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         yanked=row.yanked,
         yank_reason=row.yank_reason,
         summary=row.summary,
+        changes=row.changes,
         requires_python=row.requires_python,
         dependencies=tuple(row.dependencies),
         license=row.license,

@@ -23,8 +23,8 @@ from hub.storage.services import hold_blobs
 # what was pushed; the rest of a version is what a build found, or settings that name the owner's secrets
 PUSHED = (
     *("version", "canonical", "wheel", "wheel_filename", "sdist", "sdist_filename", "metadata", "content_digest"),
-    *("summary", "requires_python", "license", "dependencies", "module", "tags", "readme", "files", "eval_config"),
-    *("hub_config", "programs", "evidence", "git"),
+    *("summary", "requires_python", "license", "dependencies", "module", "tags", "readme", "changes", "files"),
+    *("eval_config", "hub_config", "programs", "evidence", "git"),
 )
 
 

@@ -207,6 +207,7 @@ def _create_version(
         module=package.module,
         tags=storable(package.tags),
         readme=storable_text(package.readme),
+        changes=storable_text(package.changes),
         files=storable(package.files),
         eval_config=storable(package.eval_config),
         hub_config=storable(package.hub_config),

@@ -170,6 +170,7 @@ class VersionView(Response):
     yanked: bool = False
     yank_reason: str = ""
     summary: str = ""
+    changes: str = ""  # Markdown: what the package's changelog says of this version
     requires_python: str = ""
     dependencies: tuple[str, ...] = ()
     license: str = ""
