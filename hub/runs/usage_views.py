@@ -19,6 +19,7 @@ from hub.accounts.queries import Caller, member_owners
 from hub.core.http import answer
 from hub.core.pages import show
 from hub.runs.usage import usage_of
+from hub.storage.quota import quota, used_by
 
 
 @extend_schema(responses=UsageViews)
@@ -39,4 +40,7 @@ def usage_page(request: HttpRequest) -> HttpResponse:
 
 def _usage(user: Caller) -> UsageViews:
     owners = sorted(member_owners(user, Role.READER), key=lambda owner: owner.slug)
-    return UsageViews(owners=tuple(usage_of(owners, now=timezone.now())))
+    stored, limit = used_by(owner.pk for owner in owners), quota()
+    views = zip(owners, usage_of(owners, now=timezone.now()), strict=True)
+    kept = {owner.pk: {"stored_bytes": stored[owner.pk], "stored_limit": limit} for owner in owners}
+    return UsageViews(owners=tuple(view.model_copy(update=kept[owner.pk]) for owner, view in views))

@@ -18,6 +18,8 @@ from hub.core.errors import Conflict
 from hub.runs.models import OwnerUsage, Run
 from hub.runs.services import create_run, end_attempt, expire_leases
 from hub.runs.usage import usage_of
+from hub.storage.models import StorageUse
+from hub.storage.quota import quota
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, create_pushed, make_record, start, store
 from tests.factories.registry import create_ready_version
@@ -121,13 +123,16 @@ def test_no_evaluation_begins_beyond_the_limit_of_tokens(alice: User, hub: Any) 
 def test_a_page_and_an_answer_show_it_to_members_alone(alice: User, hub: Any) -> None:
     hub(owner_gpu_hours=10.0)
     busy(alice.owner, 3 * HOUR)
+    StorageUse.objects.update_or_create(pk=alice.owner.pk, defaults={"size": 2_500_000})
     shown = Client().get("/api/v1/usage", headers=bearer(make_token(alice))).json()["owners"]
     assert [(owner["owner"], round(owner["gpu_hours"], 1), owner["gpu_hours_limit"]) for owner in shown] == [
         ("alice", 6.0, 10.0)
     ]
+    assert [(owner["stored_bytes"], owner["stored_limit"]) for owner in shown] == [(2_500_000, quota())]
     client = Client()
     client.force_login(alice)
-    assert "of 10" in client.get("/settings/usage").text
+    page = client.get("/settings/usage").text
+    assert ("of 10" in page, "2.5 MB" in page) == (True, True)
     client.force_login(make_user("bob"))
     assert "alice" not in client.get("/settings/usage").text
 

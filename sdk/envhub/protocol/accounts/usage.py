@@ -38,6 +38,13 @@ class UsageView(Response):
     gpu_hours_limit: float | None = None
     tokens: int  # prompt and completion
     tokens_limit: int | None = None
+    stored_bytes: int = 0  # now
+    stored_limit: int | None = None
+
+    @property
+    def worker_hours(self) -> float:
+        """That workers were busy, with whatever kind of run."""
+        return sum(one.run_seconds for one in self.kinds) / 3600
 
 
 class UsageViews(Response):
