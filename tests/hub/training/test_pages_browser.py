@@ -38,6 +38,14 @@ def look(live_server: LiveServer, session: str, look_at: LookAt) -> Iterator[Loo
         yield found
 
 
+def test_the_lineage_opens_within_the_page_of_a_model(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "adapter"))
+    look.page.locator("#lineage summary").click()
+    expect(look.page.get_by_role("region", name="Lineage: Training")).to_be_visible()
+    assert look.barriers() == []
+    assert look.complaints == []
+
+
 def test_charts_follow_the_run_keep_the_cursor_and_stop_with_it(look: Look, seeded: TrainingShowcase) -> None:
     look.open(address(seeded, "charts"))
     chart = look.page.locator("#chart-reward")
