@@ -30,7 +30,14 @@ logger = logging.getLogger(__name__)
 
 
 class SignUpForm(SignupForm):  # type: ignore[misc]
-    """With the domains that may make accounts."""
+    """With the domains that may make accounts, in the words of the other pages."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, label in (("username", "User name"), ("email", "Mail address")):
+            if name in self.fields:
+                self.fields[name].label = label
+                self.fields[name].widget.attrs.pop("placeholder", None)
 
     def clean_email(self) -> str:
         """The address is confirmed before the first session, so the domain is not only claimed."""

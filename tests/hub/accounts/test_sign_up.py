@@ -81,7 +81,8 @@ def test_the_address_that_was_invited_stands_in_the_form(client: Client, configu
     team = make_owner("lab", members=[founder], role=Role.OWNER)
     link = invite_to_team(user=founder, team=team, role=Role.READER, mail="ada@example.org").url
     path = link.removeprefix("http://127.0.0.1:8000")
-    assert 'value="ada@example.org"' in client.get(f"/signup?next={path}").text
+    shown = client.get(f"/signup?next={path}").text
+    assert ('value="ada@example.org"' in shown, "Mail address" in shown, "User name" in shown) == (True, True, True)
 
 
 @pytest.mark.parametrize(
