@@ -9,7 +9,7 @@ import pytest
 from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.registry.packages import VersionState, VersionView
 
-from tests.e2e.package_runs import PACKAGES, Script, calls
+from tests.e2e.package_runs import PACKAGES, Script, calls, says
 from tests.e2e.stack import Stack
 from tests.fakes.policy_endpoint import Answer, PolicyEndpoint
 
@@ -75,3 +75,14 @@ def test_an_image_that_cannot_be_had_is_named(stack: Stack, version: VersionView
     assert record.failure is not None
     assert "ghcr.io/e2e/missing:1" in record.failure.message
     assert record.sandboxes[0].state == "failed"
+
+
+def test_a_container_for_the_tasks_of_a_taskset_of_verifiers_0_2(stack: Stack) -> None:
+    version = stack.wait_ready(stack.push(PACKAGES / "e2e-early-container"))
+    assert all(check.passed for check in version.checks), version.checks
+    model = stack.register(PolicyEndpoint(answer=says("42")))
+    command = ("eval", "run", "e2e-early-container", "-m", model, "-n", "1", "-r", "1", "--json")
+    with stack.client() as hub:
+        record = hub.evaluations.rollout(stack.cli(*command, code=None).json["id"], 0, 0)
+    assert record.reward == 1.0, (record.failure, record.sandboxes)
+    assert [sandbox.state for sandbox in record.sandboxes] == ["stopped"]

@@ -20,7 +20,14 @@ from ..legacy.describe import fields_schema
 from .adapter import KEY_VARIABLE, CurrentAdapter, _Scoring, task_row
 from .describe import size
 from .early_results import to_result
-from .loading import HARNESS_MODULE, PLAIN_HARNESSES, exports_taskset, install_harness
+from .loading import (
+    HARNESS_MODULE,
+    PLAIN_HARNESSES,
+    exports_taskset,
+    install_harness,
+    sandboxes_are_here,
+    tasks_want_a_sandbox,
+)
 
 if TYPE_CHECKING:
     from ..adapters import Adapter
@@ -41,11 +48,20 @@ def load(module: Any, command: Mapping[str, Any]) -> Adapter:
     """Make the environment of a module that exports a taskset."""
     library = importlib.import_module("verifiers.v1")
     name = str(command["module"])
-    env = library.Environment(library.EnvConfig.model_validate(config_data(name, command)))
+    config = library.EnvConfig.model_validate(config_data(name, command))
+    if sandboxes_are_here() and _wants_a_sandbox(name, library.load_taskset(config.taskset)):
+        config = library.EnvConfig.model_validate(config_data(name, command, runtime="prime"))
+    env = library.Environment(config)
     return EarlyAdapter(env, module, env.harness.config.id == HARNESS_MODULE)
 
 
-def config_data(name: str, command: Mapping[str, Any]) -> dict[str, Any]:
+def _wants_a_sandbox(name: str, taskset: Any) -> bool:
+    """Asked before the environment is made: one whose tasks need a container refuses any other runtime."""
+    library = importlib.import_module("verifiers.v1")
+    return tasks_want_a_sandbox(library.task_type(name), type(taskset), taskset.load)
+
+
+def config_data(name: str, command: Mapping[str, Any], runtime: str = "subprocess") -> dict[str, Any]:
     """The environment's config. env_args: its own keys, anything else belongs to the taskset. harness: its fields, and
     limits such as max_turns, which are the environment's."""
     library = importlib.import_module("verifiers.v1")
@@ -61,7 +77,7 @@ def config_data(name: str, command: Mapping[str, Any]) -> dict[str, Any]:
         asked["id"] = HARNESS_MODULE if default in PLAIN_HARNESSES else default
     if asked["id"] == HARNESS_MODULE:
         install_harness()
-    data["harness"] = {"runtime": {"type": "subprocess"}, **asked}
+    data["harness"] = {"runtime": {"type": runtime}, **asked}
     return data
 
 

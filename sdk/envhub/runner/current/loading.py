@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import merged
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HARNESS_MODULE = "envhub_chat_harness"
 PLAIN_HARNESSES = {None, "bash", "null", "default"}
+NEEDS_CONTAINER = "NEEDS_CONTAINER"  # of a harness's or a task's class
 
 
 def is_available() -> bool:
@@ -66,16 +67,19 @@ def sandboxes_are_here() -> bool:
 
 def wants_a_sandbox(name: str, config: Any, env: Any, loaders: Any) -> bool:
     """Whether a harness, or the tasks, run in a container only; or the first task names an image."""
-    needs = "NEEDS_CONTAINER"
     own = [harness.id for harness in config.agent_harnesses().values() if harness.id != HARNESS_MODULE]
-    if any(getattr(loaders.harness_class(harness), needs, False) for harness in own):
+    if any(getattr(loaders.harness_class(harness), NEEDS_CONTAINER, False) for harness in own):
         return True
-    task = loaders.task_type(name)
-    if getattr(task, needs, False):
+    return tasks_want_a_sandbox(loaders.task_type(name), type(env.taskset), lambda: env.taskset)
+
+
+def tasks_want_a_sandbox(task: type, taskset: type, tasks: Callable[[], Iterable[Any]]) -> bool:
+    """Whether the tasks of a class run in a container only, or the first of them names an image."""
+    if getattr(task, NEEDS_CONTAINER, False):
         return True
-    if "image" not in _source(type(env.taskset)) + _source(task):  # looking at a row may take as long as all of them
+    if "image" not in _source(taskset) + _source(task):  # looking at a row may take as long as all of them
         return False
-    first = next(iter(env.taskset), None)
+    first = next(iter(tasks()), None)
     return bool(getattr(getattr(first, "data", None), "image", None))
 
 
