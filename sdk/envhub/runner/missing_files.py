@@ -59,9 +59,9 @@ def not_packaged(error: BaseException, module: str) -> LoadError | None:
                 "Include it in the wheel and read it beside the module, or make its path an argument.",
                 error,
             )
-        if path and not os.path.isabs(path):
+        if beside := _in_working_directory(path):
             return _said(
-                f"{path} is looked for in the working directory, which is empty",
+                f"{beside} is looked for in the working directory, which is empty",
                 "Read it beside the module (Path(__file__).parent), and include it in the wheel.",
                 error,
             )
@@ -109,6 +109,15 @@ def lacking(error: BaseException) -> str:
                 "project, include it in the wheel, for instance in [tool.hatch.build] include."
             )
     return ""
+
+
+def _in_working_directory(path: str) -> str:
+    """The path as its author wrote it: relative, or made absolute by the package. "" for any other, and for what lies
+    in hidden folders, which are a home's: in a box both are one."""
+    if not os.path.isabs(path):
+        return path
+    relative = os.path.relpath(path, os.getcwd())
+    return "" if relative.startswith(".") else relative
 
 
 def _is_own(site: str, path: str, module: str) -> bool:

@@ -107,6 +107,16 @@ def test_a_file_that_stayed_behind_in_the_project_is_named(error: Exception, sai
     assert failure.message.startswith(said)
 
 
+def test_a_relative_path_that_the_package_made_absolute_is_still_one_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failure = loading.explain(FileNotFoundError(2, "No such file", f"{tmp_path}/rows/a.jsonl"), {"module": "my_env"})
+    assert (failure.code, failure.message.split(" is ")[0]) == ("file_not_packaged", "rows/a.jsonl")
+    for kept_elsewhere in (f"{tmp_path}/.cache/rows/a.jsonl", f"{tmp_path.parent}/a.jsonl"):
+        assert code_of(FileNotFoundError(2, "No such file", kept_elsewhere), module="my_env") == "load_failed"
+
+
 def test_a_file_that_is_missing_in_the_box_is_no_sign_of_another_machine() -> None:
     for error in (FileNotFoundError(2, "No such file", "/box/data/x.csv"), FileNotFoundError("no https://a.b/data/x")):
         assert code_of(error, module="my_env") == "load_failed"
