@@ -66,7 +66,7 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
         slow = failure and failure.kind is FailureKind.LIMIT and turns  # it went on without what it asked for in vain
         if failure and not slow and (not code or tells_of_a_program(failure.message)):
             needs = unmet.behind(failure.message)
-        _judge(rollout, needs, record)
+        _judge(rollout, needs, record, spent=any(recorder.calls_spent for recorder in recorders))
         misfit = (code, failure.message) if code and failure and not needs else None
         return Scripted(shown(rollout), misfit)
     record.add(CHECK, False, "the runner reported no rollout")
@@ -102,14 +102,17 @@ def _group(split: str, policy: Policy, n: int) -> Group:
     )
 
 
-def _judge(rollout: RolloutRecord, needs: tuple[Need, ...], record: Record) -> None:
-    """A scripted answer proves little: what it breaks is shown, no more."""
+def _judge(rollout: RolloutRecord, needs: tuple[Need, ...], record: Record, *, spent: bool) -> None:
+    """A scripted answer proves little: what it breaks is shown, no more. `spent`: it has made as many model calls as a
+    check makes. A game that a script plays to no end works."""
     failure = rollout.failure
     failed = rollout.outcome is Outcome.FAILED and failure is not None
     trace = failure.traceback if failure else ""
     if needs:
         said = f": {failure.message}" if failed and failure else ""
         record.add(CHECK, False, f"needs {told(needs)}{said}", trace, needs)
+    elif failed and failure and failure.kind is FailureKind.LIMIT and spent:
+        record.add(CHECK, True, f"not over after {len(rollout.turns)} model calls, the most that a check makes")
     elif failed and failure:
         record.add(CHECK, False, f"{failure.kind.value} failure: {failure.type}: {failure.message}", trace)
     else:

@@ -159,6 +159,11 @@ class Recorder:
         return self._meter.calls
 
     @property
+    def calls_spent(self) -> bool:
+        """Whether no further call is within the caps."""
+        return self._meter.calls >= self._meter.caps.calls
+
+    @property
     def budget_spent(self) -> bool:
         """Whether a call was refused because the rollout has used its budget."""
         return self._meter.budget_spent

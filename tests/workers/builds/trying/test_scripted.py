@@ -15,6 +15,7 @@ from envhub.protocol.runs import FailureKind
 
 from workers.builds.record import Record
 from workers.builds.trying.scripted import MOST_BYTES, run_scripted, shown
+from workers.rollouts.interceptor.recorder import Caps
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.unmet import Unmet
@@ -46,7 +47,9 @@ class OneRollout:
             self.interceptor.judges_lacking[self.asks_judge] = None
         recorder = self.interceptor._recorders[group.policy.keys[0]]
         turn = Turn(index=0, protocol="chat", model="hub/scripted", request={}, response={})
-        recorder.turns += [turn] * self.calls
+        for _ in range(self.calls):
+            async with recorder.call():
+                recorder.turns.append(turn)
         outcome = Outcome.OK if self.failure is None else Outcome.FAILED
         record = RolloutRecord.model_validate(
             {"example": 0, "rollout": 0, "example_hash": "0" * 64, "outcome": outcome, "reward": None}
@@ -109,6 +112,14 @@ async def test_a_rollout_that_ran_out_of_time_lacks_a_file_only_if_its_agent_nev
     check = await rollout.check()
     assert bool(check.needs) == (calls == 0)
     assert "did not finish in 120 s" in check.summary
+
+
+async def test_a_rollout_that_goes_on_when_a_check_has_made_all_its_calls_is_no_failure() -> None:
+    interceptor = Interceptor(Scripted(), caps=Caps(calls=3))
+    failure = failed(FailureKind.LIMIT, "this rollout has used its 3 model calls")
+    check = await OneRollout(failure, calls=3, interceptor=interceptor).check()
+    assert (check.passed, check.summary) == (True, "not over after 3 model calls, the most that a check makes")
+    assert (await OneRollout(failed(FailureKind.LIMIT, "too slow"), calls=2, interceptor=interceptor).check()).failed
 
 
 async def test_a_rollout_that_another_release_may_do_better_lacks_no_file() -> None:
