@@ -209,6 +209,15 @@ async def test_a_truncated_rollout_keeps_its_reward_and_says_so(release: str) ->
     assert (record.outcome.value, record.reward) == ("truncated", 2.0)
 
 
+@pytest.mark.parametrize("release", [*CURRENT, pytest.param("0.2.1", marks=pytest.mark.matrix)])
+async def test_a_plain_harness_of_the_library_that_a_package_exports_starts_no_program(release: str) -> None:
+    hello = PolicyEndpoint(answer=lambda body: "hello")
+    async with hello as endpoint, RunnerProcess(python_of(release), PATH="/nowhere") as runner:
+        assert isinstance(await runner.load("shipped_harness"), Hello)
+        (record,) = await runner.rollouts(group(endpoint.base_url, deadline_s=60))
+    assert (record.reward, record.failure) == (1.0, None)
+
+
 async def test_a_load_environment_on_a_release_without_it_is_a_mismatch() -> None:
     async with RunnerProcess(python_of("0.4.0")) as runner:
         event = await runner.load("plain_loader")

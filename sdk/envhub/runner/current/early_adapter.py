@@ -22,7 +22,7 @@ from .describe import size
 from .early_results import to_result
 from .loading import (
     HARNESS_MODULE,
-    PLAIN_HARNESSES,
+    brings_a_harness,
     exports_taskset,
     install_harness,
     sandboxes_are_here,
@@ -72,9 +72,9 @@ def config_data(name: str, command: Mapping[str, Any], runtime: str = "subproces
     data["taskset"] = {**table, "id": name}
     asked = merged(data.pop("harness", None) or {}, command.get("harness") or {})
     data |= {key: asked.pop(key) for key in list(asked) if key in fields}
-    default = library.default_harness_id(name)
     if asked.get("id") is None:
-        asked["id"] = HARNESS_MODULE if default in PLAIN_HARNESSES else default
+        loaders = importlib.import_module("verifiers.v1.loaders")
+        asked["id"] = loaders.default_harness_id(name) if brings_a_harness(name, loaders) else HARNESS_MODULE
     if asked["id"] == HARNESS_MODULE:
         install_harness()
     data["harness"] = {"runtime": {"type": runtime}, **asked}

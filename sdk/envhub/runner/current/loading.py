@@ -50,7 +50,7 @@ def load(module: Any, command: Mapping[str, Any]) -> Adapter:
 
     loaders = importlib.import_module("verifiers.v1.utils.loaders")
     name = str(command["module"])
-    own_harness = loaders.default_harness_id(name) != "bash"
+    own_harness = brings_a_harness(name, loaders)
     config = loaders.resolve_env_config(env_data(name, command, loaders, own_harness))
     env = loaders.load_environment(config)
     if sandboxes_are_here() and wants_a_sandbox(name, config, env, loaders):
@@ -58,6 +58,16 @@ def load(module: Any, command: Mapping[str, Any]) -> Adapter:
         env = loaders.load_environment(config)
     in_process = any(harness.id == HARNESS_MODULE for harness in config.agent_harnesses().values())
     return CurrentAdapter(env, module, in_process)
+
+
+def brings_a_harness(name: str, loaders: Any) -> bool:
+    """Whether a package is run by a harness that ours does not stand in for: one that it exports beside its taskset,
+    unless that is a plain one of verifiers itself."""
+    chosen = loaders.default_harness_id(name)
+    if chosen in PLAIN_HARNESSES:
+        return False
+    shipped, _, rest = loaders.harness_class(chosen).__module__.partition("verifiers.v1.harnesses.")
+    return bool(shipped) or rest.partition(".")[0] not in PLAIN_HARNESSES
 
 
 def sandboxes_are_here() -> bool:
