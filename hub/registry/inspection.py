@@ -13,7 +13,7 @@ from typing import Any
 
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging import metadata as package_metadata
-from envhub.packaging import references
+from envhub.packaging import references, verifiers_usage
 from envhub.packaging.archives.reading import Member, read_member, read_members, safe_members
 from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
 from envhub.packaging.archives.wheel_record import check_record
@@ -94,7 +94,7 @@ def _inspect(archives: Archives) -> Package:
     return Package(
         metadata=found,
         version=str(Pep440(found.version)),
-        module=_entry_module(found.name, wheel_members, hub_config),
+        module=_entry_module(found.name, wheel_members, hub_config, sources),
         readme=found.readme or _read_first(README_FILES, archives.sdist, root, sdist_members),
         changes=section_of(_read_first(CHANGELOG_FILES, archives.sdist, root, sdist_members), found.version),
         tags=_tags(found, pyproject, hub_config),
@@ -161,19 +161,30 @@ def _read_sources(wheel: Path) -> dict[str, str]:
     return {path: data.decode(errors="replace") for path, data in raw.items()}
 
 
-def _entry_module(name: str, members: list[Member], hub_config: Mapping[str, Any]) -> str:
-    """The import name that `load_environment(name)` uses, if the wheel has it; else its only module. Raises Invalid."""
+def _entry_module(name: str, members: list[Member], hub_config: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    """The import name that `load_environment(name)` uses, if the wheel has it; else its only module, or the only one
+    that defines an environment. Raises Invalid."""
     modules = {_module_of(member.path) for member in members} - {""}
     wanted = hub_config.get("module") or name.replace("-", "_")
     if wanted in modules:
         return str(wanted)
-    if "module" not in hub_config and len(modules) == 1:
-        return modules.pop()
+    defining = [module for module in sorted(modules) if _defines_environment(module, sources)]
+    if "module" not in hub_config and len(found := defining or sorted(modules)) == 1:
+        return found[0]
+    has = f"environments are in {', '.join(defining[:10])}" if defining else f"it has {', '.join(sorted(modules)[:10])}"
     raise Invalid(
-        f"the wheel has no module {wanted}: it has {', '.join(sorted(modules)[:10]) or 'no Python code'}",
+        f"the wheel has no module {wanted}: {has if modules else 'it has no Python code'}",
         code="no_module",
         hint='name the entry module like the package, or set [tool.envhub] module = "..."',
     )
+
+
+def _defines_environment(module: str, sources: Mapping[str, str]) -> bool:
+    """Whether some file of a module has a load_environment, or a taskset that is exported."""
+    own = {path: text for path, text in sources.items() if _module_of(path) == module}
+    usage = verifiers_usage.read(own)
+    taskset = usage.find(frozenset({"Taskset"}), in_v1=True)
+    return "load_environment" in usage.functions or bool(taskset and usage.exports)
 
 
 def _module_of(path: str) -> str:

@@ -57,9 +57,10 @@ def build_pair(
     requires_python: str = ">=3.11",
     pyproject: str | None = None,
     tag: str = "py3-none-any",
+    module: str = "",
 ) -> Pair:
-    """A matching pair; `files` are in both archives beside the module."""
-    members = {f"{name.replace('-', '_')}.py": source, **(files or {})}
+    """A matching pair; `files` are in both archives beside the module, which is named like the package."""
+    members = {f"{module or name.replace('-', '_')}.py": source, **(files or {})}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         wheel = make_wheel(

@@ -8,6 +8,7 @@ from hub.core.errors import HubError, Invalid
 from hub.registry.models import Version
 from hub.registry.tool_programs import tool_programs
 from tests.factories.accounts import make_user
+from tests.factories.packages import CURRENT_SOURCE, LEGACY_SOURCE
 from tests.factories.registry import build_pair, push_pair
 
 PROGRAMS = [
@@ -60,6 +61,21 @@ def test_a_declared_module_that_is_not_there_is_refused() -> None:
     with pytest.raises(HubError) as caught:
         push(pyproject='[tool.envhub]\nmodule = "nowhere"')
     assert caught.value.code == "no_module"
+
+
+@pytest.mark.django_db
+def test_of_modules_named_otherwise_the_only_one_with_an_environment_is_the_entry_module() -> None:
+    loader = {"game.py": LEGACY_SOURCE, "tests/test_game.py": LEGACY_SOURCE}
+    assert push(module="rewards", source="", files=loader).module == "game"
+    assert push(version="0.2.0", module="rewards", source="", files={"words.py": CURRENT_SOURCE}).module == "words"
+
+
+@pytest.mark.django_db
+def test_of_several_modules_with_environments_the_author_must_choose() -> None:
+    with pytest.raises(HubError) as caught:
+        push(module="game", files={"maze.py": LEGACY_SOURCE, "rewards.py": ""})
+    said = "the wheel has no module tiny_env: environments are in game, maze"
+    assert (caught.value.code, caught.value.message) == ("no_module", said)
 
 
 @pytest.mark.django_db
