@@ -97,6 +97,7 @@ def test_a_plain_file_that_had_no_answer_is_a_need_and_a_question_to_a_service_i
         ("GET", "https://huggingface.co/datasets/gsm8k/resolve/main/README.md"),
         ("GET", "https://huggingface.co/a/small-model/resolve/main/config.json"),
         ("GET", "https://huggingface.co/spaces/a/game/info/refs"),
+        ("GET", "https://huggingface.co/api/whoami-v2"),
         ("GET", "https://git.example.org/a/game.git/info/refs?service=git-upload-pack"),
     ]
     assert [need.words for need in cleaned(files(asked))] == [

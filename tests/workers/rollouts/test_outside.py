@@ -62,11 +62,32 @@ async def data_route(request: web.Request) -> web.StreamResponse:
     return web.Response(body=b"kept")
 
 
+COMMIT = "0" * 40
+LISTED = [{"type": "file", "path": "x/y.csv", "oid": "1", "size": 4}]
+
+
+async def cache_route(request: web.Request) -> web.StreamResponse:
+    """As the hub's data cache answers for a data set of one file, a/b, which is all that it has."""
+    kind, _, name = request.match_info["tail"].partition("/a/b")
+    if not name:
+        return web.json_response({}, status=404, headers={"X-Error-Code": "RepoNotFound", "X-Error-Message": "none"})
+    if name == f"/tree/{COMMIT}" and request.query.get("recursive", "").lower() == "true":
+        return web.json_response(LISTED)
+    if name.startswith("/paths-info/"):
+        return web.json_response(LISTED if b"y.csv" in await request.read() else [])
+    if kind == "api/datasets":
+        return web.json_response({"id": "a/b", "sha": COMMIT, "siblings": [{"rfilename": "x/y.csv"}]})
+    if not name.endswith("/x/y.csv"):
+        return web.json_response({}, status=404, headers={"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
+    return web.Response(body=b"kept", headers={"ETag": '"1"', "X-Repo-Commit": COMMIT})
+
+
 @pytest.fixture
 async def hub() -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_get("/outside", hub_route)
     app.router.add_get("/hf/datasets/a/b/resolve/main/x.csv", data_route)
+    app.router.add_route("*", "/hf/{tail:.*}", cache_route)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -122,6 +143,21 @@ async def test_a_file_of_a_data_set_is_read_by_its_public_address(opened: Outsid
     url = "https://huggingface.co/datasets/a/b/resolve/main/x.csv"
     assert (await opened.python(READERS["requests"], url)).stdout == b"'kept'\n"
     assert (await opened.python(READERS["requests"], f"{url}/../y.csv")).exit_code == 1
+
+
+async def test_hugging_faces_own_client_finds_a_data_set_at_its_public_address(opened: OutsideBox) -> None:
+    code = """
+import sys, huggingface_hub as hf
+folder = hf.snapshot_download("a/b", repo_type="dataset", allow_patterns="x/**", local_dir=sys.argv[1])
+print(open(folder + "/x/y.csv").read(), hf.file_exists("a/b", "other.csv", repo_type="dataset"))
+print([one.path for one in hf.HfApi().get_paths_info("a/b", ["x/y.csv"], repo_type="dataset")])
+hf.snapshot_download("a/none", repo_type="dataset")
+"""
+    read = await opened.python(code, "/tmp/data")
+    assert read.stdout.decode().splitlines() == ["kept False", "['x/y.csv']"], read.stderr.decode()[-2000:]
+    assert opened.interceptor.files_lacking == {
+        ("GET", "https://huggingface.co/api/datasets/a/none/revision/main"): None
+    }
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])

@@ -13,10 +13,12 @@ from envhub.proxies import proxy_for, told
 from multidict import CIMultiDict
 from yarl import URL
 
-from workers.rollouts.outside.files import HubFiles
+from workers.rollouts.outside.files import READS, HubFiles, NotHere
 from workers.runs.hub import RunClient
 
 CHUNK = 256 * 1024
+ERROR_CODE = "X-Error-Code"
+NO_REPOSITORY = "RepoNotFound"  # the code by which the hub says that it has none of this name
 PASSED_ON = ("Content-Type", "Range", "If-None-Match", "If-Modified-Since", "Accept", "User-Agent")
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-encoding", "server", "date", "set-cookie"}
 HINT = "a hub operator can configure HUB_HUGGINGFACE_URL, or add the data set with: hub data add OWNER/NAME DIRECTORY"
@@ -33,26 +35,44 @@ class DataSource:
 
     def files(self) -> HubFiles:
         """The hub's files of the outside, for the same run."""
-        return HubFiles(self.url.removesuffix("/hf") + "/outside", self.url, self.headers, self.http)
+        return HubFiles(self.url.removesuffix("/hf") + "/outside", self.at_public_address, self.headers, self.http)
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """GET or HEAD, streamed; POST only to ask for paths."""
-        if request.method == "POST" and "/paths-info/" not in request.path:
-            return error(405, "read only")
-        body = await request.read() if request.method == "POST" else None
         tail = request.raw_path.split("/hf/", 1)[1]
+        if not is_read(request):
+            return error(405, "read only")
         if not is_plain(tail):
             return error(400, "bad path")
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        url = URL(f"{self.url.rstrip('/')}/{tail}", encoded=True)  # else yarl would decode and resolve it
         try:
-            headers = {**headers, **self.headers}
-            async with self.http.request(
-                request.method, url, data=body, headers=headers, timeout=TIMEOUT, auto_decompress=False
-            ) as upstream:
+            async with self._asked(request, tail) as upstream:
                 return await relay(request, upstream)
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             return error(502, f"the hub's data cache does not answer: {told(problem)}")
+
+    async def at_public_address(self, request: web.Request, tail: str) -> web.StreamResponse:
+        """The same where no HF_ENDPOINT leads here: what Hugging Face's own clients, in sandboxes, ask of its servers.
+        Of a repository that is kept, refusals are answers, too. Raises NotHere."""
+        if not is_read(request) or not is_plain(tail):
+            raise NotHere("a box reads files, and has no network for anything else")
+        try:
+            async with self._asked(request, tail) as upstream:
+                refusal = upstream.headers.get(ERROR_CODE, "")
+                if not upstream.ok and refusal in ("", NO_REPOSITORY):
+                    raise NotHere(upstream.headers.get("X-Error-Message") or f"the hub answers {upstream.status}")
+                return await relay(request, upstream)
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise NotHere(f"the hub's data cache does not answer: {told(problem)}") from problem
+
+    @asynccontextmanager
+    async def _asked(self, request: web.Request, tail: str) -> AsyncIterator[aiohttp.ClientResponse]:
+        body = await request.read() if request.method == "POST" else None
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        url = URL(f"{self.url.rstrip('/')}/{tail}", encoded=True)  # else yarl would decode and resolve it
+        async with self.http.request(
+            request.method, url, data=body, headers={**headers, **self.headers}, timeout=TIMEOUT, auto_decompress=False
+        ) as upstream:
+            yield upstream
 
 
 @asynccontextmanager
@@ -61,6 +81,11 @@ async def open_data(run: RunClient, path: str = "/hf") -> AsyncIterator[DataSour
     url = run.absolute(path)
     async with aiohttp.ClientSession(proxy=proxy_for(url), trust_env=False) as http:
         yield DataSource(url, run.authorization(), http)
+
+
+def is_read(request: web.Request) -> bool:
+    """Whether a request only reads; clients ask by POST which of some paths there are."""
+    return request.method in READS or (request.method == "POST" and "/paths-info/" in request.path)
 
 
 def is_plain(tail: str) -> bool:

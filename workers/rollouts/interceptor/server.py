@@ -21,7 +21,7 @@ from envhub.protocol.evals.rollouts import Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call
-from workers.rollouts.interceptor.data import DataSource, no_data
+from workers.rollouts.interceptor.data import ERROR_CODE, NO_REPOSITORY, DataSource, no_data
 from workers.rollouts.interceptor.protocols import (
     BODY_LIMIT,
     PROTOCOLS,
@@ -40,7 +40,6 @@ ANY_JUDGE = "*"  # the name under which a run maps every judge that it does not 
 ROLLOUT_HEADER = "X-Envhub-Rollout"  # the runner may say for whom a judge is asked
 JUDGES_TOLD = 20
 FILES_TOLD = 20
-NO_REPOSITORY = "RepoNotFound"  # the code by which the hub says that it has none of this name
 JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Shape = Callable[[str, int, JsonObject], JsonObject]  # (recorder's name, number of the call, request) -> what is asked
@@ -241,7 +240,7 @@ class Interceptor:
         if self._data is None:
             return no_data()
         answer = await self._data.forward(request)
-        if answer.headers.get("X-Error-Code") == NO_REPOSITORY and len(self.files_lacking) < FILES_TOLD:
+        if answer.headers.get(ERROR_CODE) == NO_REPOSITORY and len(self.files_lacking) < FILES_TOLD:
             self.files_lacking["GET", f"https://huggingface.co/{request.raw_path.split('/hf/', 1)[1]}"] = None
         return answer
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -37,26 +38,26 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class HubFiles:
-    """The hub's route for them, and its data cache's, with the headers that authorise this run."""
+    """The hub's route for them, with the headers that authorise this run. `data_set` answers what is asked of Hugging
+    Face, by the path and query of its address."""
 
     url: str
-    data_url: str
+    data_set: Callable[[web.Request, str], Awaitable[web.StreamResponse]]
     headers: Mapping[str, str]
     http: aiohttp.ClientSession
 
     async def answer(self, request: web.Request, asked: str) -> web.StreamResponse:
-        """The file at the URL `asked`, for GET and HEAD. Raises NotHere."""
-        check_reads(request)
+        """The file at the URL `asked`. Raises NotHere."""
         if len(asked) > LONGEST_URL or not asked.isascii():
             raise NotHere("its address is too long")
         parts = urlsplit(asked)
-        try:
+        if parts.hostname not in HUGGING_FACE:
+            check_reads(request)
             return await self._relay(request, URL(self.url).with_query(url=asked))
-        except NotHere:
-            # the hub keeps what code asks for there by its whole address, too
-            if parts.hostname not in HUGGING_FACE or "/../" in f"{parts.path}/" or "%" in parts.path:
-                raise
-        return await self._relay(request, URL(f"{self.data_url}{parts.path}", encoded=True))
+        if request.method in READS:
+            with suppress(NotHere):  # the hub keeps what code asks for there by its whole address, too
+                return await self._relay(request, URL(self.url).with_query(url=asked))
+        return await self.data_set(request, parts._replace(scheme="", netloc="").geturl().lstrip("/"))
 
     async def _relay(self, request: web.Request, url: URL) -> web.StreamResponse:
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers} | dict(self.headers)

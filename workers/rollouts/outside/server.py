@@ -20,7 +20,10 @@ from workers.sandbox import Outside
 
 MOST_TOLD = 20
 BODY_LIMIT = 1024**2
-DONE_WITHOUT = "http://datasets-server.127.0.0.1"  # made of HF_ENDPOINT by `datasets`, which goes on without an answer
+DONE_WITHOUT = (  # whose clients go on without an answer
+    "http://datasets-server.127.0.0.1",  # made of HF_ENDPOINT by `datasets`
+    "https://huggingface.co/api/agent-harnesses",  # huggingface_hub looks whether an agent calls it
+)
 
 
 class OutsideServer:

@@ -161,6 +161,8 @@ def _repository_at(url: str) -> Need | None:
     path = [part for part in parts.path.split("/") if part]
     if path[:1] == ["api"]:
         path = path[1:]
+        if path[:1] not in (["datasets"], ["models"]):  # what concerns no repository
+            return None
     kind = NeedKind.DATA_SET if path[:1] == ["datasets"] else NeedKind.MODEL
     if path[:1] in (["datasets"], ["models"]):
         path = path[1:]
