@@ -9,6 +9,7 @@ A need ends the search: it is no mismatch. When none loads, the one that came fu
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,8 +49,10 @@ FORK = (
 TOLD = 300  # characters of what others said, in the message of a conflict
 NOTHING, NO_NAME, NO_FILE = "no_load_environment", "no_verifiers_name", "file_not_packaged"  # the runner's codes
 OLDER_PYTHON, NOT_WRITTEN, NO_REPOSITORY = "older_python_needed", "not_written", "no_repository"
+NO_ENVIRONMENT = "no_environment"
 WRONG_LOADER = {"verifiers_generation_mismatch", NOTHING}
 NO_V1 = "No module named 'verifiers.v1'"
+NO_PART = re.compile(r"No module named 'verifiers\.\w+'")
 FIRST_STATES = Version("0.1.8.dev0")  # before it, is_completed took messages and env_response returned the state
 FIRST_TASKSETS = Version("0.2.dev0")  # from here on a package may export a taskset
 LAST_LOADER = Version("0.4.dev0")  # from here on load_environment is no more
@@ -268,11 +271,14 @@ def still_open(left: Sequence[Candidate], attempt: Attempt) -> list[Candidate]:
         return []  # without it, too
     if lock is not None and not lock.verifiers:
         return []  # it installs none: all others would be the same environment
-    if attempt.code in {NO_FILE, NOT_WRITTEN, NO_REPOSITORY, OLDER_PYTHON}:
+    if attempt.code in {NO_FILE, NOT_WRITTEN, NO_ENVIRONMENT, NO_REPOSITORY, OLDER_PYTHON}:
         return []  # the wheel stays what it is, and so do what it clones and the Python
     if lock is not None and attempt.code == OUTDATED:
         return [one for one in left if not one.release or Version(one.release) < FIRST_STATES]
     release = Version(lock.verifiers) if lock is not None else None
+    if release is not None and attempt.code == NO_NAME and NO_PART.search(attempt.message):
+        entry = attempt.candidate.entry  # a part of one API that a release lacks was in none before it
+        return [one for one in left if not entry or one.entry != entry or Version(one.release) > release]
     if release is not None and attempt.code == MISFIT:  # it came far: an older one is likelier to fit
         return sorted(left, key=lambda one: not one.release or Version(one.release) > release)
     if release is None or attempt.code not in WRONG_LOADER:

@@ -33,8 +33,17 @@ def test_what_an_environment_says_of_itself_stays() -> None:
 
 
 def test_a_forgotten_return_is_named() -> None:
-    with pytest.raises(TypeError, match="load_environment returned NoneType, no environment"):
+    with pytest.raises(LoadError, match="load_environment returned NoneType, which is no environment"):
         load(module_of(lambda: None), "words", {})
+
+
+def test_what_only_looks_like_an_environment_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("verifiers")
+    library.Environment = type("Environment", (), {"env_id": ""})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "verifiers", library)
+    with pytest.raises(LoadError, match="returned SimpleNamespace, which is no environment"):
+        load(module_of(environment), "words", {})
+    assert load(module_of(library.Environment), "words", {}).env.env_id == "words"
 
 
 class _Old:
@@ -55,13 +64,13 @@ def test_a_class_for_releases_before_0_1_8_is_named() -> None:
     assert load(module_of(environment), "words", {}).outdated == ""
 
 
-class _Pairs:
+class _Pairs(_Old):
     async def rollout(self, client: Any, model: str, prompt: Any) -> Any: ...
 
 
 def test_a_class_for_releases_before_0_1_8_is_at_home_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verifiers", SimpleNamespace(Environment=_Pairs))
-    assert load(module_of(_Old), "words", {}).outdated == ""
+    assert load(module_of(_Pairs), "words", {}).outdated == ""
 
 
 def test_it_is_refused_with_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from envhub.packaging import generation
+from envhub.packaging import constraints, generation
 from envhub.packaging.constraints import Candidate
 from envhub.protocol.registry.builds import BuildReport, EnvironmentLock
 from envhub.protocol.registry.needs import CheckSettings
@@ -315,6 +316,7 @@ def attempt(release: str, stage: str, code: str) -> Attempt:
 
 
 OLDER, NEWER = ["0.1.12", "0.1.9"], ["0.3.1", "0.2.1"]
+SAME_AND_OTHER = (("v0", "0.1.14"), ("v0", "0.1.11"), ("v0-states", "0.1.9"))
 
 
 @pytest.mark.parametrize(
@@ -324,6 +326,7 @@ OLDER, NEWER = ["0.1.12", "0.1.9"], ["0.3.1", "0.2.1"]
         ("import_error", NEWER + OLDER),
         ("file_not_packaged", []),
         ("no_repository", []),
+        ("no_environment", []),
     ],
 )
 def test_what_a_try_showed_orders_and_rules_out_further_ones(code: str, following: list[str]) -> None:
@@ -337,6 +340,15 @@ def test_a_name_of_later_releases_is_looked_for_in_none_before_one_that_lacks_it
     search = Search(None, None, None, None, [attempt("0.4.0", stage, "rollout_mismatch"), lacking])  # type: ignore[arg-type]
     candidates = [Candidate(None, release) for release in ("0.3.1", "0.1.11", "0.1.9")]
     assert [one.release for one in search.not_before(lacking, candidates)] == left
+
+
+def test_a_part_of_the_library_that_one_release_lacks_is_looked_for_in_none_before_it_of_the_same_api() -> None:
+    sets = constraints.load()
+    lacking = replace(attempt("0.1.12", "load", "no_verifiers_name"), candidate=Candidate(sets["v0"], "0.1.12"))
+    newer, older, other = (Candidate(sets[name], one) for name, one in SAME_AND_OTHER)
+    for name, still in (("verifiers.protocols", [newer, other]), ("verifiers.utils.tasks", [newer, older, other])):
+        lacking.trial = Trial(code="no_verifiers_name", message=f"verifiers 0.1.12: No module named '{name}'")
+        assert still_open([newer, older, other], lacking) == still
 
 
 def test_what_imports_v1_is_tried_with_no_release_before_it() -> None:

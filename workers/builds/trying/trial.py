@@ -37,7 +37,7 @@ ROWS_LIMIT = 200_000  # characters of sample rows kept in a description
 BOX_SECONDS = 1800.0
 EXPLAINED = {  # codes of failures that no file would cure
     "verifiers_generation_mismatch", "no_verifiers_name", "no_load_environment", "mixed_generations", "bad_arguments",
-    "outdated_environment", "older_python_needed", "not_written", "no_repository",
+    "outdated_environment", "older_python_needed", "not_written", "no_repository", "no_environment",
 }  # fmt: skip
 NOT_PACKAGED = "file_not_packaged"  # unless it would have come with a repository
 HOPELESS = {"load_timeout", "describe_timeout"}  # codes that another release would only repeat, at length

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..adapters import NoSuchExample, Policy, Row
 from ..attempts import CURRENT, SCOPE, Attempt, Result, Scope
+from ..load_error import LoadError
 from ..server_limits import take_long_conversations
 from . import describe, pairs, rubrics, states
 from .clients import CLASSES, ClientPool
@@ -247,13 +248,23 @@ def load(module: Any, name: str, arguments: dict[str, Any]) -> LegacyAdapter:
     """
     if "config" in inspect.signature(module.load_environment).parameters:
         verifiers = importlib.import_module("verifiers")
-        return LegacyAdapter(verifiers.load_environment(name, **arguments), module)
-    env = module.load_environment(**arguments)
-    if not (hasattr(env, "env_id") or hasattr(env, "run_rollouts")):  # before 0.1.6 they have no id
-        raise TypeError(f"load_environment returned {type(env).__name__}, no environment")
+        return LegacyAdapter(_environment(verifiers.load_environment(name, **arguments)), module)
+    env = _environment(module.load_environment(**arguments))
     env.env_id = getattr(env, "env_id", None) or name
     env.env_args = getattr(env, "env_args", None) or arguments
     return LegacyAdapter(env, module)
+
+
+def _environment(made: Any) -> Any:
+    """What load_environment returned, if it is one. Raises LoadError."""
+    library = getattr(sys.modules.get("verifiers"), "Environment", None)
+    if isinstance(made, library) if library else hasattr(made, "rubric"):
+        return made
+    raise LoadError(
+        "no_environment",
+        f"load_environment returned {type(made).__name__}, which is no environment of verifiers",
+        "Return a verifiers.Environment, such as SingleTurnEnv(dataset=..., rubric=...).",
+    )
 
 
 def _takes_messages(env: Any) -> bool:
