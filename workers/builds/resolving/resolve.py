@@ -15,7 +15,7 @@ from uv import find_uv_bin
 from workers.builds.errors import BuildFailed
 from workers.builds.index.catalog import Catalog
 from workers.builds.index.gateway import IndexGateway, Metadata
-from workers.builds.index.tokens import FileAddresses
+from workers.builds.index.tokens import HOST, FileAddresses
 from workers.index.pages import IndexFile
 from workers.runs.disk_full import DISK_FULL, says_disk_full
 from workers.runs.errors import RunFailed
@@ -168,6 +168,7 @@ def _rank(file: IndexFile, ranks: dict[Tag, int]) -> int:
 
 
 def _explanation(stderr: str) -> str:
-    """uv's own words, without what it warns about."""
-    lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("warning")]
+    """uv's own words, without what it warns about, and what it advises for indexes that only this build has."""
+    said = [line for line in stderr.splitlines() if line.strip() and not line.startswith("warning")]
+    lines = [line for line in said if not (line.lstrip().startswith("hint:") and HOST in line)]
     return "\n".join(lines).removeprefix("error: ")

@@ -74,6 +74,15 @@ async def test_a_conflict_is_explained(index: PackageIndex, catalog: Catalogs, d
     assert caught.value.detail == ""  # it would say the same again
 
 
+async def test_what_the_index_has_in_older_releases_alone_is_told_without_the_names_of_our_indexes(
+    index: PackageIndex, catalog: Catalogs, data: Path, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "library", "0.1"))
+    with pytest.raises(BuildFailed, match="only library==") as caught:
+        await ask(catalog(), data, "library>=0.2")
+    assert "hint" not in caught.value.failure.message
+
+
 async def test_a_full_disk_is_the_workers_fault(
     index: PackageIndex, catalog: Catalogs, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
