@@ -78,6 +78,12 @@ async def test_a_repository_is_cloned_and_again_when_its_host_is_gone(server: Gi
         assert (tmp_path / target / "install.sh").read_text() == "echo 1\n"
 
 
+async def test_each_of_those_who_clone_at_once_what_is_not_there_is_told(server: GitServer, tmp_path: Path) -> None:
+    async with outside(tmp_path / "kept", server.url) as url, asyncio.timeout(30):
+        cloned = (clone(f"{url}/open-gone", tmp_path / str(n)) for n in range(4))
+        assert await asyncio.gather(*cloned) == [False] * 4
+
+
 async def test_a_run_sees_one_state_of_a_repository_and_the_next_run_what_is_new(
     server: GitServer, tmp_path: Path
 ) -> None:

@@ -88,7 +88,10 @@ class Repositories:
             if len(self._ready) >= MOST:
                 raise NotHere(f"this run has cloned {MOST} repositories already")
             self._ready[url] = asyncio.create_task(self._prepare(url))
-        return await asyncio.shield(self._ready[url])
+        try:
+            return await asyncio.shield(self._ready[url])
+        except web.HTTPNotFound as refused:  # which is an answer, and can be given once: others wait for the same task
+            raise web.HTTPNotFound(text=refused.text) from refused
 
     async def _prepare(self, url: str) -> Path:
         """The repository as it is now, or as it was kept when it cannot be fetched."""
