@@ -138,6 +138,9 @@ async def _search_again(build: Build) -> None:
         return
     if anew.trial.settled:
         build.lock, build.trial, build.record, build.tried = anew.lock, anew.trial, anew.record, anew.tried
+        return
+    kept = next((one for one in anew.tried if build.lock and one.verifiers == build.lock.verifiers), None)
+    build.tried = tuple(one.model_copy(update={"chosen": one is kept}) for one in anew.tried)  # why none does better
 
 
 def _report(build: Build, failed: BuildFailed | None) -> BuildReport:

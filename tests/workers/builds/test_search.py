@@ -221,6 +221,15 @@ async def test_a_need_that_is_met_lets_the_search_go_on(build: Build, lock_is_op
     assert (again.lock.verifiers, all(check.passed for check in again.checks)) == (taken, lock_is_open)
 
 
+async def test_a_need_that_is_met_and_no_release_that_does_better_is_told_of_each(build: Build) -> None:
+    source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    vf.old()\n    return")
+    report = await build(source, {"0.1.14": LIBRARY, "0.1.12": LIBRARY}, FEW)
+    given = {"settings": CheckSettings(secrets=("SEARCH_KEY",)), "secrets": {"SEARCH_KEY": "x"}}
+    again = await build(source, {}, only_checks=True, previous=with_urls(report), lock_is_open=True, **given)
+    assert [one for one in tried(again) if one[1] != "resolve"] == [("0.1.14", "load", True), ("0.1.12", "load", False)]
+    assert all("no attribute 'old'" in one.message for one in again.tried if one.stage == "load")
+
+
 CONFIG = """
 class ValidationError(ValueError):
     def errors(self, **kw):
