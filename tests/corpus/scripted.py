@@ -37,6 +37,7 @@ def answer(body: Body) -> Answer | str:
         function = tools[0]["function"]
         return Answer("", tool_calls=((function["name"], json.dumps(_arguments(function, asked))),))
     found = told[-1] if told else _solve(asked, "\n".join(text for _, text in said), number)
+    found = found or "nothing"  # an answer without content is an error to verifiers
     return _worded(found[::-1] + "?" if errs else found, "\n".join(text for role, text in said if role != "assistant"))
 
 
