@@ -114,6 +114,7 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    cpu_seconds = models.FloatField(default=0.0, db_default=0.0)  # of the attempts that have ended
 
     class Meta:
         indexes = [
@@ -211,6 +212,7 @@ class OwnerUsage(models.Model):
     kind = models.CharField(max_length=8)
     run_seconds = models.FloatField(default=0.0)
     gpu_seconds = models.FloatField(default=0.0)
+    cpu_seconds = models.FloatField(default=0.0, db_default=0.0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
 

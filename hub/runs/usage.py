@@ -1,4 +1,5 @@
-"""What owners use: time of workers and GPUs, and tokens by model, of each day and kind of run; and their limits.
+"""What owners use: time of workers, GPUs and processors, and tokens by model, of each day and kind of run; and their
+limits.
 
 Running runs are added when somebody asks, so that one of three days counts before it ends.
 """
@@ -20,7 +21,7 @@ from hub.accounts.models import Owner
 from hub.core.errors import Conflict
 from hub.runs.models import OwnerModelUsage, OwnerUsage, Run
 
-_FIELDS = ("run_seconds", "gpu_seconds", "prompt_tokens", "completion_tokens")
+_FIELDS = ("run_seconds", "gpu_seconds", "cpu_seconds", "prompt_tokens", "completion_tokens")
 _OF_MODEL = ("prompt_tokens", "completion_tokens", "cost")
 MOST_MODELS = 50  # that are told of one owner
 SPENDS_TOKENS = (RunKind.EVAL, RunKind.TRAIN)
@@ -39,6 +40,14 @@ def note_time(*, run: Run, until: datetime) -> None:
     if run.state == RunState.RUNNING and run.started_at is not None:
         seconds = max(0.0, (until - run.started_at).total_seconds())
         _add(OwnerUsage, run.owner_id, until, {"kind": run.kind}, run_seconds=seconds, gpu_seconds=seconds * run.gpus)
+
+
+def note_cpu(*, run: Run, seconds: float, now: datetime) -> None:
+    """What an attempt that has ended took of processors. Call it last in a transaction."""
+    if seconds > 0:
+        Run.objects.filter(pk=run.pk).update(cpu_seconds=F("cpu_seconds") + seconds)
+        run.cpu_seconds += seconds
+        _add(OwnerUsage, run.owner_id, now, {"kind": run.kind}, cpu_seconds=seconds)
 
 
 def note_tokens(
@@ -124,6 +133,7 @@ def _view(owner: Owner, kinds: dict[str, dict[str, float]], models: Sequence[Mod
                 kind=RunKind(kind),
                 run_seconds=used["run_seconds"],
                 gpu_seconds=used["gpu_seconds"],
+                cpu_seconds=used["cpu_seconds"],
                 prompt_tokens=int(used["prompt_tokens"]),
                 completion_tokens=int(used["completion_tokens"]),
             )

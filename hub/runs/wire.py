@@ -43,6 +43,7 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
         created_at=run.created_at,
         started_at=run.started_at,
         finished_at=run.finished_at,
+        cpu_seconds=run.cpu_seconds,
         trace_id=run.trace_id,
         trace_url=trace_url(run.trace_id),
     )

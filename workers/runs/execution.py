@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -95,10 +96,12 @@ async def _executed(
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2
     finish: FinishRequest | None
+    began = processor_seconds()
     async with hold(run, claim, heartbeat_seconds=beat_s, log_limit=log_limit, hurry=hurry) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:
         return None
+    finish = finish.model_copy(update={"cpu_seconds": processor_seconds() - began})
     try:
         await run.finish(finish)
     except LeaseLost as error:
@@ -107,6 +110,13 @@ async def _executed(
     except errors.EnvhubError:
         logger.exception("run %s: its end could not be reported; its lease will expire", claim.run_id)
     return finish
+
+
+def processor_seconds() -> float:
+    """That this process and those that it has seen the end of, with theirs, have had. One run at a time has them all,
+    but for boxes that a container engine keeps."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest | None:

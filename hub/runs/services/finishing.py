@@ -16,6 +16,7 @@ from hub.runs.placing.pace import note_pace
 from hub.runs.services.dispatching import dispatch_on_commit
 from hub.runs.services.logs import note_in_log
 from hub.runs.transitions import move
+from hub.runs.usage import note_cpu
 
 MAX_BACK_OFF_S = 300.0
 MAX_RELEASES = 20  # attempts after which a worker's giving a run back counts as a failure
@@ -82,11 +83,18 @@ def requeue_run(*, run: Run, failure: Failure, now: datetime, wait: bool = True)
 
 
 def finish_run(*, run: Run, request: FinishRequest, now: datetime) -> Run:
-    """The worker's last word on its attempt. Said again it is a no-op; infrastructure failures go back to the queue."""
+    """The worker's last word on its attempt. Said again it is a no-op; infrastructure failures go back to the queue.
+    In a transaction."""
     if RunState(run.state).is_final:
         if run.state != request.state and request.state is not RunState.QUEUED:
             raise StaleAttempt
         return run
+    ended = _ended(run, request, now)
+    note_cpu(run=ended, seconds=request.cpu_seconds, now=now)
+    return ended
+
+
+def _ended(run: Run, request: FinishRequest, now: datetime) -> Run:
     try:
         if request.state is RunState.SUCCEEDED:
             return end_attempt(run=run, to=RunState.SUCCEEDED, now=now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typer
+from rich.filesize import decimal
 
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.protocol.accounts.usage import USAGE_DAYS, UsageView
@@ -18,11 +19,12 @@ def usage(ctx: typer.Context, json: JsonFlag = False) -> None:
 
 def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
     rows = [
-        (owner.owner, row.kind, f"{row.run_seconds / 3600:.2f}", f"{row.gpu_seconds / 3600:.2f}",
+        (owner.owner, row.kind, f"{row.run_seconds / 3600:.2f}", f"{row.cpu_seconds / 3600:.2f}",
+         f"{row.gpu_seconds / 3600:.2f}",
          f"{row.prompt_tokens:,}", f"{row.completion_tokens:,}")
         for owner in owners for row in owner.kinds
     ]  # fmt: skip
-    columns = ("owner", "runs", "hours", "GPU hours", "prompt tokens", "output tokens")
+    columns = ("owner", "runs", "hours", "CPU hours", "GPU hours", "prompt tokens", "output tokens")
     session.table(columns, rows, f"nothing in the last {USAGE_DAYS} days")
     models = [
         (owner.owner, one.model, f"{one.prompt_tokens:,}", f"{one.completion_tokens:,}", dollars(one.cost or None))
@@ -31,6 +33,8 @@ def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
     if models:
         session.table(("owner", "model", "prompt tokens", "output tokens", "cost"), models)
     for owner in owners:
+        limit = f" of {decimal(owner.stored_limit)}" if owner.stored_limit else ""
+        session.note(f"{owner.owner}: {decimal(owner.stored_bytes)}{limit} stored")
         if owner.gpu_hours_limit is not None:
             session.note(f"{owner.owner}: {owner.gpu_hours:.1f} of {owner.gpu_hours_limit:g} GPU hours")
         if owner.tokens_limit is not None:

@@ -83,6 +83,7 @@ class RunView(Response):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    cpu_seconds: float = 0.0  # of all attempts that have ended, as their workers say
     trace_id: str | None = None
     trace_url: str | None = None  # where the hub's operator shows traces
 
@@ -290,6 +291,7 @@ class FinishRequest(Request):
 
     state: RunState
     failure: Failure | None = None
+    cpu_seconds: float = Field(default=0.0, ge=0, le=1e9)  # of its processes and boxes, in this attempt
 
 
 class LogAppended(Response):

@@ -11,12 +11,12 @@ from django.test import Client
 from django.utils import timezone
 from envhub.protocol.evals.rollouts import Usage
 from envhub.protocol.placing.gpus import GpuNeed
-from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunKind, RunState
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
 from hub.runs.models import OwnerUsage, Run
-from hub.runs.services import create_run, end_attempt, expire_leases
+from hub.runs.services import create_run, end_attempt, expire_leases, finish_run
 from hub.runs.usage import usage_of
 from hub.storage.models import StorageUse
 from hub.storage.quota import quota
@@ -63,6 +63,22 @@ def test_the_time_of_workers_and_gpus_counts_while_a_run_goes_on_and_after_it(al
     assert gpu_hours(alice.owner) == 6
     (row,) = usage_of([alice.owner], now=timezone.now())[0].kinds
     assert (row.kind, round(row.run_seconds / 3600, 2)) == (RunKind.TRAIN, 3)
+
+
+def test_processors_count_by_attempts_as_their_workers_tell_at_the_end(alice: User) -> None:
+    run = busy(alice.owner, HOUR)
+    lost = Failure(kind=FailureKind.INFRASTRUCTURE, code="c", message="m")
+    again = finish_run(
+        run=run, request=FinishRequest(state=RunState.FAILED, failure=lost, cpu_seconds=3600), now=timezone.now()
+    )
+    assert again.state == RunState.QUEUED
+    hold_run(again)
+    again.refresh_from_db()
+    done = FinishRequest(state=RunState.SUCCEEDED, cpu_seconds=1800)
+    for _ in range(2):  # said again it counts once
+        again = finish_run(run=again, request=done, now=timezone.now())
+    assert again.cpu_seconds == 5400
+    assert usage_of([alice.owner], now=timezone.now())[0].cpu_hours == 1.5
 
 
 def test_a_lost_attempt_counts_too_and_its_wait_does_not(alice: User) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -48,6 +49,20 @@ async def test_a_body_that_returns_has_succeeded(hub: FakeHub, tmp_path: Path) -
     assert run.finish.state == "succeeded"
     assert run.log == "one ***\n"
     assert run.progress[-1].done == 1
+
+
+async def test_what_its_programs_took_of_processors_is_told_at_the_end(hub: FakeHub, tmp_path: Path) -> None:
+    burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+
+    async def body(job: Job) -> None:
+        for _ in range(2):
+            program = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", burn)
+            await program.wait()
+
+    run = hub.add(FakeRun("r"))
+    await finish_of(hub, run, body, tmp_path)
+    assert run.finish is not None
+    assert run.finish.cpu_seconds >= 0.6
 
 
 async def test_a_typed_failure_arrives_as_it_is(hub: FakeHub, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ class KindUsage(Response):
     gpu_seconds: float  # the same, times the GPUs that each had
     prompt_tokens: int
     completion_tokens: int
+    cpu_seconds: float = 0.0  # of processors, by attempts that have ended
 
 
 class ModelUsage(Response):
@@ -45,6 +46,11 @@ class UsageView(Response):
     def worker_hours(self) -> float:
         """That workers were busy, with whatever kind of run."""
         return sum(one.run_seconds for one in self.kinds) / 3600
+
+    @property
+    def cpu_hours(self) -> float:
+        """Of processors, by attempts that have ended."""
+        return sum(one.cpu_seconds for one in self.kinds) / 3600
 
 
 class UsageViews(Response):
