@@ -17,6 +17,7 @@ RUNNER_PATH = f"/opt/envhub/{RUNNER_MODULE}"
 RUNNER_SOURCE = Path(envhub.__file__).parent / "runner"
 VENV_PATH = "/opt/venv"
 PYTHON = f"{VENV_PATH}/bin/python"
+BROWSERS = Path("/usr/lib/playwright")  # where an operator may put Playwright's browsers: every box has the host's /usr
 OPEN_FILES = 65_536  # of a process, where the host lets it: packages with sandboxes refuse to start with fewer
 
 
@@ -53,7 +54,7 @@ def environment_box(
             open_files=OPEN_FILES,
             lifetime_seconds=lifetime_s or settings.run_limit_s,
         ),
-        env=dict(secrets or {}),
+        env={**({"PLAYWRIGHT_BROWSERS_PATH": str(BROWSERS)} if BROWSERS.is_dir() else {}), **(secrets or {})},
     )
 
 

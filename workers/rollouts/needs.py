@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from envhub.packaging.references import host_of
 from envhub.protocol.accounts.secrets import SECRET_NAME
 from envhub.protocol.registry.files import REPOSITORY, need_at
-from envhub.protocol.registry.needs import NPM, Need, NeedKind, distinct
+from envhub.protocol.registry.needs import BROWSER, NPM, Need, NeedKind, distinct
 
 LIMIT = 20
 DETAIL = 500
@@ -37,7 +37,8 @@ _NAMES = {
     NeedKind.GPU: r"\*",
     NeedKind.GIT_HOST: _GIT_HOST,
     NeedKind.CLONE_HOST: _GIT_HOST,
-    NeedKind.PROGRAM: rf"\w[\w.+-]{{0,99}}|{NPM}(@[\w.-]{{1,99}}/)?[\w.-]{{1,99}}@[\w.+~^*-]{{1,60}}",
+    NeedKind.PROGRAM: rf"\w[\w.+-]{{0,99}}|{NPM}(@[\w.-]{{1,99}}/)?[\w.-]{{1,99}}@[\w.+~^*-]{{1,60}}"
+    rf"|{BROWSER}[a-z_-]{{1,60}}-\d{{1,8}}",
     NeedKind.OPEN_FILES: r"\d{4,7}",
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from workers.runs.disk_full import DISK_FULL, is_disk_full
 from workers.runs.errors import LeaseLost, RunFailed
 from workers.runs.hub import HubClient, RunClient
 from workers.runs.lease import Lease, hold
+from workers.runs.processors import processor_seconds
 from workers.runs.spans import run_span, tell_end
 from workers.settings import WorkerEnvironment
 
@@ -110,13 +110,6 @@ async def _executed(
     except errors.EnvhubError:
         logger.exception("run %s: its end could not be reported; its lease will expire", claim.run_id)
     return finish
-
-
-def processor_seconds() -> float:
-    """That this process and those that it has seen the end of, with theirs, have had. One run at a time has them all,
-    but for boxes that a container engine keeps."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest | None:

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from workers.runs.processors import note_box
+
 from .channel import Channel, received_stream, sealed_file
 from .errors import BoxExpired, BoxFailed, BoxGone, BoxKilled, BoxOutOfMemory, FileRefused, TooLarge
 from .interface import GATEWAY_PORT, HOME, PROXY_PORT, BoxSpec, ExecResult, OnOutput, Stats
@@ -110,6 +112,7 @@ class AgentBox:
         self._locate = locate
         self._line = line
         self._drains: set[Drain] = set()
+        self._counted = 0.0  # seconds of processors
 
     def path(self, box_path: str) -> str:
         return self._locate(box_path)
@@ -296,10 +299,17 @@ class AgentBox:
         return error
 
     async def kill(self) -> None:
+        self._count()
         self._end()
         self.channel.close(self.gone or BoxGone("the box was killed"))
         for drain in self._drains:
             drain.close()
+
+    def _count(self) -> None:
+        """What it has had since this was called last."""
+        used = self._stats().cpu_seconds or 0.0
+        note_box(max(0.0, used - self._counted))
+        self._counted = max(self._counted, used)
 
 
 def _pump(content: Path, writing: int) -> None:

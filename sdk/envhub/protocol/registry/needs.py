@@ -34,7 +34,7 @@ class NeedKind(StrEnum):
     GPU = "gpu"  # "*"
     GIT_HOST = "git_host"  # "github.com": of a direct reference
     CLONE_HOST = "clone_host"  # "github.com": of a repository that code clones
-    PROGRAM = "program"  # "java": a program that the box has not; "npm:pi-acp@0.0.33": a package that npm installs
+    PROGRAM = "program"  # "java": a program that the box has not; "npm:pi-acp@0.0.33", "playwright:chromium-1255"
     OPEN_FILES = "open_files"  # "65536": more than the worker's host lets a process have
 
 
@@ -66,6 +66,8 @@ class Need(Response):
         """For people: "data set openai/gsm8k", "judge"."""
         if self.kind is NeedKind.PROGRAM and self.name.startswith(NPM):
             return f"npm package {self.name.removeprefix(NPM)}"
+        if self.kind is NeedKind.PROGRAM and self.name.startswith(BROWSER):
+            return f"Playwright's browser {self.name.removeprefix(BROWSER)}"
         kind = "GPU" if self.kind is NeedKind.GPU else self.kind.value.replace("_", " ")
         return kind if self.name == ANY else f"{kind} {self.name}"
 
@@ -118,6 +120,7 @@ class CheckSettings(Request):
 
 ANY = "*"  # a name that says no more than the kind
 NPM = "npm:"  # begins the name of a program that is a package of npm's registry
+BROWSER = "playwright:"  # begins the name of a program that is a browser as Playwright has it
 _REPOSITORY = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 _HOST_NAME = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _NAMES = {  # what a name must look like to stand in a command: nothing that is read as an option
@@ -162,6 +165,10 @@ _NO_NPM_PACKAGE = (
     "the npm registry of the worker's operator has none; choose a version that it has, or the operator adds this one, "
     "then: `hub env rebuild {environment}`"
 )
+_NO_BROWSER = (
+    "on the worker's host, by the release of Playwright that the version's lock has: `PLAYWRIGHT_BROWSERS_PATH="
+    "/usr/lib/playwright playwright install --with-deps`, then: `hub env rebuild {environment}`"
+)
 _FLAGS = {  # of `hub eval run`
     NeedKind.SECRET: "--secret {name}",
     NeedKind.ARGUMENT: "--env-args {argument}",
@@ -189,6 +196,8 @@ def hint_for(need: Need, environment: str) -> str:
     template = _HINTS.get(need.kind, "no command names that: look at how the package loads")
     if need.kind is NeedKind.PROGRAM and need.name.startswith(NPM):
         template = _NO_NPM_PACKAGE
+    if need.kind is NeedKind.PROGRAM and need.name.startswith(BROWSER):
+        template = _NO_BROWSER
     return template.format(name=need.name.replace("`", "'"), environment=quote(environment))
 
 

@@ -38,6 +38,7 @@ READINGS: tuple[Reading, ...] = (
     data.repositories,
     data.corpora,
     services.npm_packages,
+    services.browsers,
     services.sandboxes,
     services.gpus,
     services.open_files,

@@ -51,6 +51,7 @@ _NOT_ON_PATH = re.compile(
     r"\$?PATH|['\"`]([a-z][\w.+-]*)['\"`] (?:executable|binary|program|command) (?:was |is )?not found|"
     r"/bin/sh: (?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found"
 )
+_BROWSER = re.compile(r"Executable doesn't exist at \S*?/([a-z_-]{1,60}-\d{1,8})/")
 _NPM_PACKAGE = r"(?:@[\w.-]+/)?[\w.-]+@[\w.+~^*-]+?"
 _NOT_IN_NPM = re.compile(
     rf"No matching version found for ({_NPM_PACKAGE})\.?(?:\s|$)|'({_NPM_PACKAGE})' is not in (?:this|the npm) registry"
@@ -106,6 +107,12 @@ def sandboxes(link: Link) -> Iterator[tuple[str, str]]:
         or _program(link) in _CONTAINER_PROGRAMS
     ):
         yield SANDBOX, "*"
+
+
+def browsers(link: Link) -> Iterator[tuple[str, str]]:
+    """A browser that Playwright would have fetched into a folder of its own."""
+    if found := _BROWSER.search(link.text):
+        yield PROGRAM, f"playwright:{found[1]}"
 
 
 def gpus(link: Link) -> Iterator[tuple[str, str]]:
