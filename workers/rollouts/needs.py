@@ -99,6 +99,6 @@ def _is_plain(need: Need) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """Printable, without the rules (`*****`) with which some libraries frame what they say."""
-    printable = "".join(char if char.isprintable() else " " for char in text)
+    """Printable, without the rules (`*****`) and boxes with which some libraries frame what they say."""
+    printable = "".join(char if char.isprintable() and not "\u2500" <= char <= "\u257f" else " " for char in text)
     return " ".join(word for word in printable.split() if not re.fullmatch(r"([*=~#_-])\1{3,}", word))

@@ -186,6 +186,12 @@ def test_a_package_that_npms_registry_has_not_is_named() -> None:
     assert found(RuntimeError(package)) == [("program", "npm:@a/b@*")]
 
 
+def test_a_browser_that_playwright_would_have_fetched_is_named() -> None:
+    path = "/box/.cache/ms-playwright/chromium_headless_shell-1255/chrome-headless-shell-linux64/chrome-headless-shell"
+    said = f"BrowserType.launch: Executable doesn't exist at {path}\n╔═══╗\n║ playwright install ║"
+    assert found(RuntimeError(said)) == [("program", "playwright:chromium_headless_shell-1255")]
+
+
 @pytest.mark.parametrize("text", ["Found no NVIDIA driver on your system.", "Torch not compiled with CUDA enabled"])
 def test_cuda_is_a_gpu(text: str) -> None:
     assert found(RuntimeError(text)) == [("gpu", "*")]

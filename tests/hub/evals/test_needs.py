@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.registry.needs import Need, NeedKind, hint_for
 from envhub.protocol.registry.packages import Check
 from envhub.protocol.runs import RunState
 from pytest_django import Settings
@@ -65,6 +65,12 @@ def test_a_program_is_lacking_only_to_the_harness_of_the_checks(alice: User) -> 
         evaluate(alice)
     assert "npm registry" in caught.value.hint
     evaluate(alice, harness={"id": "bash"})
+
+
+def test_a_browser_says_how_its_operator_brings_it() -> None:
+    browser = need(NeedKind.PROGRAM, "playwright:chromium-1255")
+    assert browser.words == "Playwright's browser chromium-1255"
+    assert "PLAYWRIGHT_BROWSERS_PATH=/usr/lib/playwright" in hint_for(browser, "alice/web")
 
 
 def test_every_need_is_named_with_what_meets_it(alice: User) -> None:

@@ -30,6 +30,7 @@ from workers.rollouts.unmet import Unmet
         ("sandbox", "docker.io/library/python:3.11"),
         ("program", "java"),
         ("program", "npm:@scope/pi-acp@0.0.33"),
+        ("program", "playwright:chromium_headless_shell-1255"),
     ],
 )
 def test_a_plain_name_is_kept(kind: str, name: str) -> None:
