@@ -6,7 +6,6 @@ async with serve_docker(sockets / SOCKET, session): ...
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,9 +19,8 @@ from workers.broker.docker.engine import Engine
 from workers.broker.docker.executions import add_executions
 from workers.broker.interface import Session
 from workers.broker.prime.memory import MEMORY, Memory
-from workers.broker.prime.refusals import Handler, Refusal, refusal_of
+from workers.broker.prime.refusals import Handler, Refusal, told_of
 
-logger = logging.getLogger(__name__)
 SOCKET = "docker.sock"  # among the sockets of a box
 API, OLDEST, ENGINE_VERSION = "1.43", "1.24", "24.0.0"  # an engine of this version speaks this API
 LIMITS = ("MemoryLimit", "SwapLimit", "CpuCfsQuota", "CpuCfsPeriod", "CPUShares", "CPUSet", "PidsLimit")  # there are
@@ -86,11 +84,8 @@ async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except ConnectionError:  # the client has gone
         raise
-    except Exception as error:
-        refusal = refusal_of(error)
-        if refusal is None:
-            logger.exception("a request to an engine failed: %s %s", request.method, request.path)
-            refusal = Refusal(500, "the worker failed to answer this; its log says why")
+    except Exception as error:  # noqa: BLE001 - told_of logs what nobody expects
+        refusal = told_of(error, request)
         status = 404 if refusal.status == 502 else refusal.status  # a sandbox that nobody knows
         body = json.dumps({"message": refusal.detail}).encode()  # the command line reads no type with a charset
         return web.Response(body=body, status=status, content_type="application/json")

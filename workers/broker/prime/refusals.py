@@ -62,6 +62,15 @@ def refusal_of(error: Exception) -> Refusal | None:
     return None
 
 
+def told_of(error: Exception, request: web.Request) -> Refusal:
+    """How an error is told; a mistake of ours is logged, too."""
+    refusal = refusal_of(error)
+    if refusal is None:
+        logger.error("a request of a sandbox's client failed: %s %s", request.method, request.path, exc_info=error)
+        refusal = Refusal(500, "the worker failed to answer this; its log says why")
+    return refusal
+
+
 @web.middleware
 async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Around every request: nothing that a client sends makes it fail without an answer in JSON."""
@@ -69,10 +78,7 @@ async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except ConnectionError:  # the client has gone
         raise
-    except Exception as error:
-        refusal = refusal_of(error)
-        if refusal is None:
-            logger.exception("a request of a sandbox's client failed: %s %s", request.method, request.path)
-            refusal = Refusal(500, "the worker failed to answer this; its log says why")
+    except Exception as error:  # noqa: BLE001 - told_of logs what nobody expects
+        refusal = told_of(error, request)
         body: JsonObject = {"detail": refusal.detail, **refusal.more}
         return web.json_response(body, status=refusal.status)
