@@ -186,6 +186,15 @@ def test_a_package_that_npms_registry_has_not_is_named() -> None:
     assert found(RuntimeError(package)) == [("program", "npm:@a/b@*")]
 
 
+def test_an_engine_says_what_image_it_has_not_and_what_it_does_not_offer() -> None:
+    image = '404 Client Error for http+docker://localhost/v1.43/start: Not Found ("No such image: ghcr.io/a/b:1: none")'
+    assert found(made("docker.errors", "ImageNotFound", image)) == [("sandbox", "ghcr.io/a/b:1")]
+    refused = "501 Server Error for http+docker://localhost: Not Implemented (containers of this hub see no folders)"
+    assert found(made("docker.errors", "APIError", refused)) == []
+    absent = "Error while fetching server API version: ('Connection aborted.', FileNotFoundError(2, 'No such file'))"
+    assert found(made("docker.errors", "DockerException", absent)) == [("sandbox", "*")]
+
+
 def test_a_browser_that_playwright_would_have_fetched_is_named() -> None:
     path = "/box/.cache/ms-playwright/chromium_headless_shell-1255/chrome-headless-shell-linux64/chrome-headless-shell"
     said = f"BrowserType.launch: Executable doesn't exist at {path}\n╔═══╗\n║ playwright install ║"

@@ -30,6 +30,8 @@ _SANDBOX_PACKAGES = {
     "prime_sandboxes", "prime_tunnel", "docker", "podman", "modal", "e2b", "e2b_code_interpreter", "daytona",
     "daytona_sdk", "runloop_api_client", "swerex",
 }  # fmt: skip
+_NO_IMAGE = re.compile(r"No such image: ([\w./:@-]+): ")  # as the broker's engine says it
+_NOT_OFFERED = "501 Server Error"
 _SANDBOX_ERRORS = re.compile(r"Sandbox|Tunnel|Container|RuntimeCreation|Provision")
 _SANDBOX_TEXT = re.compile(
     r"sandbox(?:es)? (?:creation|could not|failed|is not running)|(?:create|creating|start|starting|provision)\w* "
@@ -98,7 +100,12 @@ def _of_environ(link: Link) -> Iterator[tuple[str, str]]:
 
 
 def sandboxes(link: Link) -> Iterator[tuple[str, str]]:
-    """A service that starts machines, or a container engine, was asked for and is not there."""
+    """A service that starts machines, or a container engine, was asked for and is not there; or an image is not."""
+    if found := _NO_IMAGE.search(link.text):
+        yield SANDBOX, found[1]
+        return
+    if link.package == "docker" and _NOT_OFFERED in link.text:
+        return  # this engine is there: its words say what the environment asks too much
     of_library = link.package == "verifiers" and any(_SANDBOX_ERRORS.search(name) for name in link.names)
     if (
         link.package in _SANDBOX_PACKAGES
