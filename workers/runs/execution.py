@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from workers.runs.disk_full import DISK_FULL, is_disk_full
 from workers.runs.errors import LeaseLost, RunFailed
 from workers.runs.hub import HubClient, RunClient
 from workers.runs.lease import Lease, hold
-from workers.runs.processors import processor_seconds
 from workers.runs.spans import run_span, tell_end
 from workers.settings import WorkerEnvironment
 
@@ -70,14 +70,17 @@ async def execute(
     hurry: asyncio.Event | None = None,
     beat_s: float | None = None,
     asked_ns: int | None = None,
+    boxes_s: Callable[[], float] = lambda: 0.0,
 ) -> FinishRequest | None:
     """Run `body` for a claimed run and report its end. Gives what was reported; None when the lease was lost.
 
     stop: gives the run back. hurry: sends a heartbeat now, whose answer may be that the run was cancelled. beat_s:
-    between two of them, unless as the settings say. asked_ns: when the run was asked for, for its trace.
+    between two of them, unless as the settings say. asked_ns: when the run was asked for, for its trace. boxes_s: what
+    the boxes of this process have had of processors so far, in seconds.
     """
+    beat_s = beat_s or settings.heartbeat_seconds
     with run_span(claim, asked_ns=asked_ns) as whole:
-        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry, beat_s or settings.heartbeat_seconds)
+        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry, beat_s, boxes_s)
         tell_end(whole, finish)
     return finish
 
@@ -91,17 +94,18 @@ async def _executed(
     gpus: tuple[Gpu, ...],
     hurry: asyncio.Event | None,
     beat_s: float,
+    boxes_s: Callable[[], float],
 ) -> FinishRequest | None:
     run = hub.run(claim)
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2
     finish: FinishRequest | None
-    began = processor_seconds()
+    began = processor_seconds() + boxes_s()
     async with hold(run, claim, heartbeat_seconds=beat_s, log_limit=log_limit, hurry=hurry) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:
         return None
-    finish = finish.model_copy(update={"cpu_seconds": processor_seconds() - began})
+    finish = finish.model_copy(update={"cpu_seconds": processor_seconds() + boxes_s() - began})
     try:
         await run.finish(finish)
     except LeaseLost as error:
@@ -110,6 +114,12 @@ async def _executed(
     except errors.EnvhubError:
         logger.exception("run %s: its end could not be reported; its lease will expire", claim.run_id)
     return finish
+
+
+def processor_seconds() -> float:
+    """That this process and its programs that have ended have had."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 async def outcome_of(job: Job, body: Body, stop: asyncio.Event) -> FinishRequest | None:

@@ -30,6 +30,7 @@ from .interface import (
     Sandbox,
     Stats,
 )
+from .spent import spent_seconds
 
 __all__ = [
     "TRUSTED",
@@ -59,6 +60,7 @@ __all__ = [
     "backends",
     "make_folder",
     "socket_folder",
+    "spent_seconds",
     "sweep_leftovers",
     "venv_binds",
 ]  # fmt: skip

@@ -9,8 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from workers.runs.processors import note_box
-
+from . import spent
 from .channel import Channel, received_stream, sealed_file
 from .errors import BoxExpired, BoxFailed, BoxGone, BoxKilled, BoxOutOfMemory, FileRefused, TooLarge
 from .interface import GATEWAY_PORT, HOME, PROXY_PORT, BoxSpec, ExecResult, OnOutput, Stats
@@ -308,7 +307,7 @@ class AgentBox:
     def _count(self) -> None:
         """What it has had since this was called last."""
         used = self._stats().cpu_seconds or 0.0
-        note_box(max(0.0, used - self._counted))
+        spent.note(max(0.0, used - self._counted))
         self._counted = max(self._counted, used)
 
 
