@@ -12,6 +12,12 @@ from envhub.runner.legacy.adapter import load
 from envhub.runner.load_error import LoadError
 
 
+@pytest.fixture(autouse=True)
+def _no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an environment is, the library says that is loaded: here none, unless a test brings one."""
+    monkeypatch.delitem(sys.modules, "verifiers", raising=False)
+
+
 def module_of(load_environment: Any) -> ModuleType:
     module = ModuleType("words")
     module.load_environment = load_environment  # type: ignore[attr-defined]
