@@ -140,7 +140,10 @@ def login_link(request: HttpRequest, secret: str) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "POST"])
 def device(request: HttpRequest) -> HttpResponse:
-    """Approve or deny a device that waits with a short code (RFC 8628, 3.3). Guessing codes is rate-limited."""
+    """Approve or deny a device that waits with a short code (RFC 8628, 3.3). Guessing codes is rate-limited.
+
+    A device gets a token that outlives the session, so whoever approves shows first who they are, as for other tokens.
+    """
     user = cast("User", request.user)
     typed = request.POST.get("user_code") or request.GET.get("user_code") or ""
     context: dict[str, object] = {"user_code": clean_user_code(typed) if typed else ""}
@@ -150,12 +153,15 @@ def device(request: HttpRequest) -> HttpResponse:
             limit_rate(key=f"device-page:{user.pk}", limit=20, per=timedelta(minutes=10), now=now)
         decision = request.POST.get("decision", "")
         if decision in ("approve", "deny"):
-            approve = decision == "approve"
+            if (approve := decision == "approve") and must_confirm(request):
+                raise ReauthenticationRequired
             context["decided"] = decide_device(user=user, user_code=typed, approve=approve, now=now)
         elif typed:
             context["device"] = waiting_device(clean_user_code(typed), now=now)
             if context["device"] is None:
                 raise NotFound("no device is waiting for this code", hint="codes expire after ten minutes")
+            if must_confirm(request):
+                raise ReauthenticationRequired
     except HubError as error:  # what was typed stays as it was typed, so that the mistake can be seen
         context |= {"error": error, "user_code": typed[:20]}
         return refusal(render(request, "accounts/device.html", context, status=error.status), error)

@@ -8,6 +8,7 @@ from typing import Any
 
 from envhub.packaging.saved.results import to_row
 from envhub.protocol.base import JsonObject
+from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runs import Failure, RunState
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 from envhub.protocol.training.runs import TOKENS_KEY, TrainingRunView
@@ -18,7 +19,7 @@ from hub.catalog.models import Model
 from hub.compat.answers import printable
 from hub.compat.names import page_url
 from hub.training.models import Checkpoint, TrainingRollout, TrainingRun
-from hub.training.queries import read_record
+from hub.training.queries import read_records
 from hub.training.wire import training_views
 
 _STATUS = {
@@ -105,11 +106,11 @@ def model_objects(rows: Iterable[Model], capacity: Capacity) -> list[JsonObject]
 
 def sample_objects(rows: Iterable[TrainingRollout]) -> list[JsonObject]:
     """Return rollouts with their step, as lines of results.jsonl plus training data, without the token view."""
-    return [_sample(row) for row in rows]
+    shown = list(rows)
+    return [_sample(row, record) for row, record in zip(shown, read_records(shown), strict=True)]
 
 
-def _sample(row: TrainingRollout) -> JsonObject:
-    record = read_record(row)
+def _sample(row: TrainingRollout, record: RolloutRecord) -> JsonObject:
     extras = {key: value for key, value in record.extras.items() if key != TOKENS_KEY}
     return to_row(record.model_copy(update={"extras": extras})) | {
         "step": row.step.step,

@@ -11,7 +11,7 @@ from envhub.protocol.runs import RunState
 from hub.compat.answers import printable
 from hub.compat.names import page_url
 from hub.evals.models import Evaluation, RolloutIndex
-from hub.evals.queries import read_record
+from hub.evals.queries import read_records
 from hub.evals.wire import evaluation_summary
 
 _STATUS = {
@@ -66,6 +66,6 @@ def viewer_url(row: Evaluation) -> str:
 def sample_objects(rows: Sequence[RolloutIndex]) -> list[dict[str, Any]]:
     """Return rollouts as lines of results.jsonl, with their numbers."""
     return [
-        to_row(read_record(row)) | {"sample_id": f"{row.example}-{row.rollout}", "rollout_number": row.rollout + 1}
-        for row in rows
+        to_row(record) | {"sample_id": f"{row.example}-{row.rollout}", "rollout_number": row.rollout + 1}
+        for row, record in zip(rows, read_records(rows), strict=True)
     ]

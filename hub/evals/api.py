@@ -282,8 +282,9 @@ def _readable(request: Request, evaluation_id: GivenId) -> Evaluation:
 def _view(user: Caller, row: Evaluation) -> EvaluationView:
     """Return the evaluation as it is now. Only members of its owner see the trace, which others could add to."""
     found = get_evaluation(user, row.pk)
-    knows = found.run is not None and has_role(user, found.owner, Role.READER)
-    return evaluation_view(found).model_copy(update={"trace_id": found.run.trace_id if found.run and knows else None})
+    inside = has_role(user, found.owner, Role.READER)
+    trace = found.run.trace_id if found.run and inside else None
+    return evaluation_view(found, inside=inside).model_copy(update={"trace_id": trace})
 
 
 def _acting_owner(request: Request, user: User) -> Owner:

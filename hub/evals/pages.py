@@ -32,6 +32,7 @@ from hub.evals.annotation_targets import target_of
 from hub.evals.annotations import label_counts
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
 from hub.evals.forecasts.outlook import outlook
+from hub.evals.hidden_values import shown_outside
 from hub.evals.models import RETRIED_KINDS, Evaluation
 from hub.evals.paging import rollout_page
 from hub.evals.queries import (
@@ -107,7 +108,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
     address = reverse("evaluation", args=[found.pk])
     context |= {"address": address, "rollouts_at": f"{address}/rollouts"}
     if fragment != "results":
-        context |= _head(found, member=member)
+        context |= _head(found, member=member, inside=member or has_role(request.user, found.owner, Role.READER))
         context["original"] = original_of(request.user, found)
     if fragment != "live":
         context |= views_of(request.user, target_of(found))
@@ -147,11 +148,11 @@ def _next_refresh(before: TableRefresh, found: Evaluation, stored: int) -> Table
     return TableRefresh(str(stored), random.randint(*POLLS_BETWEEN))  # noqa: S311 - no secret
 
 
-def _head(found: Evaluation, *, member: bool) -> dict[str, Any]:
+def _head(found: Evaluation, *, member: bool, inside: bool) -> dict[str, Any]:
     """Return the figures, and what the viewer may do with the evaluation."""
     context, run = figures(found), found.run
     return context | {
-        "configuration": _texts(_configuration(found.config)),
+        "configuration": _texts(_configuration(found.config if inside else shown_outside(found.config))),
         "waiting_for": waiting_reasons([run], now=clock.now()).get(run.pk) if run else None,
         "progress": Progress.model_validate(run.progress) if run and run.progress else None,
         "failure": Failure.model_validate(run.failure) if run and run.failure else None,

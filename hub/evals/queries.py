@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from hub.core.ids import GivenId, find_by_id
 from hub.evals.annotation_targets import target_of
 from hub.evals.annotations import labelled
 from hub.evals.models import RETRIED_KINDS, Contender, Evaluation, ExampleScore, RolloutIndex, Segment
+from hub.evals.segment_reading import read_together
 from hub.evals.statistics import ExampleTally, ScoredExample
 from hub.registry.models import Environment
 from hub.registry.queries import get_environment, get_version_of, split_reference
@@ -154,9 +156,18 @@ def get_rollout(evaluation: Evaluation, example: int, rollout: int) -> RolloutIn
 
 def read_record(row: RolloutIndex) -> RolloutRecord:
     """Read the whole record from its segment. Raises HubError (`bad_segment`) if the file contradicts the index."""
+    with local_or_temp_path(row.segment.blob_id) as path:
+        return _record_in(path, row)
+
+
+def read_records(rows: Sequence[RolloutIndex]) -> list[RolloutRecord]:
+    """Read several records in their order, each segment fetched once; the segments must be loaded. Raises HubError."""
+    return read_together(rows, _record_in)
+
+
+def _record_in(path: Path, row: RolloutIndex) -> RolloutRecord:
     try:
-        with local_or_temp_path(row.segment.blob_id) as path:
-            record = read_rollout(path, row.row_group, row.row)
+        record = read_rollout(path, row.row_group, row.row)
     except BadSegment as error:
         raise HubError(f"the stored rollout cannot be read: {error.message}", code=error.code) from error
     if (record.example, record.rollout) != (row.example, row.rollout):

@@ -231,6 +231,6 @@ def replays_of(user: Caller, whole: UUID, **position: int) -> list[Evaluation]:
     """
     rows = Evaluation.objects.filter(replay_of=whole).order_by("-pk")
     of_it = rows.filter(**{f"config__replay__{name}": value for name, value in position.items()})
-    keys = list(of_it.values_list("pk", flat=True)[:MOST_LISTED])
-    # Most rollouts have no replays, which saves the second query.
-    return list(visible_evaluations(user).filter(pk__in=keys)) if keys else []
+    if not of_it.exists():  # most rollouts have none: this query is cheaper
+        return []
+    return list(visible_evaluations(user).filter(pk__in=of_it.values("pk")).order_by("-pk")[:MOST_LISTED])

@@ -27,6 +27,7 @@ from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
 from hub.evals.annotation_targets import Place
 from hub.evals.annotations import labels_of
+from hub.evals.hidden_values import shown_outside
 from hub.evals.models import Evaluation, Note, RolloutIndex, SavedRolloutView, Shard
 from hub.evals.prices import Prices, cost_of
 from hub.evals.queries import CountedSegment
@@ -42,8 +43,11 @@ from hub.secrets.services import reveal_for_run
 from hub.storage.queries import presign_get
 
 
-def evaluation_view(row: Evaluation) -> EvaluationView:
-    """Return an evaluation with its summary; the relations that hub.evals.queries loads must be loaded."""
+def evaluation_view(row: Evaluation, *, inside: bool = False) -> EvaluationView:
+    """Return an evaluation with its summary; the relations that hub.evals.queries loads must be loaded.
+
+    inside: the configuration is for a member of the owner, and complete.
+    """
     return EvaluationView(
         id=str(row.pk),
         owner=row.owner.slug,
@@ -55,7 +59,7 @@ def evaluation_view(row: Evaluation) -> EvaluationView:
         state=RunState(row.state),
         run_id=str(row.run_id) if row.run_id else None,
         visibility=Visibility(row.visibility),
-        config=row.config,
+        config=row.config if inside else shown_outside(row.config),
         summary=evaluation_summary(row),
         created_by=row.created_by.username,
         created_at=row.created_at,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from envhub.packaging.conversation import clipped, pretty
 from envhub.protocol.base import Json
 
+from hub.evals.hidden_values import hidden
 from hub.evals.models import Evaluation
-from hub.evals.reports.hidden_values import hidden
 
 TOLD = (
     *("num_examples", "rollouts_per_example", "split", "seed", "sampling"),

@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from envhub.protocol.accounts.notices import Follows
 from envhub.protocol.runs import RunState
 
-from hub.accounts.models import Membership, User
+from hub.accounts.models import Membership, Role, User
+from hub.accounts.queries import has_role
 from hub.core.errors import NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.notices.models import Notice, NoticeSettings
@@ -49,8 +50,8 @@ def wanting_mail(users: Iterable[UUID]) -> list[UUID]:
 
 
 def followers_of(run: Run) -> list[UUID]:
-    """Whom the end of a run is told: its starter, and members of its owner who follow all runs."""
-    own = choices_of(run.created_by).runs
+    """Whom the end of a run is told: its starter, and those who follow all runs; only members of its owner."""
+    own = choices_of(run.created_by).runs if has_role(run.created_by, run.owner, Role.READER) else None
     wanted = own in {Follows.OWN, Follows.ALL} or (own == Follows.FAILED and run.state == RunState.FAILED)
     members = Membership.objects.filter(owner=run.owner_id, user__is_active=True).values("user_id")
     rows = NoticeSettings.objects.filter(runs=Follows.ALL.value, user_id__in=members).exclude(user=run.created_by_id)

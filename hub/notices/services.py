@@ -12,7 +12,8 @@ from django.db.models import F
 from envhub.protocol.accounts.notices import NoticeChoices, NoticeKind
 from envhub.protocol.runs import Failure, RunKind, RunState
 
-from hub.accounts.models import User
+from hub.accounts.models import Owner, Role, User
+from hub.accounts.queries import has_role
 from hub.core import clock
 from hub.notices.models import Notice, NoticeSettings
 from hub.notices.queries import choices_of, count_unread, followers_of, wanting_mail
@@ -53,9 +54,9 @@ def _outcome(run: Run, *, failed: bool) -> str:
     return Failure.model_validate(run.failure).message if run.failure else ""
 
 
-def tell_of_note(*, author: User, starter: User, about: str, text: str, url: str) -> None:
-    """Somebody has written a note on a rollout of an evaluation that `starter` has started."""
-    if author.pk == starter.pk or not choices_of(starter).notes:
+def tell_of_note(*, author: User, starter: User, owner: Owner, about: str, text: str, url: str) -> None:
+    """Somebody has written a note on a rollout of what `starter` has started for `owner`: none who left it is told."""
+    if author.pk == starter.pk or not choices_of(starter).notes or not has_role(starter, owner, Role.READER):
         return
     tell(
         users=[starter.pk],

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind, distinct, flag_for, toml_for, way_of_a_run
 from envhub.protocol.registry.packages import Check, VersionState
 
+from hub.accounts.models import User
 from hub.core.errors import Conflict
 from hub.core.needs import Borrower, can_have, lends
 from hub.registry.archived import require_not_archived
 from hub.registry.check_settings import settings_of
 from hub.registry.models import Version, VersionUse
+from hub.registry.queries import visible_environments
 
 FIELDS = {  # fields of an evaluation; other kinds of need concern the environment itself
     NeedKind.SECRET: "secrets",
@@ -32,11 +34,12 @@ BY_ARGUMENT = {
 def require_runnable(
     version: Version, given: CheckSettings, borrower: Borrower, fields: Mapping[NeedKind, str] = FIELDS
 ) -> None:
-    """Raises Conflict, with what to do about it, if the version is archived, was not built, lacks something, uses
-    something that its owner does not lend to `borrower`, or does not load.
+    """Raises Conflict, with what to do about it, if the version is hidden from `borrower` (now, who may have run it
+    before), is archived, was not built, lacks something, uses what its owner does not lend, or does not load.
 
     fields: where the submission would provide each kind of need.
     """
+    _require_visible(version, borrower.user)
     require_not_archived(version.environment)
     require_ready(version)
     if lacking := unmet_needs(version, given):
@@ -57,6 +60,16 @@ def require_runnable(
             f"{name} does not load: {failed.summary}",
             code="load_failed",
             hint=f"`hub env info {name}` says where: supply what it needs to load, or push a new version",
+        )
+
+
+def _require_visible(version: Version, user: User) -> None:
+    environment = version.environment
+    if not visible_environments(user).filter(pk=environment.pk).exists():
+        raise Conflict(
+            f"{reference_of(version)} is private now, and you are not a member of {environment.owner.slug}",
+            code="environment_private",
+            hint=f"ask {environment.owner.slug} to make it public or to invite you",
         )
 
 

@@ -65,8 +65,11 @@ def needs_of(row: Version) -> tuple[Need, ...]:
     return distinct(Need.model_validate(need) for check in row.checks for need in check.get("needs", ()))
 
 
-def version_view(row: Version, *, full: bool = True) -> VersionView:
-    """Return a version; `full` adds what the build described (one more column to read)."""
+def version_view(row: Version, *, full: bool = True, inside: bool = True) -> VersionView:
+    """Return a version; `full` adds what the build described (one more column to read).
+
+    inside: for a member of the owner, who sees what the checks are given.
+    """
     return VersionView(
         id=str(row.pk),
         owner=row.environment.owner.slug,
@@ -93,7 +96,7 @@ def version_view(row: Version, *, full: bool = True) -> VersionView:
         needs=needs_of(row),
         granted=tuple(Need.model_validate(need) for need in row.granted),
         tried=tuple(TriedRelease.model_validate(one) for one in row.tried) if full else (),
-        check_settings=settings_of(row) if full else CheckSettings(),
+        check_settings=settings_of(row) if full and inside else CheckSettings(),
         check_run_id=str(row.check_run_id) if row.check_run_id else None,
         describe=row.describe if full else None,
         lock_sha256=row.lock_sha256 or None,

@@ -92,5 +92,8 @@ def _workers(now: datetime) -> Iterator[Metric]:
     total = sum(clusters) + sum(len(gpus_of(worker)) for worker in workers)
     yield GaugeMetricFamily("hub_gpus", "GPUs of the online workers and of their clusters.", value=total)
     own, shared = held_gpus(), held_needs(workers) if clusters else {}
-    used = sum(own.get(worker.pk, 0) + sum(need.count for need in shared.get(worker.pk, ())) for worker in workers)
-    yield GaugeMetricFamily("hub_gpus_used", "Of these, held by runs.", value=used)
+    used = sum(
+        max(own.get(worker.pk, 0), len(worker.busy_gpus)) + sum(need.count for need in shared.get(worker.pk, ()))
+        for worker in workers
+    )
+    yield GaugeMetricFamily("hub_gpus_used", "Of these, held by runs and their engines.", value=used)

@@ -35,8 +35,10 @@ def note_sandboxes(*, run: Run, report: LiveReport, now: datetime) -> LiveReply:
         if row is not None:
             row.delete()
         return LiveReply()
-    living = {item.id for item in report.items}
-    ending = {name: who for name, who in row.ending.items() if name in living} if row is not None else {}
+    ending = row.ending if row is not None else {}
+    if report.living == len(report.items):  # else an unlisted one may be among them
+        living = {item.id for item in report.items}
+        ending = {name: who for name, who in ending.items() if name in living}
     fields = {"living": report.living, "items": [item.model_dump(mode="json") for item in report.items]}
     RunSandboxes.objects.update_or_create(run=run, defaults={**fields, "ending": ending, "told_at": now})
     return LiveReply(end=ending)

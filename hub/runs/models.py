@@ -121,6 +121,8 @@ class Run(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     cpu_seconds = models.FloatField(default=0.0, db_default=0.0)  # of all attempts, as their workers say
     attempt_cpu_seconds = models.FloatField(default=0.0, db_default=0.0)  # of those, the newest attempt's
+    # GPUs of the worker's engine that the attempt uses, as the worker says: not placed with the run, as `gpus` are.
+    engine_gpus = models.PositiveSmallIntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = [

@@ -35,14 +35,19 @@ class LimitReached(Conflict):
     code = "usage_limit"
 
 
-def note_time(*, run: Run, until: datetime, cpu_seconds: float) -> None:
-    """A worker was busy with a run, as it was before the move that ends this, until now, and that attempt took so much
-    of processors. Call it last in a transaction: whoever counts tokens takes its locks in the same order.
+def note_time(*, run: Run, until: datetime, cpu_seconds: float, gpus: int) -> None:
+    """A worker was busy with a run, as it was before the move that ends this, until now; that attempt took so much CPU
+    time and held so many GPUs. Call it last in a transaction: whoever counts tokens takes its locks in the same order.
     """
     if run.state == RunState.RUNNING and run.started_at is not None:
         seconds = max(0.0, (until - run.started_at).total_seconds())
-        amounts = {"run_seconds": seconds, "gpu_seconds": seconds * run.gpus, "cpu_seconds": cpu_seconds}
+        amounts = {"run_seconds": seconds, "gpu_seconds": seconds * gpus, "cpu_seconds": cpu_seconds}
         _add(OwnerUsage, run.owner_id, until, {"kind": run.kind}, **amounts)
+
+
+def gpus_of(run: Run) -> int:
+    """Return the GPUs that count for a run: those it was placed with, or those of the engine that it uses."""
+    return max(run.gpus, run.engine_gpus)
 
 
 def cpu_columns(seconds: float | None) -> dict[str, Combinable]:
@@ -90,7 +95,7 @@ def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
         seconds = max(0.0, (now - run.started_at).total_seconds())
         used = found.setdefault((run.owner_id, run.kind), dict.fromkeys(_FIELDS, 0))
         used["run_seconds"] += seconds
-        used["gpu_seconds"] += seconds * run.gpus
+        used["gpu_seconds"] += seconds * gpus_of(run)
         used["cpu_seconds"] += run.attempt_cpu_seconds
     models = _by_model(owners, since)
     return [
@@ -110,13 +115,13 @@ def _by_model(owners: Sequence[Owner], since: date) -> dict[UUID, list[ModelUsag
     return found
 
 
-def check_usage(*, owner: Owner, kind: RunKind, gpus: int) -> None:
+def check_usage(*, owner: Owner, kind: RunKind, wants_gpus: bool) -> None:
     """Check an owner's limits before a run is queued. Raises LimitReached."""
     wants_tokens = kind in SPENDS_TOKENS and settings.HUB.owner_tokens
-    if not wants_tokens and not (gpus and settings.HUB.owner_gpu_hours):
+    if not wants_tokens and not (wants_gpus and settings.HUB.owner_gpu_hours):
         return
     (used,) = usage_of([owner], now=timezone.now())
-    if gpus and used.gpu_hours_limit is not None and used.gpu_hours >= used.gpu_hours_limit:
+    if wants_gpus and used.gpu_hours_limit is not None and used.gpu_hours >= used.gpu_hours_limit:
         raise _reached(owner, f"{used.gpu_hours:.1f} of {used.gpu_hours_limit:g} GPU hours", "HUB_OWNER_GPU_HOURS")
     if wants_tokens and used.tokens_limit is not None and used.tokens >= used.tokens_limit:
         raise _reached(owner, f"{used.tokens:,} of {used.tokens_limit:,} tokens", "HUB_OWNER_TOKENS")

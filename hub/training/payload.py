@@ -45,6 +45,11 @@ def train_payload(run: Run) -> TrainPayload:
         targets[use].append(_target(run, config, table, pinned[use.value, place], granted))
     newest = newest_checkpoint(training)
     warm = training.warm_start if newest is None else None
+    if config.checkpoint_id and newest is None and warm is None:
+        raise NotFound(
+            f"the checkpoint {config.checkpoint_id}, from which the run was to begin, has been deleted by its owner",
+            hint="start a new run from another checkpoint, or without one",
+        )
     return TrainPayload(
         training_id=str(training.pk),
         config=config,

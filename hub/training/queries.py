@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
@@ -17,6 +18,7 @@ from hub.accounts.models import User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
+from hub.evals.segment_reading import read_together
 from hub.registry.models import HEAVY_VERSION_FIELDS
 from hub.runs.models import Run
 from hub.storage.queries import local_or_temp_path
@@ -168,9 +170,18 @@ def trained_in(training: TrainingRun, row: TrainingRollout) -> TrainingVersion |
 
 def read_record(row: TrainingRollout) -> RolloutRecord:
     """Read the whole record from its segment. Raises HubError (`bad_segment`) if the file contradicts the index."""
+    with local_or_temp_path(row.segment.blob_id) as path:
+        return _record_in(path, row)
+
+
+def read_records(rows: Sequence[TrainingRollout]) -> list[RolloutRecord]:
+    """Read several records in their order, each segment fetched once; the segments must be loaded. Raises HubError."""
+    return read_together(rows, _record_in)
+
+
+def _record_in(path: Path, row: TrainingRollout) -> RolloutRecord:
     try:
-        with local_or_temp_path(row.segment.blob_id) as path:
-            record = read_rollout(path, row.row_group, row.row)
+        record = read_rollout(path, row.row_group, row.row)
     except BadSegment as error:
         raise HubError(f"the stored rollout cannot be read: {error.message}", code=error.code) from error
     if record.example != row.example:

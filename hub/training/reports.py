@@ -22,8 +22,8 @@ from hub.accounts.queries import has_role
 from hub.core.http import answer
 from hub.core.ids import GivenId
 from hub.core.pages import page
+from hub.evals.hidden_values import hidden, shown_outside
 from hub.evals.reports.figures import Lines, clip, instant, library_lines, worker_lines
-from hub.evals.reports.hidden_values import hidden
 from hub.registry.readiness import reference_of
 from hub.training.charts.curves import charts_of, span_of
 from hub.training.charts.history import chart_evaluations, chart_steps
@@ -43,7 +43,11 @@ _TOLD = ("batch_size", "rollouts_per_example", "learning_rate", "lora_alpha", "s
 def fingerprint_of_training(request: Request, training_id: GivenId) -> HttpResponse:
     """What decides the result, and its SHA-256 as canonical JSON."""
     check_read(request)
-    return answer(training_fingerprint(get_training(request.user, training_id)))
+    found = get_training(request.user, training_id)
+    view = training_fingerprint(found)
+    if not has_role(request.user, found.owner, Role.READER):
+        view = view.model_copy(update={"settings": shown_outside(view.settings)})
+    return answer(view)
 
 
 @page

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
 from hub.evals.annotations import labels_of
+from hub.evals.hidden_values import shown_outside
 from hub.registry.readiness import reference_of
 from hub.runs.placing.waiting import waiting_reasons
 from hub.training.annotation_targets import TRAINING
@@ -51,7 +52,7 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         labels=processes_of(row),
         step=row.step,
         max_steps=row.max_steps,
-        config=row.config,
+        config=shown_outside(row.config),
         placement=placement_of(row),
         latest=StepMetrics.model_validate(row.latest) if row.latest else None,
         best_reward=row.best_reward,
@@ -107,14 +108,21 @@ def processes_of(row: TrainingRun) -> tuple[str, ...]:
 def training_detail(row: TrainingRun, *, now: datetime, caller: Caller) -> TrainingRunView:
     """Return one run with its TOML, evaluations, health and adapters; its trace id only for members of its owner."""
     (view,) = training_views([row], now=now)
+    inside = has_role(caller, row.owner, Role.READER)
     more = {
-        "toml": row.toml,
+        "toml": toml_for(row, inside=inside),
+        **({"config": row.config} if inside else {}),
         "evaluations": evaluation_points(row),
         "health": health(recent_metrics(row)),
         "adapters": tuple(adapter_view(adapter) for adapter in adapters_of(row)),
-        "trace_id": row.run.trace_id if row.run and has_role(caller, row.owner, Role.READER) else None,
+        "trace_id": row.run.trace_id if row.run and inside else None,
     }
     return view.model_copy(update=more)
+
+
+def toml_for(row: TrainingRun, *, inside: bool) -> str:
+    """Return the TOML as it was submitted; people outside see none that has what is not shown to them."""
+    return row.toml if inside or shown_outside(row.config) == row.config else ""
 
 
 def rollout_rows(rows: Sequence[TrainingRollout]) -> list[TrainingRolloutRow]:

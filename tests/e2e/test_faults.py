@@ -79,6 +79,7 @@ def test_failures_of_single_calls_are_no_zeros(stack: Stack, environment: str) -
     assert view.summary.reward.mean == 1.0
 
 
+@pytest.mark.matrix
 def test_runs_happen_while_the_brokers_directory_is_gone(stack: Stack, environment: str, tmp_path: Path) -> None:
     shutil.rmtree(stack.data / "broker", ignore_errors=True)
     model = stack.register(reversing.slow_endpoint(0.1))

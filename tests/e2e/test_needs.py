@@ -129,6 +129,7 @@ def test_nltk_and_tiktoken_find_what_the_hub_keeps(stack: Stack, tmp_path: Path)
     assert all(check.passed for check in version_of(stack, name).checks), version_of(stack, name).checks
 
 
+@pytest.mark.matrix
 def test_what_is_given_by_env_check_turns_it_green_and_runs_must_bring_it_too(stack: Stack, tmp_path: Path) -> None:
     stack.wait_ready(stack.push(write_package(tmp_path, "e2e-asks", source=ASKS)))
     lacking = version_of(stack, "e2e-asks")

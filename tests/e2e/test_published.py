@@ -93,6 +93,7 @@ def test_pushing_again_changes_nothing(stack: Stack, project: Path, pushed: str)
     assert stack.cli("push", NAME, "--json", cwd=project).json["created"] is False
 
 
+@pytest.mark.matrix
 def test_hosted_results_can_be_pulled_for_the_same_check(stack: Stack, model: str, pushed: str, tmp_path: Path) -> None:
     arguments = ("-m", model, "-n", str(EXAMPLES), "-r", "1", "--json")
     view = stack.cli("eval", "run", pushed, *arguments).json

@@ -71,15 +71,17 @@ class Broker:
         """Return the display title of a rollout, or "" if none was stored."""
         return self._titles.get(key, "")
 
-    async def end_for(self, sandbox_id: str, person: str) -> None:
-        """End a sandbox on request of a person outside the run.
+    async def end_for(self, sandbox_id: str, person: str) -> bool:
+        """End a sandbox on request of a person outside the run; return whether it still lived.
 
-        The rollout is treated as if the host had lost the sandbox. Does nothing if the sandbox has already ended.
+        The rollout is treated as if the host had lost the sandbox.
         """
         for machine in self.machines():
             if machine.id == sandbox_id and not machine.state.final:
                 machine.life.by_host = True
                 await machine.end(State.STOPPED, f"{person} has ended it")
+                return True
+        return False
 
     def of_rollout(self, key: str) -> Sequence[Machine]:
         """Return the sandboxes of a rollout, oldest first."""

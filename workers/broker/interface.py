@@ -84,6 +84,7 @@ class Command:
     output: str  # head and tail of both streams
     truncated: bool = False
     timed_out: bool = False
+    unfinished: bool = False  # it runs now, or its sandbox or its caller ended before it
 
 
 class Process(Protocol):
@@ -185,8 +186,12 @@ class Held(Protocol):
         timeout: float | None = None,
         stdin: bytes = b"",
         output_limit: int | None = None,
+        recorded: bool = True,
     ) -> ExecResult:
-        """Run a command to its end. `cwd=None` is the image's working directory."""
+        """Run a command to its end. `cwd=None` is the image's working directory.
+
+        The broker's own commands, which nobody in the run asked for, are not `recorded`.
+        """
         ...
 
     async def start(

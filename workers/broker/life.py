@@ -40,6 +40,7 @@ class Host:
     tickets: Tickets
     limits: BrokerLimits
     surroundings: Surroundings = nothing
+    masked: Callable[[str], str] = str  # replaces the run's secrets in what is recorded
 
 
 class Life:

@@ -6,13 +6,12 @@ import asyncio
 import os
 import posixpath
 import socket
-import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from workers.broker.commands import Commands, record
+from workers.broker.commands import Commands
 from workers.broker.interface import Command, OnOutput, State, Wish
 from workers.broker.life import Host, Life
 from workers.broker.limits import MIB
@@ -34,7 +33,7 @@ class Machine:
         self.rollout = rollout
         self.exit_code: int | None = None
         self.created = datetime.now(UTC)
-        self._commands = Commands()
+        self._commands = Commands(host.masked)
         self._log: deque[bytes] = deque()
         self._logged = 0
         self._processes: dict[int, Started] = {}
@@ -109,12 +108,19 @@ class Machine:
         timeout: float | None = None,
         stdin: bytes = b"",
         output_limit: int | None = None,
+        recorded: bool = True,
     ) -> ExecResult:
         async with self.life.use() as box:
-            began, clock, place = datetime.now(UTC), time.monotonic(), cwd or self.life.workdir
-            result = await box.exec(argv, env=env, cwd=place, timeout=timeout, stdin=stdin, output_limit=output_limit)
-            self._commands.add(record(argv, place, began, time.monotonic() - clock, result))
-            return result
+            place = cwd or self.life.workdir
+            commands = self._commands if recorded else Commands()
+            call = commands.begin(argv, place)
+            try:
+                done = await box.exec(argv, env=env, cwd=place, timeout=timeout, stdin=stdin, output_limit=output_limit)
+            except BaseException as error:
+                commands.fail(call, error)
+                raise
+            commands.end(call, done)
+            return done
 
     async def start(
         self,
@@ -133,7 +139,7 @@ class Machine:
             source = Input.pipe() if stdin else None
             if terminal is not None:
                 source = Input.terminal(terminal, lambda data: on_output("stdout", data) if on_output else None)
-            began, clock, place = datetime.now(UTC), time.monotonic(), cwd or self.life.workdir
+            place = cwd or self.life.workdir
             try:
                 job = await box.start_job(
                     argv, env=env, cwd=place, on_output=None if terminal else on_output,
@@ -147,17 +153,22 @@ class Machine:
                 source.hand_over()
         self._pids += 1
         process = self._processes[self._pids] = Started(self._pids, job, source)
-        self._follow(process, lambda result: record(argv, place, began, time.monotonic() - clock, result), recorded)
+        self._follow(process, argv, place, self._commands if recorded else Commands())
         return process
 
-    def _follow(self, process: Started, told: Callable[[ExecResult], Command], recorded: bool) -> None:
+    def _follow(self, process: Started, argv: Sequence[str], cwd: str, commands: Commands) -> None:
         self.life.begin_work()
+        call = commands.begin(argv, cwd)
 
         def ended(task: asyncio.Task[ExecResult]) -> None:
             self.life.end_work()
             self._processes.pop(process.pid, None)
-            if recorded and not task.cancelled() and task.exception() is None:
-                self._commands.add(told(task.result()))
+            if task.cancelled():
+                commands.fail(call, asyncio.CancelledError())
+            elif (error := task.exception()) is not None:
+                commands.fail(call, error)
+            else:
+                commands.end(call, task.result())
 
         process.ended.add_done_callback(ended)
 

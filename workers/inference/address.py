@@ -20,6 +20,7 @@ class EngineAddress:
 
     base_url: str
     key: str = field(repr=False)
+    gpus: int = 0  # how many of the host's it holds
 
     @property
     def root(self) -> str:

@@ -93,6 +93,6 @@ async def acquire(name: str, target: LocalTarget, *, data: Path, fetch: Fetch) -
         reply = EngineReply.model_validate_json(line)
         if reply.error:
             raise EngineFailed(reply.error, reply.hint, busy=reply.busy)
-        yield EngineAddress(reply.base_url, reply.key)
+        yield EngineAddress(reply.base_url, reply.key, reply.gpus)
     finally:
         writer.close()

@@ -156,7 +156,7 @@ class EngineManager:
                     engine.gpus = ()
                     return EngineReply(error=str(error), hint=error.hint)
         address = engine.process.address
-        return EngineReply(base_url=address.base_url, key=address.key)
+        return EngineReply(base_url=address.base_url, key=address.key, gpus=len(engine.gpus))
 
     def _without_gpus(self, need: GpuNeed) -> EngineReply:
         if need.fits(gpu.memory_mb for gpu in self._gpus.known):

@@ -32,6 +32,7 @@ class EngineReply(Response):
 
     base_url: str = ""
     key: str = ""
+    gpus: int = 0  # how many the engine holds
     error: str = ""
     hint: str = ""
     busy: bool = False

@@ -76,6 +76,7 @@ async def run_serve(job: Job) -> None:
     payload = ServePayload.model_validate(job.claim.payload)
     try:
         async with acquire(payload.model, payload.target, data=job.settings.data, fetch=job.artifacts.fetch) as engine:
+            job.lease.engine_gpus = engine.gpus
             await _serve(job, payload, engine)
     except EngineFailed as error:
         kind = FailureKind.INFRASTRUCTURE if error.busy else FailureKind.LIMIT

@@ -84,8 +84,8 @@ class Teller:
         reply = await self._run.post(path, report, LiveReply, patience_s=0, traced=False)
         self._said = bool(living)
         for sandbox_id, person in reply.end.items():
-            self._lease.log(f"{person} ends the sandbox {sandbox_id}")
-            await self._broker.end_for(sandbox_id, person)
+            if await self._broker.end_for(sandbox_id, person):
+                self._lease.log(f"{person} ended the sandbox {sandbox_id}")
 
     async def _seen(self, machine: Machine) -> LiveSandbox:
         use, commands = self._uses[machine.id], machine.commands
@@ -102,15 +102,17 @@ class Teller:
             cpus=use.now.cpus,
             cpu_limit=machine.cpus,
             commands=machine.commands_dropped + len(commands),
-            last=tuple(map(self._command, commands[-MOST_LAST:])),
+            last=tuple(map(_shown, commands[-MOST_LAST:])),
         )
 
-    def _command(self, command: Command) -> LiveCommand:
-        return LiveCommand(
-            line=self._lease.masked(command_line(command.argv))[:LINE],
-            began=command.began,
-            seconds=round(command.seconds, 3),
-            exit_code=command.exit_code,
-            timed_out=command.timed_out,
-            output=self._lease.masked(command.output)[-OUTPUT:],
-        )
+
+def _shown(command: Command) -> LiveCommand:
+    return LiveCommand(
+        line=command_line(command.argv)[:LINE],
+        began=command.began,
+        seconds=round(command.seconds, 3),
+        exit_code=command.exit_code,
+        timed_out=command.timed_out,
+        unfinished=command.unfinished,
+        output=command.output[-OUTPUT:],
+    )

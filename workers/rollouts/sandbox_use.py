@@ -97,6 +97,7 @@ def _command(command: Command, began: datetime) -> SandboxCommand:
         output=command.output,
         truncated=command.truncated,
         timed_out=command.timed_out,
+        unfinished=command.unfinished,
     )
 
 

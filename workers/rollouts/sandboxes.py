@@ -221,7 +221,7 @@ def open_sandboxes(
     within: BrokerLimits | None = None,
 ) -> RunSandboxes:
     """Make a broker with everything that its sandboxes reach."""
-    host = Host(sandbox, images, tickets(job), within or limits(job.settings))
+    host = Host(sandbox, images, tickets(job), within or limits(job.settings), masked=job.lease.masked)
     return RunSandboxes(Broker(host), allow, stores, repositories_of(job), images, folders)
 
 

@@ -35,6 +35,7 @@ async def open_target(
     try:
         async with acquire(target.model, target.local, data=job.settings.data, fetch=job.artifacts.fetch) as engine:
             job.lease.mask(engine.key)
+            job.lease.engine_gpus = engine.gpus
             variant = engine.variant(target.model, timeout_s=rollout_s or LONGEST_ANSWER_S)
             async with open_engine(target.model, variant, wants_tokens=wants_tokens) as endpoint:
                 yield endpoint

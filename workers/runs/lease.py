@@ -31,6 +31,7 @@ class Lease:
     def __init__(self, run: RunClient, stream: LogStream, spent_s: Callable[[], float] | None = None) -> None:
         self.cancelled = asyncio.Event()  # the hub wants the run to stop
         self.lost = asyncio.Event()  # the attempt is no longer ours
+        self.engine_gpus = 0  # of the host's engine that the body uses, told with the next heartbeat
         self.farewell_s = 0.0  # extra seconds that a cancelled body may take to end, to save its state
         self._run = run
         self._stream = stream
@@ -60,7 +61,9 @@ class Lease:
         """Send one heartbeat. Raises LeaseLost and connection errors."""
         progress = self._progress
         spent_s = None if self._spent_s is None else self._spent_s()
-        reply = await self._run.heartbeat(Heartbeat(progress=progress, cpu_seconds=spent_s))
+        reply = await self._run.heartbeat(
+            Heartbeat(progress=progress, cpu_seconds=spent_s, engine_gpus=self.engine_gpus)
+        )
         self._sent = progress
         if reply.cancel:
             self.cancelled.set()

@@ -73,7 +73,7 @@ def samples(request: Request, evaluation_id: GivenId) -> HttpResponseBase:
     found = _readable(request, evaluation_id)
     limit = max(1, number(request, "limit", _MOST_SAMPLES, most=_MOST_SAMPLES))
     page = max(1, number(request, "page", 1, most=MOST_COUNTED))
-    rows = filter_rollouts(found).order_by("pk")
+    rows = filter_rollouts(found).select_related("segment").order_by("pk")
     start = (page - 1) * limit
     shown, total = sample_objects(list(rows[start : start + limit])), evaluation_object(found)["total_samples"]
     told = {"total": total, "page": page, "limit": limit, "total_pages": -(-total // limit)}

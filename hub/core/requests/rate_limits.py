@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import math
+import re
 import time
 from typing import Any
 
@@ -24,7 +25,7 @@ from redis.exceptions import RedisError
 from hub.core.requests.body_limit import Application, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
-FREE = ("/healthz", "/metrics", "/static/")
+FREE = re.compile(r"/(?:healthz|metrics)/?|/static/.*")
 WORKER = b"bearer hubw_"  # a thousand workers may share one token
 TELL_EVERY_S = 60.0
 TRY_LATER = 1013  # close code of web sockets
@@ -45,8 +46,8 @@ class RateLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] in {"http", "websocket"} and not scope["path"].startswith(FREE):
-            for what, key in _keys(scope).items():
+        if scope["type"] in {"http", "websocket"} and not FREE.fullmatch(scope["path"]):
+            for what, key in _keys(scope):
                 if self._limits[what] and (wait := await self._wait(what, key)):
                     if scope["type"] == "websocket":
                         await send({"type": "websocket.close", "code": TRY_LATER})
@@ -80,14 +81,16 @@ def _limiter(broker_url: str) -> SlidingWindowCounterRateLimiter:
     return SlidingWindowCounterRateLimiter(storage)
 
 
-def _keys(scope: Scope) -> dict[str, str]:
-    """Return the keys under which a request counts. Credentials are only kept as hashes."""
-    keys = {"address": scope["client"][0]} if scope.get("client") else {}
+def _keys(scope: Scope) -> list[tuple[str, str]]:
+    """Return the limits and keys under which a request counts. Credentials are only kept as hashes.
+
+    A session counts whatever else the request brings: pages do not look at the `Authorization` header.
+    """
+    keys = [("address", scope["client"][0])] if scope.get("client") else []
     headers = dict(scope["headers"])
-    credential: bytes = headers.get(b"authorization", b"") or _session(headers.get(b"cookie", b""))
-    if credential and not credential.lower().startswith(WORKER):
-        keys["token"] = hashlib.sha256(credential).hexdigest()[:32]
-    return keys
+    token, session = headers.get(b"authorization", b""), _session(headers.get(b"cookie", b""))
+    credentials = [session, b"" if token.lower().startswith(WORKER) else token]
+    return keys + [("token", hashlib.sha256(each).hexdigest()[:32]) for each in credentials if each]
 
 
 def _session(cookies: bytes) -> bytes:

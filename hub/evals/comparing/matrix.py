@@ -128,7 +128,7 @@ def matrix(sides: Sequence[Mapping[int, ExampleMeans]], hosted: Sequence[bool]) 
             rows.append(MatrixRow(example, cells))
         else:
             alone += 1
-    return Matrix(tuple(rows), _tests(rows, len(sides)), alone, other_row)
+    return Matrix(tuple(rows), _tests(sides, hosted), alone, other_row)
 
 
 def _cells(found: Sequence[ExampleMeans | None], hosted: Sequence[bool]) -> tuple[float | None, ...]:
@@ -139,8 +139,8 @@ def _cells(found: Sequence[ExampleMeans | None], hosted: Sequence[bool]) -> tupl
     )
 
 
-def _tests(rows: Sequence[MatrixRow], count: int) -> tuple[PairTest, ...]:
-    tests = [_test(rows, a, b) for a, b in combinations(range(count), 2)]
+def _tests(sides: Sequence[Mapping[int, ExampleMeans]], hosted: Sequence[bool]) -> tuple[PairTest, ...]:
+    tests = [_test(sides, hosted, a, b) for a, b in combinations(range(len(sides)), 2)]
     adjusted = holm([test.p for test in tests])
     return tuple(
         PairTest(test.a, test.b, test.found, test.p, value, test.better, test.worse)
@@ -148,8 +148,15 @@ def _tests(rows: Sequence[MatrixRow], count: int) -> tuple[PairTest, ...]:
     )
 
 
-def _test(rows: Sequence[MatrixRow], a: int, b: int) -> PairTest:
-    pairs = [(one, other) for row in rows if (one := row.cells[a]) is not None and (other := row.cells[b]) is not None]
+def _test(sides: Sequence[Mapping[int, ExampleMeans]], hosted: Sequence[bool], a: int, b: int) -> PairTest:
+    """Pair the two directly: not through the table's cells, which are of the rows of the first that has an example."""
+    unknown = not (hosted[a] and hosted[b])
+    shared = [(sides[a][example], sides[b][example]) for example in sorted(sides[a].keys() & sides[b].keys())]
+    pairs = [
+        (one.reward, other.reward)
+        for one, other in shared
+        if one.reward is not None and other.reward is not None and same_row(one, other, unknown)
+    ]
     found = difference("reward", pairs) if pairs else None
     better = sum(other - one > SAME for one, other in pairs)
     worse = sum(one - other > SAME for one, other in pairs)

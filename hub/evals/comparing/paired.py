@@ -20,6 +20,7 @@ from statistics import fmean, stdev
 from hub.evals.statistics import Aggregate, Cell, ScoredExample
 
 _Z = 1.959964  # of a two-sided 95 % interval
+_FEW_FREEDOMS = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139)
 SAME = 1e-9
 _CHANCE = 0.05  # significance level of the sign test
 
@@ -165,9 +166,12 @@ def difference(name: str, pairs: Sequence[tuple[float, float]]) -> Difference:
 
 
 def student_t(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t, expanded in 1/freedom (Abramowitz & Stegun 26.7.5); exact for 1 and 2."""
-    if freedom <= 2:
-        return 12.706205 if freedom == 1 else 4.302653
+    """Return the 97.5 % point of Student's t: by table for few degrees of freedom, else expanded in 1/freedom.
+
+    The expansion is Abramowitz & Stegun 26.7.5.
+    """
+    if freedom <= len(_FEW_FREEDOMS):
+        return _FEW_FREEDOMS[freedom - 1]
     z = _Z
     terms = (
         z,

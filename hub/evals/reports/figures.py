@@ -16,10 +16,10 @@ from envhub.protocol.runs import WorkerFacts
 from hub.core.errors import Invalid
 from hub.evals.charts import coverage, histogram, pass_at_k_bars
 from hub.evals.comparing.paired import example_means
+from hub.evals.hidden_values import hidden
 from hub.evals.models import Evaluation
 from hub.evals.queries import example_tallies, rollouts_together
 from hub.evals.reports.fingerprints import evaluation_fingerprint
-from hub.evals.reports.hidden_values import hidden
 from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_view
 from hub.registry.models import Version

@@ -25,6 +25,7 @@ from hub.evals.comparing.matrix import MatrixRow
 from hub.evals.comparing.pages import comparison_figures
 from hub.evals.comparing.sides import Sides, compare_many
 from hub.evals.comparing.view import ComparisonQuery, asked_of
+from hub.evals.hidden_values import shown_outside
 from hub.evals.queries import get_evaluation
 from hub.evals.reports.figures import MOST_METRICS, evaluation_report
 from hub.evals.reports.fingerprints import evaluation_fingerprint
@@ -38,7 +39,11 @@ MOST_SETTINGS = 8
 def fingerprint_of_evaluation(request: Request, evaluation_id: GivenId) -> HttpResponse:
     """What decides the result, and its SHA-256 as canonical JSON."""
     check_read(request)
-    return answer(evaluation_fingerprint(get_evaluation(request.user, evaluation_id)))
+    found = get_evaluation(request.user, evaluation_id)
+    view = evaluation_fingerprint(found)
+    if not has_role(request.user, found.owner, Role.READER):
+        view = view.model_copy(update={"settings": shown_outside(view.settings)})
+    return answer(view)
 
 
 @page

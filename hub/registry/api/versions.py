@@ -17,6 +17,7 @@ from rest_framework.request import Request
 
 from hub.accounts.models import Role
 from hub.accounts.permissions import check_read
+from hub.accounts.queries import has_role
 from hub.core.errors import NotFound
 from hub.core.http import answer, answer_page, parse
 from hub.core.pagination import newest_first, read_limit
@@ -61,7 +62,9 @@ def version_detail(request: Request, owner: str, name: str, version: str) -> Htt
     A version can be deleted only while no evaluation refers to it.
     """
     if request.method == "GET":
-        return answer(version_view(_visible(request, owner, name, version)))
+        found = _visible(request, owner, name, version)
+        inside = has_role(request.user, found.environment.owner, Role.READER)
+        return answer(version_view(found, inside=inside))
     _, environment = reach(request, owner, name, Scope.WRITE, Role.MAINTAINER)
     services.delete_version(version=queries.get_version_of(environment, version))
     return HttpResponse(status=204)

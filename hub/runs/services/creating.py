@@ -51,7 +51,7 @@ def create_run(
     with transaction.atomic():
         if limited:
             _check_queued(owner)
-            check_usage(owner=owner, kind=kind, gpus=need.count)
+            check_usage(owner=owner, kind=kind, wants_gpus=bool(need.count) or engine.engine == "vllm")
         run = Run.objects.create(
             kind=kind.value,
             queue=queue or spec.queue,

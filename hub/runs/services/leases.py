@@ -60,6 +60,7 @@ def claim_run(*, run_id: GivenId, worker: Worker, now: datetime, gpus: Sequence[
             not_before=None,
             progress=None,
             attempt_cpu_seconds=0.0,
+            engine_gpus=0,
         )
     except Conflict as error:
         raise NotClaimable from error
@@ -133,14 +134,21 @@ def start_run(*, run: Run, now: datetime) -> Run:
 
 
 def heartbeat_run(
-    *, run: Run, progress: Progress | None, now: datetime, cpu_seconds: float | None = None
+    *,
+    run: Run,
+    progress: Progress | None,
+    now: datetime,
+    cpu_seconds: float | None = None,
+    engine_gpus: int | None = None,
 ) -> HeartbeatReply:
-    """Renew the lease; note the progress, and what the attempt has had of processors.
+    """Renew the lease; note the progress, the attempt's CPU time so far, and the GPUs of the engine that it uses.
 
     Raises StaleAttempt when the lease has gone to somebody else.
     """
     held = Run.objects.filter(pk=run.pk, attempt=run.attempt, state__in=HELD)
     changes: dict[str, object] = {"lease_expires_at": lease_end(now), **cpu_columns(cpu_seconds)}
+    if engine_gpus is not None:
+        changes["engine_gpus"] = engine_gpus
     if progress is not None:
         changes["progress"] = storable(progress.model_dump(mode="json"))
     if held.update(**changes) != 1:

@@ -12,10 +12,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from hub.accounts.models import Role
+from hub.accounts.queries import Caller, has_role
 from hub.core.errors import Invalid
 from hub.core.http import validate
 from hub.core.ids import AskedId
 from hub.core.pages import page, show
+from hub.evals.hidden_values import shown_outside
 from hub.registry.readiness import reference_of
 from hub.training.charts.curves import SEPARATOR
 from hub.training.charts.history import chart_evaluations, steps_between
@@ -72,7 +75,9 @@ def training_compare(request: HttpRequest) -> HttpResponseBase:
         raise Invalid(f"at most {MOST} training runs can be compared at once", hint="choose fewer")
     runs = get_many_training(request.user, asked.id)
     tones = tones_of(runs)
-    return show(request, "training/training_compare.html", _head(runs, tones, asked) | _charts(runs, tones, asked))
+    return show(
+        request, "training/training_compare.html", _head(request.user, runs, tones, asked) | _charts(runs, tones, asked)
+    )
 
 
 def tones_of(runs: Sequence[TrainingRun]) -> list[int]:
@@ -84,10 +89,11 @@ def tones_of(runs: Sequence[TrainingRun]) -> list[int]:
     return taken
 
 
-def _head(runs: Sequence[TrainingRun], tones: Sequence[int], asked: OverlayQuery) -> dict[str, Any]:
+def _head(user: Caller, runs: Sequence[TrainingRun], tones: Sequence[int], asked: OverlayQuery) -> dict[str, Any]:
     views = training_views(list(runs), now=timezone.now())
     pinned = [{"environments": [reference_of(item.version) for item in trained_on(run)]} for run in runs]
-    named = [{"model": run.model_name, **own, **run.config} for run, own in zip(runs, pinned, strict=True)]
+    known = [run.config if has_role(user, run.owner, Role.READER) else shown_outside(run.config) for run in runs]
+    named = [{"model": run.model_name, **own, **config} for run, own, config in zip(runs, pinned, known, strict=True)]
     return {
         "section": "training",
         "asked": asked,

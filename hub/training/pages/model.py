@@ -24,6 +24,7 @@ from hub.catalog.queries import seen_from_inside, visible_models
 from hub.catalog.wire import model_view
 from hub.core.errors import NotFound
 from hub.core.pages import page, show
+from hub.evals.hidden_values import shown_outside
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
 from hub.runs.models import Run
@@ -122,7 +123,7 @@ def environments_of(training: TrainingRun | None) -> list[str]:
 
 def evaluate_command(training: TrainingRun | None, environments: list[str], model: str) -> str:
     """Return the command that evaluates `model` like its training, or a template without a training run."""
-    flags = evaluation_flags(training.config) if training else ""
+    flags = evaluation_flags(shown_outside(training.config)) if training else ""
     return f"hub eval run {environments[0] if environments else 'OWNER/NAME'} -n 50 -r 4 -m {model} {flags}".rstrip()
 
 

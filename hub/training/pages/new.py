@@ -17,7 +17,7 @@ from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import Owner, Role, User
-from hub.accounts.queries import get_owner, member_owners, require_role
+from hub.accounts.queries import get_owner, has_role, member_owners, require_role
 from hub.catalog.queries import suggested_model, visible_models
 from hub.core import clock
 from hub.core.database_json import storable_text
@@ -33,6 +33,7 @@ from hub.training.queries import get_training
 from hub.training.services import create_training
 from hub.training.services.creating import own_reference
 from hub.training.toml_fields import environment_of, fields, texts_of, with_fields
+from hub.training.wire import toml_for
 
 OFFERED = 200  # environments and models that the form suggests
 TEMPLATE = "training/training_new.html"
@@ -72,7 +73,8 @@ def _first(request: HttpRequest, user: User) -> str:
     """Return the file that the form begins with. Raises NotFound for an unknown run."""
     if earlier := request.GET.get("from", ""):
         try:
-            return get_training(user, earlier).toml
+            found = get_training(user, earlier)
+            return toml_for(found, inside=has_role(user, found.owner, Role.READER))
         except ValueError as error:
             raise NotFound("the training run does not exist") from error
     given = {name: storable_text(request.GET.get(name, "")).strip() for name in ("environment", "model")}

@@ -25,6 +25,7 @@ from hub.core.errors import Invalid, NotFound
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
 from hub.core.pagination import whole_number
+from hub.evals.hidden_values import shown_outside
 from hub.registry.readiness import reference_of
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.wire import trace_url
@@ -37,7 +38,7 @@ from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun
 from hub.training.queries import adapters_of, checkpoints_of, get_training, metrics_of, recent_metrics
 from hub.training.services.resuming import can_go_back, is_resumable
-from hub.training.wire import adapter_view, checkpoint_view, trained_on, training_views
+from hub.training.wire import adapter_view, checkpoint_view, toml_for, trained_on, training_views
 
 RANGES = ((0, "all steps"), (500, "newest 500"), (100, "newest 100"), (25, "newest 25"))
 NUMBERS = 50  # steps per page
@@ -186,9 +187,11 @@ def training_configuration(request: HttpRequest, training_id: GivenId) -> HttpRe
 
 
 def _configuration(request: HttpRequest, found: TrainingRun, head: Context) -> Context:
+    inside = has_role(request.user, found.owner, Role.READER)
     return {
-        "toml": found.toml,
-        "settings": pretty(found.config),
+        "toml": toml_for(found, inside=inside),
+        "was_toml": bool(found.toml),
+        "settings": pretty(found.config if inside else shown_outside(found.config)),
         "pinned": [(item, reference_of(item.version)) for item in found.versions.all()],
     }
 
@@ -206,7 +209,7 @@ def _weights(request: HttpRequest, found: TrainingRun, head: Context) -> Context
         "adapters": [adapter_view(row) for row in adapters_of(found)[:MOST_WEIGHTS]],
         "checkpoints": [checkpoint_view(row) for row in checkpoints_of(found)[:MOST_WEIGHTS]],
         "first_environment": reference_of(trained_on[0].version).partition("@")[0] if trained_on else "OWNER/NAME",
-        "evaluation_flags": evaluation_flags(found.config),
+        "evaluation_flags": evaluation_flags(shown_outside(found.config)),
     }
 
 

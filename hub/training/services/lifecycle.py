@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import StepMetrics
@@ -18,8 +18,8 @@ from hub.catalog.models import Model
 from hub.core.errors import Conflict
 from hub.runs.models import Run
 from hub.runs.services import request_cancel
-from hub.runs.transitions import FINAL
-from hub.training.models import TrainingRun
+from hub.runs.transitions import FINAL, HELD
+from hub.training.models import Checkpoint, TrainingRun
 
 
 def follow_run(run: Run, old: RunState, new: RunState) -> None:
@@ -74,12 +74,29 @@ def delete_training(*, user: User, training: TrainingRun) -> None:
         if not row.is_final:
             raise Conflict("the training run is still running", code="still_running", hint="stop it first")
         if _has_successors(row):
-            raise Conflict("another training run started from one of its checkpoints", code="in_use")
+            hint = "delete that run first, or wait until it has a checkpoint of its own if it is somebody else's"
+            raise Conflict("another training run started from one of its checkpoints", code="in_use", hint=hint)
+        let_go(Checkpoint.objects.filter(training=row))
         row.delete()
 
 
 def _has_successors(row: TrainingRun) -> bool:
-    return TrainingRun.objects.filter(warm_start__training=row).exclude(pk=row.pk).exists()
+    return needing(Checkpoint.objects.filter(training=row), row).exists()
+
+
+def needing(checkpoints: QuerySet[Checkpoint], row: TrainingRun) -> QuerySet[TrainingRun]:
+    """Return the other runs for whose sake these checkpoints of `row` must stay.
+
+    The owner's own keep them for the lineage; others' only while they run and have no checkpoint of their own, or
+    strangers could keep a run that was public for a day from being deleted.
+    """
+    others = TrainingRun.objects.filter(warm_start__in=checkpoints).exclude(pk=row.pk)
+    return others.filter(Q(owner=row.owner_id) | Q(checkpoints=None, state__in=HELD)).distinct()
+
+
+def let_go(checkpoints: QuerySet[Checkpoint]) -> None:
+    """Have no run begin from these checkpoints any more, so that they can be deleted."""
+    TrainingRun.objects.filter(warm_start__in=checkpoints).update(warm_start=None)
 
 
 def ended_trainings(owner: Owner, before: datetime) -> QuerySet[TrainingRun]:
@@ -96,6 +113,7 @@ def forget_training(key: UUID, before: datetime) -> bool:
         row = private.filter(state__in=FINAL, finished_at__lt=before).first()
         if row is None or _has_successors(row):
             return False
+        let_go(Checkpoint.objects.filter(training=row))
         row.delete()
         if row.run is not None:
             row.run.delete()

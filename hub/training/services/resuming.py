@@ -18,7 +18,7 @@ from hub.training.models import Checkpoint, Step, TrainingRun, TrainingVersion, 
 from hub.training.queries import checkpoints_of
 from hub.training.services.beginnings import discard_after
 from hub.training.services.creating import check_runnable, queue_run, stored_config, tables
-from hub.training.services.lifecycle import locked
+from hub.training.services.lifecycle import let_go, locked, needing
 
 NOT_FINITE = "learner_not_finite"  # the code that workers.training.supervise.learner reports
 
@@ -106,11 +106,12 @@ def _go_back(row: TrainingRun, step: int) -> None:
         steps = ", ".join(str(one.step) for one in kept) or "none"
         raise NotFound(f"the checkpoint of step {step} is not available", hint=f"available: step {steps}")
     later = Checkpoint.objects.filter(training=row, step__gt=step)
-    if later.exclude(successors=None).exists():
+    if needing(later, row).exists():
         raise Conflict(
             f"another training run started from a checkpoint after step {step}",
             code="in_use",
             hint="start a new run with checkpoint_id",
         )
+    let_go(later)
     later.delete()
     discard_after(row, step)

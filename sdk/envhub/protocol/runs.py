@@ -277,6 +277,7 @@ class Heartbeat(Request):
 
     progress: Progress | None = None
     cpu_seconds: float | None = Field(default=None, ge=0, le=1e9)  # of its processes and boxes, in this attempt so far
+    engine_gpus: int | None = Field(default=None, ge=0, le=1024)  # GPUs of the shared engine that the attempt uses
 
 
 class HeartbeatReply(Response):

@@ -199,6 +199,7 @@ def test_an_installed_environment_is_evaluated_and_uploaded_to_its_owner(
 
 
 @pytest.mark.verifiers
+@pytest.mark.matrix
 def test_a_rollout_that_finds_no_sandboxes_says_where_they_are(cli: Cli, python: str, endpoint: str) -> None:
     folder = Path("environments/needs_sandbox")
     folder.mkdir(parents=True)

@@ -121,11 +121,13 @@ def test_what_the_build_locked_is_installed_and_nothing_is_resolved(cli: Cli, py
     assert done.stdout.strip() == "1.5"
 
 
+@pytest.mark.matrix
 def test_dependencies_are_resolved_anew_on_demand(cli: Cli, python: str, tmp_path: Path) -> None:
     locked_version(cli, tmp_path / "wheels")
     assert "locked-lib" in cli("install", "alice/tiny-env", "--python", python, "--resolve", code=1).stderr
 
 
+@pytest.mark.matrix
 def test_another_python_gets_the_versions_of_the_lock(cli: Cli, python: str, tmp_path: Path) -> None:
     made = locked_version(cli, tmp_path / "wheels", python="3.2")
     said = cli("install", "alice/tiny-env", "--python", python, code=1).stderr

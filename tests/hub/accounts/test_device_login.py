@@ -10,10 +10,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from hub.accounts.models import DeviceLogin
+from hub.accounts.models import DeviceLogin, User
 from tests.factories.accounts import bearer, make_user
 
 pytestmark = pytest.mark.django_db
+PASSWORD = "a long and safe one"
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
@@ -37,7 +38,8 @@ def decide(client: Client, code: dict[str, Any], decision: str) -> Any:
 @pytest.fixture
 def browser() -> Client:
     client = Client()
-    client.force_login(make_user("ada"))
+    make_user("ada", password=PASSWORD)
+    assert client.post("/login", {"username": "ada", "password": PASSWORD}).status_code == 302
     return client
 
 
@@ -102,6 +104,18 @@ def test_a_wrong_grant_type_is_named(client: Client) -> None:
 def test_the_page_is_for_people_who_are_signed_in(client: Client) -> None:
     reply = client.get("/device?user_code=ABCD-EFGH")
     assert (reply.status_code, reply["Location"]) == (302, "/login?next=/device%3Fuser_code%3DABCD-EFGH")
+
+
+def test_whoever_approves_a_device_has_just_shown_who_they_are(client: Client, browser: Client) -> None:
+    code = start(client)
+    old = Client()
+    old.force_login(User.objects.get(username="ada"))  # a session that began by itself counts as an old one
+    address = f"/device?user_code={code['user_code']}"
+    assert old.get(address)["Location"] == f"/settings/confirm?{urlencode({'next': address})}"
+    assert decide(old, code, "approve")["Location"].startswith("/settings/confirm?next=")
+    assert poll(client, code).json()["error"] == "authorization_pending"
+    assert old.post(f"/settings/confirm?{urlencode({'next': address})}", {"password": PASSWORD})["Location"] == address
+    assert "Approved" in decide(old, code, "approve").content.decode()
 
 
 def test_guessing_codes_is_limited(browser: Client) -> None:

@@ -12,6 +12,7 @@ from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runs import Failure, FailureKind, RunState
 
 from hub.accounts.models import User
+from hub.evals import segment_reading
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.queries import get_rollout, read_record
 from hub.registry.models import Environment, Version
@@ -47,7 +48,9 @@ def alice() -> User:
     return make_user("alice")
 
 
-def test_results_of_vf_eval_are_an_evaluation_like_those_of_hub_eval_push(alice: User) -> None:
+def test_results_of_vf_eval_are_an_evaluation_like_those_of_hub_eval_push(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     push_version(alice)
     prime = PrimeClient(alice)
     evaluation = begin(prime, metadata=METADATA, is_public=False)
@@ -67,6 +70,11 @@ def test_results_of_vf_eval_are_an_evaluation_like_those_of_hub_eval_push(alice:
     page = prime.done("get", f"evaluations/{evaluation.pk}/samples", page=2, limit=4)
     assert (len(page["samples"]), page["total"], page["has_more"]) == (2, 6, False)
     assert page["samples"][0]["completion"] == samples[4]["completion"]
+    opened: list[str] = []
+    read = segment_reading.local_or_temp_path
+    monkeypatch.setattr(segment_reading, "local_or_temp_path", lambda blob: read(opened.append(blob) or blob))
+    whole = prime.done("get", f"evaluations/{evaluation.pk}/samples")["samples"]
+    assert ([one["completion"] for one in whole], len(opened)) == ([one["completion"] for one in samples], 2)
 
 
 def test_a_batch_whose_answer_was_lost_is_not_stored_twice(alice: User) -> None:

@@ -12,16 +12,18 @@ from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.core.errors import Conflict, NotAllowed, NotFound
 from hub.evals.models import Evaluation, ExampleScore, RolloutIndex, Segment
-from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
+from hub.evals.services import cancel_evaluation, create_evaluation, delete_evaluation, resume_evaluation
 from hub.evals.wire import eval_payload, evaluation_summary
 from hub.registry.cards import evaluations_seen
+from hub.registry.models import Environment
 from hub.registry.services import rebuild_version
 from hub.runs.models import Run
 from hub.runs.services import claim_run, end_attempt, expire_leases
 from hub.secrets.services import set_secret
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
-from tests.factories.evals import create_hosted, make_failure, make_record, make_records, start, store
+from tests.factories.evals import create_hosted, make_config, make_failure, make_record, make_records, start, store
+from tests.factories.registry import create_ready_version
 from tests.factories.runs import make_worker
 
 pytestmark = pytest.mark.django_db
@@ -96,6 +98,20 @@ def test_resuming_keeps_what_is_scored_and_queues_a_new_run(alice: User) -> None
     first = evaluation.run_id
     resumed = resume_evaluation(user=alice, evaluation=evaluation)
     assert (resumed.state, resumed.finished_at, resumed.run_id != first) == ("queued", None, True)
+
+
+def test_an_environment_that_has_become_private_is_not_run_again_by_others(alice: User) -> None:
+    bob, version = make_user("bob"), create_ready_version(alice)
+    environment = version.environment
+    Environment.objects.filter(pk=environment.pk).update(visibility="public")
+    config = make_config(f"alice/{environment.name}", f"bob/{create_endpoint(bob).name}")
+    evaluation = create_evaluation(user=bob, owner=bob.owner, config=config)
+    cancel_evaluation(user=bob, evaluation=evaluation)
+    Environment.objects.filter(pk=environment.pk).update(visibility="private")
+    evaluation.refresh_from_db()
+    with pytest.raises(Conflict, match="is private now") as refused:
+        resume_evaluation(user=bob, evaluation=evaluation)
+    assert "ask alice" in refused.value.hint
 
 
 def test_the_old_run_no_longer_moves_a_resumed_evaluation(alice: User) -> None:

@@ -16,7 +16,7 @@ from hub.accounts.models import User
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.evals.forecasts.outlook import outlook
 from hub.evals.models import Evaluation
-from hub.evals.replays import Sampled, calls_by_message
+from hub.evals.replays import Sampled, calls_by_message, replays_of
 from hub.evals.reports.figures import measured_lines
 from hub.evals.reports.fingerprints import evaluation_fingerprint
 from hub.evals.services import cancel_evaluation, delete_evaluation, resume_evaluation
@@ -84,6 +84,19 @@ def test_a_replay_is_of_one_example_and_on_no_leaderboard(ada: User, before: Eva
     store(found, [make_record(EXAMPLE)])
     found.refresh_from_db()
     assert found.board == ""
+
+
+def test_strangers_private_replays_do_not_push_ones_own_off_the_list(
+    ada: User, before: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hub.evals.replays.MOST_LISTED", 1)
+    own = replay(ada, before)
+    Evaluation.objects.filter(pk=before.pk).update(visibility="public")
+    before.environment.visibility = "public"
+    before.environment.save()
+    hidden = replay(make_user("mallory"), before)
+    Evaluation.objects.filter(pk=hidden.pk).update(visibility="private")
+    assert replays_of(ada, before.pk, example=EXAMPLE, rollout=1) == [own]
 
 
 def test_a_resumed_replay_runs_its_example_and_no_other(ada: User, before: Evaluation) -> None:

@@ -12,6 +12,7 @@ from envhub.protocol.training.metrics import StepMetrics
 
 from hub.accounts.models import User
 from hub.evals.annotation_targets import place_in, target_of
+from hub.evals.models import Evaluation
 from hub.evals.queries import get_rollout
 from hub.evals.services import add_note
 from hub.notices.models import Notice
@@ -132,6 +133,18 @@ def test_a_note_is_told_to_who_started_the_evaluation(alice: User, author: str, 
     user, rollout = {"alice": alice, "bob": bob}[author], get_rollout(evaluation, 0, 0)
     add_note(user=user, of=target_of(evaluation), place=place_in(evaluation, rollout), text="look")
     assert Notice.objects.filter(user=alice, kind="note", url__endswith="/rollouts/0/0#said").count() == told
+
+
+def test_who_has_left_the_team_is_told_nothing_more_of_it(alice: User) -> None:
+    bob, team, evaluation = make_user("bob"), make_owner("lab", members=[alice]), create_hosted(alice)
+    store(evaluation, [make_record(0, 0)])
+    for rows in (Evaluation.objects.filter(pk=evaluation.pk), Run.objects.filter(pk=evaluation.run_id)):
+        rows.update(owner=team, created_by=bob)  # who has been a member
+    evaluation = Evaluation.objects.get(pk=evaluation.pk)
+    rollout = get_rollout(evaluation, 0, 0)
+    add_note(user=alice, of=target_of(evaluation), place=place_in(evaluation, rollout), text="look")
+    end(Run.objects.get(pk=evaluation.run_id))
+    assert not Notice.objects.filter(user=bob).exists()
 
 
 def test_the_bell_counts_until_all_is_read(alice: User) -> None:

@@ -34,7 +34,7 @@ class Held:
         self.alice = bearer(make_token(self.user))
         self.address = f"/api/v1/runs/{self.run.pk}/sandboxes"
 
-    def told(self, *names: str, **fields: Any) -> dict[str, Any]:
+    def told(self, *names: str, others: int = 0, **fields: Any) -> dict[str, Any]:
         now = timezone.now().isoformat()
         command = {"line": "ls", "began": now, "seconds": 0.1, "exit_code": 0, "output": "a\x00b\n"}
         items = [
@@ -42,7 +42,7 @@ class Held:
             for name in names
         ]
         answer = Client().post(
-            self.address, {"living": len(items), "items": items}, "application/json", headers=self.worker
+            self.address, {"living": len(items) + others, "items": items}, "application/json", headers=self.worker
         )
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()["end"]
@@ -73,6 +73,13 @@ def test_one_is_ended_by_its_worker_who_is_told_by_whom(held: Held) -> None:
     assert held.told("a", "b") == {"a": "alice"}
     assert held.told("b") == {}
     assert Client().delete(f"{held.address}/a", headers=held.alice).status_code == 404
+
+
+def test_an_end_is_asked_for_also_when_newer_ones_have_crowded_the_sandbox_out_of_the_report(held: Held) -> None:
+    held.told("a", others=130)
+    assert Client().delete(f"{held.address}/a", headers=held.alice).status_code == 204
+    assert held.told("b", others=130) == {"a": "alice"}
+    assert held.told("b") == {}
 
 
 def test_those_of_a_runs_parts_are_shown_and_ended_with_its_own(held: Held) -> None:

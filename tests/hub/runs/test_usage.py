@@ -15,6 +15,7 @@ from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunKind, R
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
+from hub.runs.engines import EngineNeed
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import OwnerUsage, Run
 from hub.runs.services import create_run, end_attempt, expire_leases, finish_run, heartbeat_run
@@ -64,6 +65,21 @@ def test_the_time_of_workers_and_gpus_counts_while_a_run_goes_on_and_after_it(al
     assert gpu_hours(alice.owner) == 6
     (row,) = usage_of([alice.owner], now=timezone.now())[0].kinds
     assert (row.kind, round(row.run_seconds / 3600, 2)) == (RunKind.TRAIN, 3)
+
+
+def test_the_gpus_of_an_engine_count_for_the_run_that_uses_it_and_end_what_may_be_asked(alice: User, hub: Any) -> None:
+    hub(owner_gpu_hours=10)
+    run, now = busy(alice.owner, 3 * HOUR, kind=RunKind.SERVE, gpus=0), timezone.now()
+    assert gpu_hours(alice.owner) == 0
+    heartbeat_run(run=run, progress=None, now=now, engine_gpus=4)
+    heartbeat_run(run=run, progress=None, now=now)  # of an older worker
+    assert gpu_hours(alice.owner) == 12
+    end_attempt(run=run, to=RunState.SUCCEEDED, now=now)
+    assert gpu_hours(alice.owner) == 12
+    again = EngineNeed("vllm", 0)
+    with pytest.raises(Conflict, match="GPU hours"):
+        create_run(kind=RunKind.SERVE, owner=alice.owner, created_by=alice, engine=again)
+    create_run(kind=RunKind.SERVE, owner=alice.owner, created_by=alice)  # on a processor
 
 
 def test_processors_count_by_attempts_as_their_workers_tell_at_the_end(alice: User) -> None:

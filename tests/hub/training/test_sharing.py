@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from envhub.protocol.training.runs import TrainingRequest
 
 from hub.accounts.models import User
 from hub.catalog.models import Model
+from hub.core.errors import NotFound
+from hub.runs.models import Run
 from hub.training.models import TrainingRun
+from hub.training.payload import train_payload
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.training_runs import adapter_report, create_run, report, start
+from tests.factories.training_runs import adapter_report, checkpoint_report, create_run, report, start, training_request
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +45,50 @@ def test_it_is_shared_with_its_adapters_and_hidden_with_them(alice: User, traine
     for visibility, status in (("public", 200), ("private", 404)):
         assert call("patch", alice, paths[0], visibility=visibility).json()["visibility"] == visibility
         assert [call("get", bob, path).status_code for path in paths] == [status, status]
+
+
+def test_people_outside_see_no_hosts_and_a_toml_only_without_them(alice: User) -> None:
+    plain, with_host = (
+        create_run(alice),
+        create_run(alice, training_request('allow_hosts = ["db.corp.example:5432"]\n')),
+    )
+    TrainingRun.objects.update(visibility="public")
+    shown = [call("get", make_user("bob"), f"training/{run.pk}").json() for run in (plain, with_host)]
+    assert (shown[0]["toml"], shown[1]["toml"]) == (plain.toml, "")
+    assert "allow_hosts" not in shown[1]["config"]
+    assert call("get", alice, f"training/{with_host.pk}").json()["config"]["allow_hosts"] == ["db.corp.example:5432"]
+    client = Client()
+    client.force_login(make_user("carol"))
+    for page in (f"/training/{with_host.pk}/configuration", f"/training/new?from={with_host.pk}"):
+        assert "db.corp.example" not in client.get(page).text
+
+
+@pytest.mark.parametrize(
+    ("state", "again", "status"), [("running", False, 409), ("running", True, 204), ("queued", False, 204)]
+)
+def test_a_strangers_run_keeps_a_checkpoint_only_until_it_has_its_own(
+    alice: User, trained: TrainingRun, state: str, again: bool, status: int
+) -> None:
+    checkpoint = report(trained, checkpoint_report(1))
+    TrainingRun.objects.filter(pk=trained.pk).update(state="succeeded")
+    other = create_run(make_user("mallory"))
+    TrainingRun.objects.filter(pk=other.pk).update(warm_start=checkpoint, state=state)
+    if again:
+        start(other)
+        report(other, checkpoint_report(1))
+    assert call("delete", alice, f"training/{trained.pk}").status_code == status
+    if status == 204:
+        other.refresh_from_db()
+        assert other.warm_start is None
+
+
+def test_a_run_whose_checkpoint_is_gone_is_not_begun_without_it(alice: User, trained: TrainingRun) -> None:
+    head = f'checkpoint_id = "{report(trained, checkpoint_report(1)).pk}"\nmodel = "base"\n'
+    again = create_run(alice, TrainingRequest(toml=f'{head}[[env]]\nid = "tiny-env"\n'))
+    again.warm_start = None
+    again.save()
+    with pytest.raises(NotFound, match="has been deleted by its owner"):
+        train_payload(Run.objects.get(pk=again.run_id))
 
 
 def test_an_adapter_that_comes_later_is_seen_like_the_run(alice: User, trained: TrainingRun) -> None:

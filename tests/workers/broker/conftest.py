@@ -15,6 +15,7 @@ from workers.images.interface import Image, ImageLacking
 from workers.sandbox import backend
 from workers.sandbox.doctor.own_image import OnImage, make_image
 
+SECRET = "secret"  # of the run, which records replace
 MakeBroker = Callable[[BrokerLimits], Broker]
 
 
@@ -31,6 +32,10 @@ class OneImage:
         yield Image(name, "sha256:0", self.root, env={"OF_THE_IMAGE": "1"}, workdir="/app")
 
 
+def masked(text: str) -> str:
+    return text.replace(SECRET, "***")
+
+
 @pytest.fixture
 def root() -> Iterator[Path]:
     """Short, because unix sockets lie below it."""
@@ -44,7 +49,7 @@ def make_broker(root: Path) -> MakeBroker:
     (image / "app").mkdir()
     sandbox = OnImage(backend("bwrap", root), image)
     tickets = Tickets(root / "tickets", 4, Party("ada", "1"))
-    return lambda limits: Broker(Host(sandbox, OneImage(image), tickets, limits))
+    return lambda limits: Broker(Host(sandbox, OneImage(image), tickets, limits, masked=masked))
 
 
 @pytest.fixture

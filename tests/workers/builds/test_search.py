@@ -93,6 +93,7 @@ async def test_a_release_without_a_name_that_the_package_uses_is_left_for_the_ne
     assert report.generation is Generation.LEGACY
 
 
+@pytest.mark.matrix
 async def test_a_name_that_no_release_has_is_a_forks(build: Build) -> None:
     other = "class Environment: ...\n"
     report = await build(SOURCE, dict.fromkeys(("0.1.14", "0.1.12", "0.1.10"), other), "verifiers<0.1.15")
@@ -111,6 +112,7 @@ async def test_a_release_that_conflicts_with_the_package_is_left_for_the_next(
     assert "lib" in report.tried[0].message
 
 
+@pytest.mark.matrix
 async def test_a_loader_that_the_newest_release_has_lost_rules_out_its_likes(build: Build) -> None:
     report = await build(SOURCE, {"0.4.0": "", "0.3.1": LIBRARY}, "verifiers>=0.3", guess="current")
     assert tried(report) == [("0.4.0", "load", False), ("0.3.1", "", True)]
@@ -243,6 +245,7 @@ async def test_a_config_that_one_release_cannot_make_is_made_by_another(build: B
     assert tried(report) == [("0.1.14", "load", False), ("0.1.12", "", True)]
 
 
+@pytest.mark.matrix
 async def test_a_config_that_no_release_can_make_needs_an_argument(build: Build) -> None:
     broken = CONFIG + LIBRARY.replace("        self.rows", "        raise ValidationError()\n        self.rows")
     report = await build(SOURCE, {"0.1.14": broken, "0.1.12": "raise ImportError"}, FEW)
@@ -292,6 +295,7 @@ async def test_no_more_releases_are_tried_than_the_worker_may(build: Build, monk
     assert len(report.tried) == 1
 
 
+@pytest.mark.matrix
 async def test_a_range_without_a_release_that_loads_is_overridden_and_says_so(build: Build) -> None:
     report = await build(SOURCE, {"0.4.0": "", "0.1.14": LIBRARY}, "verifiers>=0.4")
     assert tried(report) == [("0.4.0", "load", False), ("0.1.14", "", True)]

@@ -36,6 +36,7 @@ async def test_one_that_worked_is_not_tried_again_for_the_same_owner(evaluations
     assert tried == [True, False, True, True, False]
 
 
+@pytest.mark.matrix
 async def test_one_that_was_tried_long_ago_is_tried_again(evaluations: Evaluations) -> None:
     await log_of(evaluations)
     (mark,) = (evaluations.data / "tried-harnesses").iterdir()

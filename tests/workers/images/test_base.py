@@ -20,6 +20,7 @@ needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="this hos
 
 @needs_apt
 @pytest.mark.sandbox
+@pytest.mark.matrix
 async def test_a_shell_made_of_packages_runs_in_a_box(tmp_path: Path) -> None:
     store = Store(tmp_path, max_bytes=10**9)
     try:

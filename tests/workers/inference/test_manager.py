@@ -96,6 +96,7 @@ async def test_runs_share_an_engine_however_busy_one_that_was_killed_is_started_
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.matrix
 async def test_an_adapter_is_served_over_its_base_by_its_own_name(data: Path, tmp_path: Path, adapter: Path) -> None:
     base = tmp_path / "base"
 
@@ -129,6 +130,7 @@ def test_the_operators_arguments_come_after_ours(tmp_path: Path) -> None:
         assert (len(given), given[-1]) == (2, value)
 
 
+@pytest.mark.matrix
 async def test_a_broken_model_is_refused_with_the_engines_last_lines(data: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
@@ -166,8 +168,8 @@ async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
     settings = EngineSettings(data=tmp_path, vllm_python="python")
     async with EngineManager(settings, Children(tmp_path / "children"), gpus) as manager:
         target, fetch = target_of(tiny_model, "vllm"), fetch_from(tiny_model)
-        async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch):
-            assert (gpus.free, manager.idle_gpus) == ((), ())
+        async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch) as engine:
+            assert (engine.gpus, gpus.free, manager.idle_gpus) == (1, (), ())
             assert await manager.take_gpus(GpuNeed(count=1)) is None
         while not manager.idle_gpus:
             await asyncio.sleep(0.01)

@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox]
 
 @pytest.mark.parametrize(
     ("release", "module", "harness"),
-    [("0.1.14", "legacy_steps", None), ("0.4.0", "current_steps", {"max_turns": 3})],
+    [
+        pytest.param("0.1.14", "legacy_steps", None, marks=pytest.mark.matrix),
+        ("0.4.0", "current_steps", {"max_turns": 3}),
+    ],
 )
 async def test_a_spent_budget_ends_a_rollout_with_its_reward(
     tmp_path: Path, release: str, module: str, harness: dict[str, Any] | None

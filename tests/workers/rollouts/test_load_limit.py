@@ -19,7 +19,10 @@ INTERPRETER = () if PREFIX.is_relative_to("/usr") else (Bind(PREFIX, str(PREFIX)
 pytestmark = pytest.mark.sandbox
 
 
-@pytest.mark.parametrize(("slow", "what"), [({"load_s": 60}, "Loading"), ({"describe_s": 60}, "Describing")])
+@pytest.mark.parametrize(
+    ("slow", "what"),
+    [({"load_s": 60}, "Loading"), pytest.param({"describe_s": 60}, "Describing", marks=pytest.mark.matrix)],
+)
 async def test_the_limit_is_held_and_named(tmp_path: Path, slow: dict[str, Any], what: str) -> None:
     sockets = tmp_path / "s"
     sockets.mkdir()

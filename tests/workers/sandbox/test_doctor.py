@@ -24,6 +24,7 @@ def test_the_suite_has_many_attacks(sandbox: Sandbox) -> None:
     assert count(sandbox.facts) >= 100
 
 
+@pytest.mark.matrix
 async def test_the_suite_sees_an_escape_when_a_protection_is_off(sandbox: Sandbox, root: Path) -> None:
     async with set_scene(root) as scene:
         weak = lambda off: BwrapSandbox(root, without=[off])  # noqa: E731

@@ -41,6 +41,7 @@ async def test_runs_get_gpus_of_their_own_and_the_third_waits(tmp_path: Path, mo
             assert [(gpu.index, gpu.memory_mb) for gpu in facts.gpus] == [(0, 81_559), (1, 81_559)]
 
 
+@pytest.mark.matrix
 async def test_a_model_on_several_gpus_is_claimed_with_those_that_are_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.matrix
 def test_each_line_names_the_worker(tmp_path: Path) -> None:
     environment = {**os.environ, "WORKER_LOG_FORMAT": "json", "WORKER_NAME": "builder", "WORKER_DATA": str(tmp_path)}
     environment |= {"WORKER_HUB_URL": "http://127.0.0.1:1", "WORKER_TOKEN": "hubw_" + "A1" * 20}

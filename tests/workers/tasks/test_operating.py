@@ -83,6 +83,7 @@ async def watched(hub: FakeHub) -> AsyncIterator[list[dict[str, Any]]]:
             await watching
 
 
+@pytest.mark.matrix
 async def test_a_drained_queue_gets_no_more_until_it_is_opened_and_drops_messages_of_others(
     hub: FakeHub, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def send_as_somebody_else(hub: FakeHub) -> None:
                 producer.publish(body, routing_key=queue, headers={"task": "os.system", "id": str(uuid.uuid4())})
 
 
+@pytest.mark.matrix
 async def test_a_broker_that_dies_costs_no_run_and_shutdown_by_celery_gives_it_back(
     hub: FakeHub, redis: RedisServer, stub: PolicyEndpoint, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ async def test_runs_come_by_the_broker_a_refused_kind_is_said_so_and_no_other_wo
     assert hub.joins[0].slots == {"build": 1, "eval": 1, "train": 1}
 
 
+@pytest.mark.matrix
 async def test_a_worker_waits_for_a_hub_that_is_away_and_comes_back(hub: FakeHub, tmp_path: Path) -> None:
     hub.away = True
     run = hub.add(FakeRun("r1", kind=RunKind.SERVE))
@@ -200,6 +201,7 @@ async def test_without_its_host_process_a_worker_gives_its_runs_back_and_starts_
     assert run.finish.state == "queued"
 
 
+@pytest.mark.matrix
 async def test_what_does_not_stop_in_time_is_ended(hub: FakeHub, stub: PolicyEndpoint, tmp_path: Path) -> None:
     run = hanging(hub, stub, tmp_path)
     data = tmp_path / "data"

@@ -37,7 +37,7 @@ async def get_archive(request: web.Request) -> web.StreamResponse:
     running = Running()
     follower = running.output.follow(past=False)
     argv = ("tar", "-C", folder or "/", "-cf", "-", "--", name or ".")
-    await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None)
+    await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None, recorded=False)
     response = web.StreamResponse(headers={**headers, "Content-Type": "application/x-tar"})
     await response.prepare(request)
     async for stream, data in follower:
@@ -55,7 +55,9 @@ async def put_archive(request: web.Request) -> web.Response:
     if not int(str((await _stat(held, path))["mode"])) & DIRECTORY:
         raise Refusal(400, f"{path[:200]} is no directory")
     running = Running()
-    await running.start(held, ("tar", "-C", path, "-xf", "-"), env={}, cwd="/", stdin=True, terminal=None)
+    await running.start(
+        held, ("tar", "-C", path, "-xf", "-"), env={}, cwd="/", stdin=True, terminal=None, recorded=False
+    )
     process = running.process
     assert process is not None
     with suppress(SandboxError):  # tar has ended; its output says why
@@ -71,7 +73,7 @@ async def put_archive(request: web.Request) -> web.Response:
 
 async def _stat(held: Held, path: str) -> dict[str, object]:
     """Return the metadata of a path as the Engine API formats it. Raises Refusal, SandboxError."""
-    done = await held.exec(("stat", "-c", "%s %f %Y", "--", path), cwd="/", timeout=STAT_S)
+    done = await held.exec(("stat", "-c", "%s %f %Y", "--", path), cwd="/", timeout=STAT_S, recorded=False)
     if done.exit_code:
         raise Refusal(404, f"Could not find the file {path[:200]} in the container")
     size, mode, changed = done.stdout.split()[-3:]

@@ -43,18 +43,24 @@ class Running:
         stdin: bool,
         terminal: tuple[int, int] | None,
         after: Callable[[], Awaitable[str]] | None = None,
+        recorded: bool = True,
     ) -> None:
         """Start the command. `after` runs once it has ended, before clients hear of the end; the text that it returns
         becomes an error of the command. Raises SandboxError."""
         self.began, self._after = datetime.now(UTC), after
-        process = await held.start(
-            argv,
-            env=env,
-            cwd=cwd or None,
-            on_output=self.output.feed,
-            stdin=stdin,
-            terminal=terminal,
-        )
+        try:
+            process = await held.start(
+                argv,
+                env=env,
+                cwd=cwd or None,
+                on_output=self.output.feed,
+                stdin=stdin,
+                terminal=terminal,
+                recorded=recorded,
+            )
+        except BaseException:
+            self.began = None
+            raise
         self.process = self.output.process = process
         self.started.set()
         self._task = asyncio.create_task(self._wait(process))

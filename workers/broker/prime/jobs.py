@@ -92,5 +92,5 @@ async def _is_lost(held: Held, job: Job) -> bool:
         await held.window(pid, 0, 1)
     except FileRefused:
         return False  # an older release, which writes no process id
-    looked = await held.exec(("/bin/sh", "-c", IS_LOST, "sh", pid, status), timeout=LOOK_S)
+    looked = await held.exec(("/bin/sh", "-c", IS_LOST, "sh", pid, status), timeout=LOOK_S, recorded=False)
     return looked.stdout.strip() == b"lost"

@@ -10,7 +10,9 @@ import asyncio
 import itertools
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +42,7 @@ from workers.training.learner.directory.run_dir import RunDir
 
 LOOK_S, SAID_EVERY = 1.0, 15  # seconds between looks at a share that is awaited; every 15th look is logged
 PAUSE_S = 2.0  # before an engine is restarted
-TRIES = 10  # attempts to start a host's rollout server
+TRIES, MEMORY_S = 10, 3600.0  # a host whose rollout server ends so often within this time is given up
 LINE_BYTES = 64 * 1024 * 1024
 STOPPING_S = 10.0
 
@@ -122,7 +124,8 @@ class Driver:
 
         A host without one still has its engines and learner processes.
         """
-        for _ in range(TRIES):
+        ends: list[float] = []
+        while len(ends) < TRIES:
             actor: Actor | None = None
             try:
                 actor = await self.share.actor(host, gpus=0)
@@ -139,6 +142,10 @@ class Driver:
             finally:
                 if actor is not None:
                     actor.kill()
+            now = time.monotonic()
+            ends = [*(end for end in ends if now - end < MEMORY_S), now]
+            if len(ends) == TRIES:
+                reason = f"given up after {TRIES} ends within an hour: {reason}"
             self._tell(RolloutsDown(host=host, reason=reason))
             await asyncio.sleep(PAUSE_S)
 
@@ -157,10 +164,18 @@ class Driver:
             self._tell(Brought(id=command.id, path=str(path)))
 
     async def _remove(self) -> None:
-        """Leave nothing on other hosts. A host that does not answer keeps the run's files for a week."""
-        calls = [actor.handle.remove.remote() for actor in self._engines.values()]
-        if calls:
-            await asyncio.to_thread(ray.wait, calls, num_returns=len(calls), timeout=STOPPING_S)
+        """Leave nothing on the run's hosts. One that does not answer keeps the run's files for a week."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOPPING_S):
+                hosts = range(self.share.plan.split.hosts)
+                await asyncio.gather(*map(self._leave, hosts), return_exceptions=True)
+
+    async def _leave(self, host: int) -> None:
+        """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
+        engines = [actor for number, actor in self._engines.items() if number % self.share.plan.split.hosts == host]
+        await asyncio.gather(*(ended(actor) for actor in engines), return_exceptions=True)
+        actor = await self.share.actor(host, gpus=0)
+        await actor.handle.remove.remote()
 
 
 class Telling:
@@ -177,6 +192,11 @@ class Telling:
         """Send one line."""
         self._lines.write(line.model_dump_json() + "\n")
         self._lines.flush()
+
+
+async def ended(actor: Actor) -> None:
+    """End an actor's process."""
+    await actor.handle.stop.remote()
 
 
 async def said(actor: Actor) -> AsyncIterator[str]:

@@ -9,7 +9,10 @@ from envhub.protocol.base import Json, Response, Sha256, StoredObject
 
 
 class FingerprintView(Response):
-    """A fingerprint of results. Results with the same one were made by the same package, model name and settings."""
+    """A fingerprint of results. Results with the same one were made by the same package, model name and settings.
+
+    Of `settings`, people outside of the owner do not see all that the fingerprint is of.
+    """
 
     sha256: Sha256
     settings: StoredObject

@@ -102,6 +102,7 @@ class SandboxCommand(Response):
     output: str  # head and tail of both streams
     truncated: bool = False
     timed_out: bool = False
+    unfinished: bool = False  # its sandbox ended before it
 
 
 class SandboxUse(Response):

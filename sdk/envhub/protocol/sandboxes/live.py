@@ -36,13 +36,14 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 class LiveCommand(Request):
-    """A finished command: how it was typed, and the end of its output."""
+    """A command: how it was typed, and the end of its output. An `unfinished` one runs now."""
 
     line: Line
     began: datetime
     seconds: Number
     exit_code: int = Field(ge=-(2**31), lt=2**31)
     timed_out: bool = False
+    unfinished: bool = False
     output: Tail = ""
 
 
@@ -58,7 +59,7 @@ class LiveSandbox(Request):
     memory_mb: Count = 0  # its limit
     cpus: Number | None = None  # in use, over the last seconds
     cpu_limit: Number = 0.0
-    commands: Count = 0  # number of commands that have ended
+    commands: Count = 0  # how many have started
     last: tuple[LiveCommand, ...] = Field(default=(), max_length=MOST_LAST)
 
 

@@ -66,6 +66,13 @@ async def test_workers_share_a_token_and_monitors_are_always_answered() -> None:
     assert await statuses(client, 9, "/healthz") == [200] * 9
 
 
+async def test_a_session_counts_whatever_header_comes_with_it_and_so_does_a_page_named_like_a_monitor() -> None:
+    client = caller(per_token=3)
+    for header in ("Bearer hubw_x", "Bearer other", "Bearer another"):
+        assert await statuses(client, 1, cookie="sessionid=x", authorization=header) == [200]
+    assert await statuses(client, 1, "/metrics-lab/x", cookie="sessionid=x", authorization="Bearer hubw_x") == [429]
+
+
 async def test_processes_count_together_in_redis(redis: RedisServer) -> None:
     clients = [caller(per_token=4, broker_url=redis.url) for _ in range(2)]
     found = [await statuses(client, 3, authorization="Bearer hub_a") for client in clients]

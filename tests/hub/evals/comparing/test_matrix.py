@@ -48,6 +48,15 @@ def test_another_row_under_the_same_number_has_no_cell() -> None:
     assert found.tests[1].found is None
 
 
+def test_two_are_tested_on_their_own_rows_also_where_the_first_has_others() -> None:
+    b, c = _means(0.0, 0.0, 0.5), _means(1.0, 1.0, 0.6)
+    found = matrix([_means(1.0, 0.0, 1.0, digest="another"), b, c], [True] * 3).tests[2]
+    assert found.found is not None
+    assert (found.name, found.found.count, found.better) == ("C − B", 3, 3)
+    unknown = matrix([_means(1.0, 1.0, 1.0, digest=""), b, _means(1.0, 1.0, 0.6, digest="others")], [False, True, True])
+    assert unknown.tests[2].found is None
+
+
 def test_what_was_fixed_or_broken_comes_first_and_regressions_alone_can_be_shown() -> None:
     rows = [MatrixRow(0, (0.1, 0.4)), MatrixRow(1, (0.4, 0.6)), MatrixRow(2, (0.9, 0.2)), MatrixRow(3, (0.9, 0.8))]
     assert [row.example for row in narrowed(rows, Only.ALL, Order.FLIPS)] == [2, 1, 0, 3]

@@ -76,6 +76,7 @@ def code_of(report: BuildReport) -> str:
     return report.failure.code
 
 
+@pytest.mark.matrix
 async def test_a_moving_ref_is_pinned_and_stays_where_it_was(build: Build, server: GitServer) -> None:
     first = server.commit("lib", project("lib"))
     line = f"lib @ git+{server.url}/lib@main"
@@ -95,6 +96,7 @@ async def test_a_commit_that_the_hub_has_a_wheel_of_is_not_fetched_again(build: 
     assert server.asked == []
 
 
+@pytest.mark.matrix
 async def test_an_abbreviated_commit_and_a_subdirectory_are_understood(build: Build, server: GitServer) -> None:
     files = {f"inner/{path}": text for path, text in project("lib", "3.0").items()}
     commit = server.commit("mono", {**files, "README": "outer"})
@@ -119,6 +121,7 @@ async def test_a_reference_of_a_reference_is_followed(
     assert locked(report, "deep")[0] == "1.0"
 
 
+@pytest.mark.matrix
 async def test_the_references_of_an_extra_that_is_asked_for_are_followed(build: Build, server: GitServer) -> None:
     server.commit("deep", project("deep"))
     server.commit("lib", project("lib", requires=f"deep @ git+{server.url}/deep ; extra == 'rl'"))
@@ -235,6 +238,7 @@ async def test_a_hostile_repository_reaches_nothing_of_the_host(
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.matrix
 async def test_a_mirror_stands_in_for_an_address(build: Build, server: GitServer) -> None:
     commit = server.commit("lib", project("lib"))
     mirrors = {"https://git.example.org/team/": f"{server.url}/"}

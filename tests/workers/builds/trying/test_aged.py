@@ -85,6 +85,7 @@ async def test_dependencies_with_which_a_package_loads_are_the_newest(
     assert "2.0" in {wheel.version for wheel in report.lock.wheels if wheel.name == "client"}
 
 
+@pytest.mark.matrix
 async def test_a_fault_that_older_dependencies_do_not_cure_is_told_as_it_is_today(
     build: Build, index: PackageIndex, dated: Callable[..., None]
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_name_that_a_dependency_has_lost_is_looked_for_in_the_lines_befo
     assert "; with client<2: later releases lack what is asked of them" in resolved.summary
 
 
+@pytest.mark.matrix
 async def test_two_dependencies_that_have_lost_names_are_both_taken_from_the_line_before(
     build: Build, index: PackageIndex, tmp_path: Path
 ) -> None:

@@ -90,6 +90,18 @@ async def test_a_run_uses_all_its_hosts_and_leaves_nothing_on_them(
     assert [path for host in hosts for path in host.glob("cluster-runs/*")] == []
 
 
+async def test_a_host_without_an_engine_keeps_nothing_either(trainings: Any, nodes: Nodes) -> None:
+    hosts = [nodes.data(number) for number in range(len(nodes.others) + 1)]
+    for kept in (path for host in hosts for path in host.glob("cluster-runs/*")):
+        shutil.rmtree(kept)
+    trainer = {**CONFIG["trainer"], "engines": 1}
+    run = trainings.queue(trainings.payload(**{**CONFIG, "max_steps": 3, "trainer": trainer}))
+    finish = await trainings.run(run)
+    assert finish is not None
+    assert finish.state == "succeeded", run.log
+    assert [path for host in hosts for path in host.glob("cluster-runs/*")] == []
+
+
 def used_beside_the_head(nodes: Nodes, run_id: str) -> int:
     """The number of a host, not the head's, that has files of a run."""
     return next(

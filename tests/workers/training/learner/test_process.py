@@ -77,6 +77,7 @@ def test_it_is_alive_while_it_waits_for_its_first_turn(tmp_path: Path) -> None:
             learner.kill()
 
 
+@pytest.mark.matrix
 def test_it_dies_with_its_parent(tmp_path: Path) -> None:
     run = RunDir(make_run(tmp_path / "run", LearnerConfig(mode="lora", poll_seconds=0.05), steps=0))
     script = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(600)"
