@@ -1,9 +1,9 @@
 """A pytest plugin: which tests share a process when several run (`-n 6`), and which run first.
 
 A file stays together, so that what its fixtures start is started once; those of the runner, so that each release's
-interpreter is prepared once. End-to-end files also share their hub, which
-takes long to fill; those that restart it have another, those that attack it a third. What waits for processes goes
-first: the end is short tests. By path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
+interpreter is prepared once. End-to-end files share two hubs, which take long to fill but would be the longest chain
+as one; those that restart their hub have another, those that attack it a fourth. What waits for processes goes first:
+the end is short tests. By path: the `xdist_group` marks of pytest-xdist 3.8 have no effect under pytest 9.2.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 RESTARTING = "tests/e2e/test_kills.py"
 ATTACKING = "tests/e2e/test_hostile.py"
+ON_THE_SECOND_HUB = ("packages", "published", "backup_drill", "faults")  # about half of the time of all
 PRODUCTION = "tests/e2e/test_production.py"
 RUNNERS = "tests/envhub/runner/"
 LONG = ["tests/e2e/", RUNNERS, "tests/workers/training/", "tests/contract/", "tests/workers/", "tests/envhub/"]
@@ -29,7 +30,9 @@ def group_of(nodeid: str) -> str:
         return "a hub that is attacked"
     if path.startswith(RUNNERS):
         return RUNNERS
-    return "a hub" if path.startswith("tests/e2e/") and path != PRODUCTION else path
+    if not path.startswith("tests/e2e/") or path == PRODUCTION:
+        return path
+    return "a second hub" if path in {f"tests/e2e/test_{name}.py" for name in ON_THE_SECOND_HUB} else "a hub"
 
 
 def rank(nodeid: str) -> int:
