@@ -17,7 +17,7 @@ _INSIDE = {"judges", "allow_hosts", "secrets"}  # names of private models, of ho
 def shown_outside(config: Any) -> Any:
     """Return a configuration without what is its owner's alone, in all its tables."""
     if isinstance(config, dict):
-        kept = {name: value for name, value in config.items() if name not in _INSIDE}
+        kept = {name: value for name, value in config.items() if name not in _INSIDE or not value}
         return hidden({name: shown_outside(value) for name, value in kept.items()})
     return [shown_outside(item) for item in config] if isinstance(config, list) else config
 

@@ -122,6 +122,7 @@ class FakeHeld:
     async def exec(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None,
         user: str | None = None, timeout: float | None = None, stdin: bytes = b"", output_limit: int | None = None,
+        recorded: bool = True,
     ) -> ExecResult:  # fmt: skip
         process = await self.start(argv, env=env, cwd=cwd, user=user)
         result = await process.wait(timeout)

@@ -71,7 +71,7 @@ def test_links_stop(root: User, ada: User, client: Client) -> None:
 def test_a_device_that_was_approved_gets_no_token(root: User, ada: User, client: Client) -> None:
     code = client.post("/api/v1/device/code", {}, content_type="application/json").json()
     browser = Client()
-    browser.force_login(ada)
+    browser.post("/login", {"username": "ada", "password": PASSWORD})
     browser.post("/device", {"user_code": code["user_code"], "decision": "approve"})
     disable_user(user=ada, by=root)
     body = {"device_code": code["device_code"], "grant_type": GRANT}

@@ -91,11 +91,8 @@ def test_strangers_private_replays_do_not_push_ones_own_off_the_list(
 ) -> None:
     monkeypatch.setattr("hub.evals.replays.MOST_LISTED", 1)
     own = replay(ada, before)
-    Evaluation.objects.filter(pk=before.pk).update(visibility="public")
-    before.environment.visibility = "public"
-    before.environment.save()
-    hidden = replay(make_user("mallory"), before)
-    Evaluation.objects.filter(pk=hidden.pk).update(visibility="private")
+    mallory, hidden = make_user("mallory"), replay(ada, before)
+    Evaluation.objects.filter(pk=hidden.pk).update(owner=mallory.owner, created_by=mallory, visibility="private")
     assert replays_of(ada, before.pk, example=EXAMPLE, rollout=1) == [own]
 
 

@@ -23,7 +23,8 @@ def alice() -> User:
 
 @pytest.fixture
 def evaluation(alice: User) -> Evaluation:
-    found = create_hosted(alice, env_args={"api_key": KEY, "level": 3}, allow_hosts=(HOST,))
+    found = create_hosted(alice, env_args={"api_key": KEY, "level": 3})
+    Evaluation.objects.filter(pk=found.pk).update(config=found.config | {"allow_hosts": [HOST]})
     Environment.objects.filter(pk=found.environment_id).update(visibility="public")
     Evaluation.objects.filter(pk=found.pk).update(visibility="public")
     return found

@@ -76,10 +76,10 @@ def test_the_gpus_of_an_engine_count_for_the_run_that_uses_it_and_end_what_may_b
     assert gpu_hours(alice.owner) == 12
     end_attempt(run=run, to=RunState.SUCCEEDED, now=now)
     assert gpu_hours(alice.owner) == 12
-    again = EngineNeed("vllm", 0)
+    again = {"kind": RunKind.SERVE, "owner": alice.owner, "created_by": alice, "subject": "m", "subject_url": ""}
     with pytest.raises(Conflict, match="GPU hours"):
-        create_run(kind=RunKind.SERVE, owner=alice.owner, created_by=alice, engine=again)
-    create_run(kind=RunKind.SERVE, owner=alice.owner, created_by=alice)  # on a processor
+        create_run(**again, engine=EngineNeed("vllm", 0))
+    create_run(**again)  # on a processor
 
 
 def test_processors_count_by_attempts_as_their_workers_tell_at_the_end(alice: User) -> None:

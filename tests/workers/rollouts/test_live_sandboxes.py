@@ -64,7 +64,7 @@ async def test_those_that_live_are_told_until_none_does(broker: Broker) -> None:
         await process.signal(9)
     await telling.tell()
     await telling.tell()
-    assert [report.living for report in hub.told] == [1, 0]
+    assert [report.living for report in hub.told] == [1, 1, 0]
 
 
 async def test_who_ends_one_takes_it_from_its_rollout_as_the_host_would(broker: Broker) -> None:
