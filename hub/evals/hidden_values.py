@@ -25,5 +25,6 @@ def shown_outside(config: Any) -> Any:
 def hidden(value: Any) -> Any:
     """Replace all values in a JSON value whose names look like those of secrets."""
     if isinstance(value, dict):
-        return {name: "(not shown)" if _SECRET.search(name) else hidden(item) for name, item in value.items()}
+        shown = {name: hidden(item) for name, item in value.items()}
+        return {name: "(not shown)" if item and _SECRET.search(name) else item for name, item in shown.items()}
     return [hidden(item) for item in value] if isinstance(value, list) else value
