@@ -178,8 +178,9 @@ def run_heartbeat(request: Request, run_id: GivenId) -> HttpResponse:
     """Renew the lease on a run. The response says whether to stop."""
     body = parse(request, Heartbeat)
     run = require_run(request, run_id)
-    told = {"progress": body.progress, "cpu_seconds": body.cpu_seconds, "engine_gpus": body.engine_gpus}
-    return answer(heartbeat_run(run=run, now=clock.now(), **told))
+    spent, gpus = body.cpu_seconds, body.engine_gpus
+    reply = heartbeat_run(run=run, progress=body.progress, now=clock.now(), cpu_seconds=spent, engine_gpus=gpus)
+    return answer(reply)
 
 
 def tell_of_sandboxes(request: Request, run_id: GivenId) -> HttpResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hub.registry.models import Environment, Version
 from hub.runs.services.finishing import end_attempt
 from hub.runs.services.logs import append_log
 from hub.secrets.services import set_secret
+from hub.storage.queries import local_or_temp_path
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted, make_record, start, store
@@ -71,8 +73,12 @@ def test_results_of_vf_eval_are_an_evaluation_like_those_of_hub_eval_push(
     assert (len(page["samples"]), page["total"], page["has_more"]) == (2, 6, False)
     assert page["samples"][0]["completion"] == samples[4]["completion"]
     opened: list[str] = []
-    read = segment_reading.local_or_temp_path
-    monkeypatch.setattr(segment_reading, "local_or_temp_path", lambda blob: read(opened.append(blob) or blob))
+
+    def counted(blob: str) -> AbstractContextManager[Path]:
+        opened.append(blob)
+        return local_or_temp_path(blob)
+
+    monkeypatch.setattr(segment_reading, "local_or_temp_path", counted)
     whole = prime.done("get", f"evaluations/{evaluation.pk}/samples")["samples"]
     assert ([one["completion"] for one in whole], len(opened)) == ([one["completion"] for one in samples], 2)
 
