@@ -31,7 +31,7 @@ def _own(*slugs: str) -> tuple[Entry, ...]:
 CONTENTS = (
     Chapter("Begin", _own("first-environment", "first-evaluation", "first-training", "sandboxes", "migrating")),
     Chapter("Understand", (*_own("concepts", "numbers", "teams"), Entry("security", "SECURITY.md"))),
-    Chapter("Look up", (*_own("commands"), Entry("toml", "sdk/toml.md"), *_own("errors"))),
+    Chapter("Look up", (*_own("commands"), Entry("toml", "sdk/toml.md"), *_own("errors", "rest"))),
     Chapter(
         "Operate",
         (
