@@ -62,12 +62,14 @@ def _operation(name: str, operation: Node, types: Node) -> str:
 
 
 def _answer(responses: Node, types: Node) -> Iterator[str]:
+    alike: dict[str, list[str]] = defaultdict(list)  # what is answered -> by which statuses
     for status, response in responses.items():
         if status != "default":
             content = response.get("content", {})
-            yield from (
-                _content(f"Answer {status}", content, types) if content else [f"Answer {status}, without a body."]
-            )
+            told = "\n".join(_content("", content, types)) if content else ", without a body."
+            alike[told].append(str(status))
+    for told, statuses in alike.items():
+        yield f"Answer {' or '.join(statuses)}{told}"
 
 
 def _content(what: str, content: Node, types: Node) -> Iterator[str]:

@@ -31,6 +31,7 @@ class Section:
     title: str
     level: int
     text: str
+    lead: str  # its first paragraph
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,14 @@ def document(slug: str) -> Document:
     """A document by its address. Raises KeyError for an address that there is not, OSError for a file that is gone."""
     entry = ENTRIES[slug]
     return rendered(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
+
+
+@cache
+def explanation(at: str) -> str:
+    """The first paragraph of the section `SLUG#ANCHOR`; "" if there is none."""
+    slug, _, anchor = at.partition("#")
+    sections = document(slug).sections if slug in ENTRIES else ()
+    return next((section.lead for section in sections if section.anchor == anchor), "")
 
 
 def rendered(entry: Entry, text: str) -> Document:
@@ -101,12 +110,12 @@ def _sections(entry: Entry, tokens: Sequence[Token], anchors: Sequence[str]) -> 
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
             if begun:
-                yield Section(entry.slug, anchor, title, level, " ".join(words))
+                yield Section(entry.slug, anchor, title, level, " ".join(words), words[0] if words else "")
             anchor, title, level, words = next(left), _words(tokens[index + 1]), int(token.tag[1:]), []
             begun = True
         elif token.type in {"inline", "fence", "code_block"} and tokens[index - 1].type != "heading_open":
             words.append(_words(token))
-    yield Section(entry.slug, anchor, title, level, " ".join(words))
+    yield Section(entry.slug, anchor, title, level, " ".join(words), words[0] if words else "")
 
 
 def _words(token: Token) -> str:

@@ -9,9 +9,11 @@ import pytest
 from django.test import Client
 
 from hub.core.errors import Conflict
+from hub.training.charts.panels import PANELS, REWARD
 from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
-from hub.web.documentation.documents import Section, document, rendered, search
+from hub.web.documentation.documents import Section, document, explanation, rendered, search
 from hub.web.documentation.export import export_documents
+from hub.web.templatetags.hub_help import chart_section
 from tests.hub.web.browser import LookAt
 
 GUIDE = Entry("self-hosting", "frontend/docs/self-hosting.md")
@@ -65,8 +67,12 @@ def test_what_pages_explain_by_a_document_is_there() -> None:
     told = {at for path in templates for at in re.findall(r'_help.html" with at="([^"]*)"', path.read_text())}
     assert told
     for at in told:
-        slug, _, anchor = at.partition("#")
-        assert anchor in {section.anchor for section in document(slug).sections}, at
+        assert len(explanation(at)) > 20, at
+
+
+def test_each_chart_of_a_training_run_whose_title_is_no_plain_word_is_explained() -> None:
+    unexplained = {panel.title for panel in (REWARD, *PANELS) if not chart_section(panel.title)}
+    assert unexplained == {"Trained tokens", "Time of a step", "Memory at peak", "Learning rate"}
 
 
 def test_the_search_puts_headings_first_and_shows_the_place() -> None:
