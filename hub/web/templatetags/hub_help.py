@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import template
+from django.utils.html import format_html
 from django.utils.text import slugify
 
 from hub.web.documentation.documents import explanation
@@ -14,6 +15,20 @@ register = template.Library()
 def explained(at: str) -> str:
     """The first paragraph of a section of the documentation, SLUG#ANCHOR."""
     return explanation(at)
+
+
+@register.filter
+def error_section(code: str) -> str:
+    """The section of the page of error codes about this one; "" if there is none."""
+    at = f"errors#{slugify(code)}"
+    return at if explanation(at) else ""
+
+
+@register.filter
+def error_code(code: str) -> str:
+    """An error's code, as a link to what it means where that is documented."""
+    at = error_section(code)
+    return format_html('<a href="/docs/{}">{}</a>', at, code) if at else code
 
 
 @register.filter
