@@ -1,4 +1,4 @@
-"""Users of Redis for workers: a whole life of a worker with one, and what it may not do."""
+"""Users of Redis for workers, over TLS: a whole life of a worker with one, and what it may not do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = "01a20000-0000-7000-8000-000000000002"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--requirepass", "secret") as running:
+    with RedisServer(tmp_path / "redis", "--requirepass", "secret", encrypted=True) as running:
         running.url = running.url.replace("//", "//:secret@")
         hub = settings.HUB.model_copy(update={"broker_url": running.url, "broker_acl": True})
         monkeypatch.setattr(settings, "HUB", hub)

@@ -35,7 +35,7 @@ async def statuses(client: httpx.AsyncClient, times: int, path: str = "/api/v1/r
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis") as running:
+    with RedisServer(tmp_path / "redis", encrypted=True) as running:
         yield running
 
 
