@@ -24,17 +24,18 @@ from hub.evals.reading.annotation_panel import panel_of, views_of
 from hub.evals.replays import calls_by_turn, can_be_replayed, replays_of
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.annotation_targets import place_in_training, target_of_training
-from hub.training.example_steps import example_over_steps
-from hub.training.models import Step, TrainingRollout, TrainingRun, Use
+from hub.training.example_steps import example_over_steps, with_own
+from hub.training.models import TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
 from hub.training.queries import get_rollout, get_training, read_record, trained_in
 from hub.training.ratio_bounds import RatioBounds
 from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page
+from hub.training.rollout_places import OpenedFrom, neighbours_of, opened_from
 from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
 from hub.training.wire import rollout_row, rollout_rows
 
-MOST_SIBLINGS = 64
+MOST_SIBLINGS, MOST_GROUP = 64, 1000  # rollouts of a group that are shown, and that are counted
 
 
 @page
@@ -76,8 +77,9 @@ def step_figures(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
         "next": shown.next,
         "counts": label_counts(of),
         "labels": sorted({item.label for item in found.versions.all() if item.use == Use.TRAIN}),
-        "previous_step": number - 1 if number > 1 else None,
-        "next_step": number + 1 if step and number < found.step else None,
+        "here": OpenedFrom(wanted, everywhere=shown.everywhere).query(),
+        "earlier": (number - 1, wanted.query(step=number - 1)) if number > 1 else None,
+        "later": (number + 1, wanted.query(step=number + 1)) if step and number < found.step else None,
         "rewards": bars(metrics.rewards if metrics else None),
         "advantages": bars(metrics.advantages if metrics else None),
         "first_page": first_page,
@@ -127,20 +129,18 @@ def _replaying(
 
 def rollout_figures(request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int) -> dict[str, Any]:
     """Return the context of `training/_rollout.html`; it does not depend on the viewer."""
-    record, index = read_record(row), row.index
-    of_step = Step.objects.get(pk=row.step_id)
-    metrics = StepMetrics.model_validate(of_step.metrics)
+    record, index, opened = read_record(row), row.index, opened_from(request)
+    metrics = StepMetrics.model_validate(row.step.metrics)
     shown, bounds = rollout_row(row, step), RatioBounds.of(found.config["trainer"])
     scene = Scene(step, _largest(metrics), left_out=shown.dropped.replace("_", " "), bounds=bounds)
     tokens = token_page(record, scene, page=whole_number(request, "page") or 1)
     colouring = request.GET.get("colour", "")
-    group = list(TrainingRollout.objects.filter(step=of_step, group=row.group).order_by("index")[:MOST_SIBLINGS])
-    around = TrainingRollout.objects.filter(step=of_step, index__in=(index - 1, index + 1))
-    known = set(around.values_list("index", flat=True))
+    group = list(TrainingRollout.objects.filter(step=row.step, group=row.group).order_by("index")[:MOST_GROUP])
+    siblings = with_own(group, MOST_SIBLINGS, lambda one: one.index == index)
     return {
         "listed_at": target_of_training(found).listed_at,
         "training": found,
-        "step": of_step,
+        "step": row.step,
         "row": shown,
         "behind": staleness(row, step),
         "record": record,
@@ -150,10 +150,14 @@ def rollout_figures(request: HttpRequest, found: TrainingRun, row: TrainingRollo
             (name, name in tokens.available, LEGENDS[name], bounds.text if name == "ratio" else "")
             for name in COLOURINGS
         ],
-        "group": [rollout_row(one, step) for one in group],
+        "group": [rollout_row(one, step) for one in siblings],
+        "more_in_group": len(group) - len(siblings),
         "over_steps": example_over_steps(found, row, step),
-        "previous": index - 1 if index - 1 in known else None,
-        "following": index + 1 if index + 1 in known else None,
+        "place": neighbours_of(found, row, opened),
+        "opened": opened,
+        "here": opened.query(),
+        "list_at": opened.query(step="" if opened.everywhere else step),
+        "pages_at": opened.query(colour=colouring) or "?",
         "task": [
             (name, clipped(value) if isinstance(value, str) else pretty(value))
             for name, value in record.task.items()

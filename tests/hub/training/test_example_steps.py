@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from hub.training.example_steps import MOST_STEPS, chosen, example_over_steps
+from hub.training.example_steps import MOST_ROLLOUTS, MOST_STEPS, chosen, example_over_steps
 from hub.training.models import TrainingRollout
 from tests.factories.training_showcase import TrainingShowcase
 
@@ -36,8 +36,24 @@ def test_an_example_is_followed_through_the_steps_that_had_it(ada: Client, showc
     rows.filter(example=last.example).exclude(pk=last.pk).update(example=998)
     TrainingRollout.objects.filter(pk=early.pk).update(example=last.example, reward=None)
     TrainingRollout.objects.filter(pk=last.pk).update(reward=2.0)
-    found = example_over_steps(training, last, training.step)
+    found = example_over_steps(training, last, training.step).steps
     assert [one.attempts[0].shade for one in found] == [None, 4]
     assert found[-1].step == training.step
     page = ada.get(f"/training/{training.pk}/rollouts/{training.step}/{last.index}").content.decode()
     assert "This example in all steps" in page
+
+
+def test_the_page_says_what_it_leaves_out_and_shows_the_open_rollout(ada: Client, showcase: TrainingShowcase) -> None:
+    training, step = showcase.running, showcase.running.step
+    rows = TrainingRollout.objects.filter(step__training=training)
+    rows.update(environment="reverse-text", example=7)
+    last = rows.filter(step__step=step).order_by("-index").select_related("step")[0]
+    shown = example_over_steps(training, last, step)
+    assert (len(shown.steps), shown.of) == (MOST_STEPS, step)
+    own = shown.steps[-1]
+    assert len(own.attempts) == MOST_ROLLOUTS
+    assert own.attempts[-1].index == last.index
+    assert own.more == last.index + 1 - MOST_ROLLOUTS
+    page = ada.get(f"/training/{training.pk}/rollouts/{step}/{last.index}").text
+    assert "16 of 60 steps with this example" in page
+    assert ">+16</span>" in page
