@@ -78,6 +78,11 @@ class RolloutPage:
     next: str | None
 
 
+def shown_step(training: TrainingRun, request: HttpRequest) -> Step | None:
+    """Return the step in the address, else the newest; None if there is none yet. Raises Invalid, NotFound."""
+    return get_step(training, whole_number(request, "step"))
+
+
 def rollout_page(training: TrainingRun, wanted: TrainingRolloutFilter, request: HttpRequest) -> RolloutPage:
     """Return a page for the step in the address, else for the newest; with a label and no step, for all steps.
 

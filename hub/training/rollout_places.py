@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 from django.http import HttpRequest
 from envhub.protocol.evals.rollouts import Outcome
+from envhub.protocol.training.metrics import StepMetrics
 
 from hub.core.http import validate
+from hub.evals.reward_shades import Shades
 from hub.training.models import TrainingRollout, TrainingRun
 from hub.training.rollout_filter import TrainingRolloutFilter
 
@@ -44,6 +46,12 @@ def opened_from(request: HttpRequest) -> OpenedFrom:
     wanted = validate(TrainingRolloutFilter, request.GET.dict())
     wanted.check()
     return OpenedFrom(wanted, everywhere=bool(wanted.label) and request.GET.get("steps") == ALL_STEPS)
+
+
+def shades_of_step(metrics: StepMetrics | None) -> Shades:
+    """Return the scale for the rewards of a step; it begins at 0, unless there are negative rewards."""
+    rewards = metrics.rewards if metrics else None
+    return Shades(min(0.0, rewards.low), max(0.0, rewards.high)) if rewards else Shades(0.0, 1.0)
 
 
 @dataclass(frozen=True)

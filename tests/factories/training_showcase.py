@@ -46,6 +46,10 @@ from tests.factories.storage import make_blob
 from tests.factories.training_runs import adapter_report, checkpoint_report, create_trainable, start
 
 LABELS = ("reverse-text", "guess-number")
+SHARED = (  # fields that index rows of evaluations have too
+    *("outcome", "reward", "metrics", "failure_kind", "failure_message", "asked", "answered", "target", "turns"),
+    *("duration_s", "row_group", "row"),
+)
 GROUP = 8
 TOML = """# Reverse a text, and guess a number in a few turns.
 name = "{name}"
@@ -271,8 +275,7 @@ def _report(metrics: StepMetrics, rows: Sequence[tuple[RolloutRecord, dict[str, 
     blob = make_blob(content)
     placed = tuple(
         TrainingIndexRow.model_validate(
-            extra | {name: getattr(slim, name) for name in
-                     ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")}
+            extra | {name: getattr(slim, name) for name in SHARED}
             | {"index": index, "example": slim.example, "example_hash": slim.example_hash}
         )
         for index, (slim, (_, extra)) in enumerate(zip(index_rows(records, positions(content)), rows, strict=True))

@@ -24,14 +24,15 @@ from hub.evals.reading.annotation_panel import panel_of, views_of
 from hub.evals.replays import calls_by_turn, can_be_replayed, replays_of
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.annotation_targets import place_in_training, target_of_training
+from hub.training.example_groups import GROUPED, MIXED, group_page
 from hub.training.example_steps import example_over_steps, with_own
-from hub.training.models import TrainingRollout, TrainingRun, Use
+from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
 from hub.training.queries import get_rollout, get_training, read_record, trained_in
 from hub.training.ratio_bounds import RatioBounds
-from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page
-from hub.training.rollout_places import OpenedFrom, neighbours_of, opened_from
+from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page, shown_step
+from hub.training.rollout_places import OpenedFrom, neighbours_of, opened_from, shades_of_step
 from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
 from hub.training.wire import rollout_row, rollout_rows
 
@@ -61,29 +62,60 @@ def step_figures(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
     Raises Invalid.
     """
     wanted = validate(TrainingRolloutFilter, request.GET.dict())
+    wanted.check()
+    by = request.GET.get("show", "")
+    return _grouped(request, found, wanted, by) if by in dict(GROUPED) else _listed(request, found, wanted)
+
+
+def _listed(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFilter) -> dict[str, Any]:
+    """Return a page of rollouts: of a step or, with a label and no step, of all steps."""
     shown = rollout_page(found, wanted, request)
-    step, of = shown.step, target_of_training(found)
-    number, first_page = step.step if step else 0, "after" not in request.GET
-    metrics = StepMetrics.model_validate(step.metrics) if step else None
-    rows = zip(rollout_rows(shown.rows), shown.rows, strict=True)
+    step, rows = shown.step, rollout_rows(shown.rows)
+    context = _step(found, wanted, step) | {
+        "everywhere": shown.everywhere,
+        "here": OpenedFrom(wanted, everywhere=shown.everywhere).query(),
+        "rollouts": [(row, staleness(one, row.step)) for row, one in zip(rows, shown.rows, strict=True)],
+        "has_text": any(row.asked or row.answered or row.target for row in rows),
+        "next": shown.next,
+    }
+    if step is None or wanted.narrows or "after" in request.GET:
+        return context
+    metrics = context["metrics"]
+    return context | {
+        "first_page": True,
+        "rewards": bars(metrics.rewards),
+        "advantages": bars(metrics.advantages),
+        "odd": odd_rollouts(step),
+    }
+
+
+def _grouped(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFilter, by: str) -> dict[str, Any]:
+    """Return a page of a step's examples with their rollouts, or only of examples with mixed rewards."""
+    step = shown_step(found, request)
+    context = _step(found, wanted, step, by) | {"here": wanted.query()}
+    if step is None:
+        return context
+    shades = shades_of_step(context["metrics"])
+    groups = group_page(found, step, wanted, request, mixed=by == MIXED, shades=shades)
+    return context | {"groups": groups, "next": groups.next, "shades": shades}
+
+
+def _step(found: TrainingRun, wanted: TrainingRolloutFilter, step: Step | None, by: str = "") -> dict[str, Any]:
+    """Return what is above the table: the step with its neighbours, the ways of showing it, and the filter."""
+    of, number = target_of_training(found), step.step if step else 0
+    shown = step.step if step else ""
     return {
         "listed_at": of.listed_at,
         "wanted": wanted,
         "narrowed": wanted.narrows,
-        "everywhere": shown.everywhere,
         "step": step,
-        "metrics": metrics,
-        "rollouts": [(row, staleness(one, row.step)) for row, one in rows],
-        "next": shown.next,
+        "metrics": StepMetrics.model_validate(step.metrics) if step else None,
+        "grouped": by,
+        "ways": [(name, text, wanted.query(step=shown, show=name)) for name, text in (("", "All rollouts"), *GROUPED)],
+        "earlier": (number - 1, wanted.query(step=number - 1, show=by)) if number > 1 else None,
+        "later": (number + 1, wanted.query(step=number + 1, show=by)) if step and number < found.step else None,
         "counts": label_counts(of),
         "labels": sorted({item.label for item in found.versions.all() if item.use == Use.TRAIN}),
-        "here": OpenedFrom(wanted, everywhere=shown.everywhere).query(),
-        "earlier": (number - 1, wanted.query(step=number - 1)) if number > 1 else None,
-        "later": (number + 1, wanted.query(step=number + 1)) if step and number < found.step else None,
-        "rewards": bars(metrics.rewards if metrics else None),
-        "advantages": bars(metrics.advantages if metrics else None),
-        "first_page": first_page,
-        "odd": odd_rollouts(step) if step and first_page and not wanted.narrows else None,
     }
 
 
