@@ -343,7 +343,7 @@ def _record(
         example=10 * step + group, rollout=number, example_hash=f"{10 * step + group:064x}", outcome=outcome,
         reward=reward, metrics={} if reward is None else {"exact_match": float(reward == 1), "letters": reward},
         failure=failure if reward is None else None, task={"question": "reverse: abcd", "answer": "dcba"},
-        prompt=tuple(messages[:2]), completion=tuple(messages[2:-1]), turns=tuple(made), timing=Timing(total_s=1.3),
+        prompt=messages[:2], completion=messages[2:-1], turns=tuple(made), timing=Timing(total_s=1.3),
         usage=Usage(prompt_tokens=60, completion_tokens=40),
         extras={"training": RolloutTokens(turns=tuple(views)).model_dump(mode="json")},
     )  # fmt: skip

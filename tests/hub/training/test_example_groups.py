@@ -10,12 +10,13 @@ from envhub.protocol.evals.rollouts import Outcome
 
 from hub.training import example_groups
 from hub.training.models import TrainingRollout
+from hub.web.templatetags.hub_format import seconds
 from tests.factories.training_showcase import GROUP, TrainingShowcase
 from tests.hub.training.addresses import address
 
 
 def _page(ada: Client, showcase: TrainingShowcase, query: str) -> Any:
-    reply = ada.get(f"{address(showcase, 'rollouts')}?step=30&{query}")
+    reply = ada.get(f"{address(showcase, 'rollouts')}?step=60&{query}")
     assert reply.status_code == 200
     return reply
 
@@ -26,13 +27,13 @@ def test_an_example_is_a_row_with_a_square_for_each_rollout(ada: Client, showcas
     assert [len(group.squares) for group in groups] == [GROUP] * 4
     assert (groups[0].target, groups[0].asked[:8]) == ("dcba", "reverse:")
     assert groups[2].dropped == "zero_signal"
-    assert f"/rollouts/30/{GROUP + 1}" in reply.text
+    assert f"/rollouts/60/{GROUP + 1}" in reply.text
 
 
 def test_only_examples_with_different_rewards_are_mixed(ada: Client, showcase: TrainingShowcase) -> None:
     groups = _page(ada, showcase, "show=mixed").context["groups"].groups
     assert [group.first for group in groups] == [0, GROUP, 3 * GROUP]
-    TrainingRollout.objects.filter(step__step=30, step__training=showcase.running).update(reward=1.0)
+    TrainingRollout.objects.filter(step__step=60, step__training=showcase.running).update(reward=1.0)
     assert "No mixed results" in _page(ada, showcase, "show=mixed").text
 
 
@@ -40,7 +41,7 @@ def test_the_filter_keeps_examples_with_a_rollout_that_passes(ada: Client, showc
     reply = _page(ada, showcase, "show=examples&outcome=failed")
     assert [group.first for group in reply.context["groups"].groups] == [3 * GROUP]
     assert "show=mixed" in reply.text
-    assert "outcome=failed&amp;step=29&amp;show=examples" in reply.text
+    assert "outcome=failed&amp;step=59&amp;show=examples" in reply.text
     assert len(_page(ada, showcase, "show=examples&environment=guess-number").context["groups"].groups) == 1
 
 
@@ -56,7 +57,7 @@ def test_pages_end_between_groups(ada: Client, showcase: TrainingShowcase, monke
 def test_the_table_shows_texts_and_time_if_they_are_stored(ada: Client, showcase: TrainingShowcase) -> None:
     html = _page(ada, showcase, "").text
     assert "Prompt</th>" in html
-    assert "1.3\u202fs" in html or "1.3 s" in html
+    assert f"{seconds(1.3)}</td>" in html
     rows = TrainingRollout.objects.filter(step__training=showcase.running)
     failed = rows.filter(outcome=Outcome.FAILED.value).first()
     assert failed is not None

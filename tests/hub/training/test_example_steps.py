@@ -7,6 +7,7 @@ from django.test import Client
 
 from hub.training.example_steps import MOST_ROLLOUTS, MOST_STEPS, chosen, example_over_steps
 from hub.training.models import TrainingRollout
+from tests.factories.training_runs import create_run, report, start, step_report
 from tests.factories.training_showcase import TrainingShowcase
 
 
@@ -43,17 +44,18 @@ def test_an_example_is_followed_through_the_steps_that_had_it(ada: Client, showc
     assert "This example in all steps" in page
 
 
-def test_the_page_says_what_it_leaves_out_and_shows_the_open_rollout(ada: Client, showcase: TrainingShowcase) -> None:
-    training, step = showcase.running, showcase.running.step
-    rows = TrainingRollout.objects.filter(step__training=training)
-    rows.update(environment="reverse-text", example=7)
-    last = rows.filter(step__step=step).order_by("-index").select_related("step")[0]
-    shown = example_over_steps(training, last, step)
-    assert (len(shown.steps), shown.of) == (MOST_STEPS, step)
+def test_the_page_says_what_it_leaves_out_and_shows_the_open_rollout(client: Client, db: None) -> None:
+    training = create_run()
+    start(training)
+    for step in range(1, 21):
+        report(training, step_report(step, rewards=[0.5] * 20))
+    last = TrainingRollout.objects.select_related("step").get(step__training=training, step__step=20, index=19)
+    shown = example_over_steps(training, last, 20)
+    assert (len(shown.steps), shown.of, shown.hidden) == (15, 20, 5)
     own = shown.steps[-1]
-    assert len(own.attempts) == MOST_ROLLOUTS
-    assert own.attempts[-1].index == last.index
-    assert own.more == last.index + 1 - MOST_ROLLOUTS
-    page = ada.get(f"/training/{training.pk}/rollouts/{step}/{last.index}").text
-    assert "16 of 60 steps with this example" in page
-    assert ">+16</span>" in page
+    assert [one.index for one in own.attempts] == [*range(MOST_ROLLOUTS - 1), 19]
+    assert own.more == 4
+    client.force_login(training.created_by)
+    page = client.get(f"/training/{training.pk}/rollouts/20/19").text
+    assert "15 of 20 steps with this example" in page
+    assert page.count(">+4</span>") == 15
