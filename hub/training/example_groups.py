@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from django.http import HttpRequest
+from envhub.protocol.training.runs import TrainingRolloutRow
 
 from hub.core.pagination import whole_number
 from hub.evals.reading.example_groups import GROUPS, MOST_SQUARES, Square
@@ -129,7 +130,7 @@ def _group(first: _Row, rows: Sequence[_Row], texts: Sequence[str], shades: Shad
     )
 
 
-def square(row: _Row | TrainingRollout, shades: Shades) -> Square:
+def square(row: _Row | TrainingRolloutRow, shades: Shades) -> Square:
     """Return a rollout as a square of its shade."""
     if row.reward is None:
         return Square(row.index, None, f"rollout {row.index}: {row.failure_kind or row.outcome}, no reward")

@@ -24,6 +24,11 @@ class Attempt:
     reward: float | None
     shade: int | None
 
+    @property
+    def words(self) -> str:
+        """The rollout and its reward in words."""
+        return f"rollout {self.index}: " + ("no reward" if self.reward is None else f"reward {self.reward:.3g}")
+
 
 @dataclass(frozen=True)
 class AtStep:

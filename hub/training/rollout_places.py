@@ -5,7 +5,6 @@ The address of a rollout repeats the filter of its list, so that Previous and Ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q
@@ -14,12 +13,14 @@ from envhub.protocol.evals.rollouts import Outcome
 from envhub.protocol.training.metrics import StepMetrics
 
 from hub.core.http import validate
+from hub.evals.reading.record_reader import ListedRollout, Place
 from hub.evals.reward_shades import Shades
 from hub.training.models import TrainingRollout, TrainingRun
 from hub.training.rollout_filter import TrainingRolloutFilter
 
 BEFORE, AFTER = 6, 18  # rollouts shown around the open one
 ALL_STEPS = "all"
+TRANSCRIPT, TOKENS = "transcript", "tokens"  # how a rollout is shown
 
 
 @dataclass(frozen=True)
@@ -48,33 +49,51 @@ def opened_from(request: HttpRequest) -> OpenedFrom:
     return OpenedFrom(wanted, everywhere=bool(wanted.label) and request.GET.get("steps") == ALL_STEPS)
 
 
+def shown_as(request: HttpRequest) -> str:
+    """Return whether the address asks for the tokens of a rollout or, by default, for its transcript."""
+    return TOKENS if request.GET.get("show") == TOKENS else TRANSCRIPT
+
+
 def shades_of_step(metrics: StepMetrics | None) -> Shades:
     """Return the scale for the rewards of a step; it begins at 0, unless there are negative rewards."""
     rewards = metrics.rewards if metrics else None
     return Shades(min(0.0, rewards.low), max(0.0, rewards.high)) if rewards else Shades(0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The open rollout with those around it in the list, even if the filter excludes it."""
+def place_of(training: TrainingRun, row: TrainingRollout, opened: OpenedFrom, listed_at: str, shades: Shades) -> Place:
+    """Return the position of `row` in its list, with neighbours even if the filter excludes it.
 
-    rows: Sequence[TrainingRollout]
-    before: TrainingRollout | None
-    after: TrainingRollout | None
-    failed: TrainingRollout | None  # the next of the step that failed or scored 0 or less, also outside the list
-
-
-def neighbours_of(training: TrainingRun, row: TrainingRollout, opened: OpenedFrom) -> Neighbours:
-    """Return the rollouts around `row`; its step must be loaded."""
+    listed_at: the prefix of the rollouts' addresses. The row's step must be loaded.
+    """
     order = "pk" if opened.everywhere else "index"
     rows = opened.wanted.select(training, None if opened.everywhere else row.step)
     before = list(rows.filter(**{f"{order}__lt": getattr(row, order)}).order_by(f"-{order}")[:BEFORE])[::-1]
     after = list(rows.filter(**{f"{order}__gt": getattr(row, order)})[:AFTER])
-    later = TrainingRollout.objects.filter(step=row.step, index__gt=row.index).select_related("step")
-    failed = later.filter(Q(outcome=Outcome.FAILED.value) | Q(reward__lte=0)).defer("step__metrics")
-    return Neighbours(
-        rows=[*before, row, *after],
-        before=before[-1] if before else None,
-        after=after[0] if after else None,
-        failed=failed.order_by("index").first(),
+    failed = _next_failed(row)
+
+    def listed(one: TrainingRollout) -> ListedRollout:
+        step = one.step.step
+        return ListedRollout(
+            address=f"{listed_at}/{step}/{one.index}",
+            name=f"{step} · {one.index}" if opened.everywhere else str(one.index),
+            words=f"Step {step}, rollout {one.index}",
+            reward=one.reward,
+            shade=shades.shade(one.reward),
+            failure=one.failure_kind or one.outcome,
+            asked=one.asked,
+            is_open=one.pk == row.pk,
+        )
+
+    return Place(
+        rows=[listed(one) for one in (*before, row, *after)],
+        before=listed(before[-1]) if before else None,
+        after=listed(after[0]) if after else None,
+        failed=listed(failed) if failed else None,
     )
+
+
+def _next_failed(row: TrainingRollout) -> TrainingRollout | None:
+    """Return the next rollout of the step that failed or scored 0 or less."""
+    later = TrainingRollout.objects.filter(step=row.step, index__gt=row.index).order_by("index")
+    found = later.filter(Q(outcome=Outcome.FAILED.value) | Q(reward__lte=0))
+    return found.select_related("step").defer("step__metrics").first()

@@ -82,13 +82,13 @@ def test_who_moves_by_keyboard_keeps_the_place_while_the_run_goes_on(look: Look,
 
 
 def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seeded: TrainingShowcase) -> None:
-    look.open(address(seeded, "rollout"))
+    look.open(address(seeded, "tokens"))
     first = look.page.locator("[data-tokens] > span").first
     shade = "element => getComputedStyle(element).backgroundColor"
     by_advantage = first.evaluate(shade)
     look.page.locator("#by-mask").check()
     assert first.evaluate(shade) != by_advantage
-    assert look.page.url.endswith("?colour=mask")
+    assert look.page.url.endswith("&colour=mask")
     look.page.locator("[data-tokens]").first.focus()
     look.page.keyboard.press("ArrowRight")
     look.page.keyboard.press("ArrowRight")
@@ -103,13 +103,13 @@ def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seed
 
 def test_ratios_have_their_bounds_and_tokens_without_one_are_hatched(look: Look, seeded: TrainingShowcase) -> None:
     image = "element => getComputedStyle(element).backgroundImage"
-    look.open(address(seeded, "rollout") + "?colour=ratio")
+    look.open(address(seeded, "tokens") + "&colour=ratio")
     expect(look.page.locator("#by-ratio")).to_be_checked()
     expect(look.page.locator(".legend--ratio")).to_contain_text("dppo_kl cuts off")
     expect(look.page.locator(".passage__head").nth(1)).to_contain_text("reward +0.500")
     assert look.page.locator(".tokens .rx").count() == 0
     assert look.page.locator("[data-tokens] > span").first.evaluate(image) == "none"
-    look.open(address(seeded, "unused-rollout") + "?colour=ratio")
+    look.open(address(seeded, "unused-rollout") + "&colour=ratio")
     token = look.page.locator(".tokens .rx").first
     assert "gradient" in token.evaluate(image)
     assert "not trained (zero signal)" in (token.get_attribute("title") or "")

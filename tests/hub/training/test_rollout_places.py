@@ -24,17 +24,18 @@ def test_the_arrows_between_steps_keep_the_filter(ada: Client, showcase: Trainin
 
 
 def test_next_and_previous_stay_in_the_filtered_list(ada: Client, showcase: TrainingShowcase) -> None:
-    rows = TrainingRollout.objects.filter(step__training=showcase.running, step__step=30)
+    rows = TrainingRollout.objects.filter(step__training=showcase.running, step__step=60)
+    rows.update(outcome="ok")
     rows.filter(index__in=(3, 9, 20)).update(outcome="truncated")
-    html = ada.get(f"{address(showcase, 'rollouts')}?step=30&outcome=truncated").text
-    first = re.findall(r'href="([^"]+/rollouts/30/3[^"]*)"', html)[0]
-    assert first.endswith("/30/3?outcome=truncated")
+    html = ada.get(f"{address(showcase, 'rollouts')}?step=60&outcome=truncated").text
+    first = re.findall(r'href="([^"]+/rollouts/60/3[^"]*)"', html)[0]
+    assert first.endswith("/60/3?outcome=truncated")
     second = _link(ada.get(first).text, "next")
-    assert second.endswith("/30/9?outcome=truncated")
-    assert _link(ada.get(second).text, "prev").endswith("/30/3?outcome=truncated")
+    assert second.endswith("/60/9?outcome=truncated&show=transcript")
+    assert _link(ada.get(second).text, "prev").endswith("/60/3?outcome=truncated&show=transcript")
     last = ada.get(_link(ada.get(second).text, "next")).text
     assert 'rel="next"' not in last
-    assert "/rollouts?outcome=truncated&amp;step=30#rollouts" in last
+    assert "/rollouts?outcome=truncated&amp;step=60#rollouts" in last
 
 
 def test_a_list_of_all_steps_leads_from_step_to_step(ada: Client, showcase: TrainingShowcase) -> None:
@@ -48,7 +49,7 @@ def test_a_list_of_all_steps_leads_from_step_to_step(ada: Client, showcase: Trai
 
 def test_a_change_of_labels_keeps_the_filter(ada: Client, showcase: TrainingShowcase) -> None:
     page = f"{address(showcase, 'rollout')}?used=yes"
-    assert '/label?used=yes"' in ada.get(page).text.replace("&amp;", "&")
+    assert '/label?used=yes&show=transcript"' in ada.get(page).text.replace("&amp;", "&")
     reply = ada.post(f"{address(showcase, 'rollout')}/label?used=yes", {"label": "odd"})
     assert reply["Location"].endswith("?used=yes#said")
 
