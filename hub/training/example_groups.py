@@ -6,9 +6,8 @@ A group is what the advantage compares: the rollouts of one example. Those of a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
-from typing import NamedTuple
 
 from django.http import HttpRequest
 from envhub.protocol.training.runs import TrainingRolloutRow
@@ -24,7 +23,8 @@ EXAMPLES, MIXED = "examples", "mixed"
 GROUPED = ((EXAMPLES, "By example"), (MIXED, "Mixed results only"))  # ways of showing a step by example
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Row:
     """The columns that are read of each rollout."""
 
     index: int
@@ -36,6 +36,9 @@ class _Row(NamedTuple):
     failure_kind: str
     admitted: bool
     dropped: str
+
+
+_COLUMNS = [field.name for field in fields(_Row)]
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def group_page(
     rows = TrainingRollout.objects.filter(step=step, index__gt=-1 if after is None else after)
     if wanted.environment:
         rows = rows.filter(environment=wanted.environment)
-    scanned = [_Row(*row) for row in rows.order_by("index").values_list(*_Row._fields)[: MOST_SCANNED + 1]]
+    scanned = [_Row(*row) for row in rows.order_by("index").values_list(*_COLUMNS)[: MOST_SCANNED + 1]]
     unread = len(scanned) > MOST_SCANNED
     groups = [list(found) for _, found in groupby(scanned[:MOST_SCANNED], key=lambda row: row.group)]
     if unread and len(groups) > 1:

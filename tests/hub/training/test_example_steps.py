@@ -59,3 +59,12 @@ def test_the_page_says_what_it_leaves_out_and_shows_the_open_rollout(client: Cli
     page = client.get(f"/training/{training.pk}/rollouts/20/19").text
     assert "15 of 20 steps with this example" in page
     assert page.count(">+4</span>") == 15
+
+
+def test_an_example_that_never_scored_has_the_palest_squares(db: None) -> None:
+    training = create_run()
+    start(training)
+    report(training, step_report(1, rewards=[0.0, 0.0]))
+    row = TrainingRollout.objects.select_related("step").get(step__training=training, index=0)
+    (only,) = example_over_steps(training, row, 1).steps
+    assert [one.shade for one in only.attempts] == [0, 0]
