@@ -101,6 +101,24 @@ def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seed
     assert look.complaints == []
 
 
+def test_the_reader_has_its_keys_in_the_transcript_and_beside_the_tokens(look: Look, seeded: TrainingShowcase) -> None:
+    step, index = seeded.rollout
+    look.open(address(seeded, "rollout") + "?environment=guess-number")
+    look.page.keyboard.press("j")
+    look.page.keyboard.press("j")
+    expect(look.page.locator("#t1")).to_be_focused()
+    look.page.keyboard.press("?")
+    expect(look.page.locator("#keys")).to_be_visible()
+    look.page.keyboard.press("Escape")
+    look.page.keyboard.press("Shift+J")
+    expect(look.page).to_have_url(re.compile(rf"/rollouts/{step}/{index + 1}\?environment=guess-number"))
+    look.page.get_by_role("link", name="Tokens", exact=True).click()
+    expect(look.page.locator("[data-tokens]").first).to_be_visible()
+    look.page.keyboard.press("Shift+K")
+    expect(look.page).to_have_url(re.compile(rf"/rollouts/{step}/{index}\?environment=guess-number&show=tokens"))
+    assert look.complaints == []
+
+
 def test_ratios_have_their_bounds_and_tokens_without_one_are_hatched(look: Look, seeded: TrainingShowcase) -> None:
     image = "element => getComputedStyle(element).backgroundImage"
     look.open(address(seeded, "tokens") + "&colour=ratio")
