@@ -12,7 +12,7 @@ SHADES = 5
 
 @dataclass(frozen=True)
 class Shades:
-    """A scale from `low`, the palest, to `high`."""
+    """A scale from `low`, the palest, to `high`. If both are the same, no reward is above 0 and all are the palest."""
 
     low: float
     high: float
@@ -21,7 +21,7 @@ class Shades:
         """Return the shade from 0 to SHADES - 1; None without a reward."""
         if reward is None:
             return None
-        share = (reward - self.low) / (self.high - self.low) if self.high > self.low else 1.0
+        share = (reward - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         return round(max(0.0, min(1.0, share)) * (SHADES - 1))
 
 

@@ -30,8 +30,9 @@ from hub.evals.comparing.sides import Sides, compare_rows
 from hub.evals.comparing.view import ComparisonQuery, asked_of, settings_that_differ
 from hub.evals.models import Evaluation
 from hub.evals.pages import figures, listed
-from hub.evals.queries import get_rollout
-from hub.evals.reading.reader import picture_of, read_rollout
+from hub.evals.queries import get_rollout, read_record
+from hub.evals.reading.reader import read_rollout
+from hub.evals.reading.record_reader import picture_of
 from hub.evals.reports.figures import evaluation_report
 from hub.evals.reports.pages import comparison_report
 from hub.evals.rollout_filter import OUTCOMES, SORTS
@@ -39,9 +40,11 @@ from hub.links.models import ShareLink
 from hub.links.queries import find_shared, shown_evaluations, shown_training
 from hub.links.services import note_opened
 from hub.links.shared_settings import shared_settings
-from hub.training.pages.rollouts import rollout_figures, step_figures
+from hub.training.pages.reader import read_training_rollout
+from hub.training.pages.rollouts import step_figures
 from hub.training.pages.run import training_figures
 from hub.training.queries import get_rollout as get_training_rollout
+from hub.training.queries import read_record as read_training_record
 from hub.training.queries import recent_metrics
 from hub.training.reports import training_report
 from hub.training.rollout_filter import USED
@@ -234,8 +237,18 @@ def shared_training_rollout(request: HttpRequest, link: ShareLink, step: int, in
     """One of them."""
     context = _training_context(request, link)
     found = context["training"]
-    figures = rollout_figures(request, found, get_training_rollout(found, step, index), step)
-    return _show(request, "links/training_rollout.html", figures | context)
+    return read_training_rollout(request, found, get_training_rollout(found, step, index), context, _show)
+
+
+@_shared
+@require_safe
+def shared_training_picture(
+    request: HttpRequest, link: ShareLink, step: int, index: int, number: int, picture: int
+) -> HttpResponseBase:
+    """A picture of a turn of one of them."""
+    return picture_of(
+        read_training_record(get_training_rollout(shown_training(link), step, index)), number, picture, {}
+    )
 
 
 @_shared
@@ -280,7 +293,8 @@ def shared_picture(
     request: HttpRequest, link: ShareLink, side: int, example: int, rollout: int, number: int, index: int
 ) -> HttpResponseBase:
     """A picture of a turn of such a rollout."""
-    return picture_of(get_rollout(_side(link, side, example, rollout), example, rollout), number, index, {})
+    record = read_record(get_rollout(_side(link, side, example, rollout), example, rollout))
+    return picture_of(record, number, index, {})
 
 
 def _side(link: ShareLink, side: int, example: int, rollout: int) -> Evaluation:

@@ -26,6 +26,11 @@ page_urls: list[URLPattern | URLResolver] = [
         shared_pages.shared_training_rollout,
         name="shared-training-rollout",
     ),
+    path(
+        "shared/<str:secret>/rollouts/<int:step>/<int:index>/pictures/<int:number>/<int:picture>",
+        shared_pages.shared_training_picture,
+        name="shared-training-picture",
+    ),
     path(_ROLLOUT, shared_pages.shared_rollout, name="shared-rollout"),
     path(f"{_ROLLOUT}/pictures/<int:number>/<int:index>", shared_pages.shared_picture, name="shared-picture"),
 ]

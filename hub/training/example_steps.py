@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hub.evals.reward_shades import Shades
 from hub.training.models import TrainingRollout, TrainingRun
 
+Row = TypeVar("Row")
 MOST_STEPS = 16
 MOST_ROLLOUTS = 16  # per step
 MOST_READ = 5000  # steps that are searched
@@ -22,34 +24,65 @@ class Attempt:
     reward: float | None
     shade: int | None
 
+    @property
+    def words(self) -> str:
+        """The rollout and its reward in words."""
+        return f"rollout {self.index}: " + ("no reward" if self.reward is None else f"reward {self.reward:.3g}")
+
 
 @dataclass(frozen=True)
 class AtStep:
-    """The example's rollouts at one step."""
+    """The example's rollouts at one step, and how many `more` there are."""
 
     step: int
     attempts: tuple[Attempt, ...]
+    more: int = 0
 
 
-def example_over_steps(training: TrainingRun, row: TrainingRollout, step: int) -> list[AtStep]:
-    """Return the chosen steps in order, including the first, the last and the row's own `step`."""
+@dataclass(frozen=True)
+class ExampleSteps:
+    """The shown steps in order, of how many there are. `partial`: only the first MOST_READ were searched."""
+
+    steps: tuple[AtStep, ...]
+    of: int
+    partial: bool
+
+    @property
+    def hidden(self) -> int:
+        """The number of steps that are not shown."""
+        return self.of - len(self.steps)
+
+
+def example_over_steps(training: TrainingRun, row: TrainingRollout, step: int) -> ExampleSteps:
+    """Return the chosen steps, among them the first, the last and the row's own `step`, which includes the row."""
     rows = TrainingRollout.objects.filter(
         step__training=training, environment=row.environment, example=row.example
     ).order_by("step__step", "index")
-    there = list(rows.order_by("step__step").values_list("step__step", flat=True).distinct()[:MOST_READ])
+    there = list(rows.order_by("step__step").values_list("step__step", flat=True).distinct()[: MOST_READ + 1])
+    partial, there = len(there) > MOST_READ, sorted({*there[:MOST_READ], step})
     found = rows.filter(step__step__in=chosen(there, step))
     by_step: dict[int, list[tuple[int, float | None]]] = defaultdict(list)
     for number, index, reward in found.values_list("step__step", "index", "reward"):
         by_step[number].append((index, reward))
     rewards = [reward for attempts in by_step.values() for _, reward in attempts if reward is not None]
     shades = Shades(min([0.0, *rewards]), max([0.0, *rewards]))
-    return [
-        AtStep(
-            number,
-            tuple(Attempt(index, reward, shades.shade(reward)) for index, reward in attempts[:MOST_ROLLOUTS]),
-        )
+    steps = tuple(
+        _at_step(number, attempts, shades, own=row.index if number == step else None)
         for number, attempts in by_step.items()
-    ]
+    )
+    return ExampleSteps(steps, len(there), partial)
+
+
+def _at_step(number: int, attempts: Sequence[tuple[int, float | None]], shades: Shades, own: int | None) -> AtStep:
+    shown = with_own(attempts, MOST_ROLLOUTS, lambda one: one[0] == own)
+    squares = tuple(Attempt(index, reward, shades.shade(reward)) for index, reward in shown)
+    return AtStep(number, squares, len(attempts) - len(shown))
+
+
+def with_own(rows: Sequence[Row], most: int, is_own: Callable[[Row], bool]) -> list[Row]:
+    """Return the first `most` rows; if their own is further down, it takes the place of the last."""
+    own = next((place for place, row in enumerate(rows) if is_own(row)), 0)
+    return list(rows[:most]) if own < most else [*rows[: most - 1], rows[own]]
 
 
 def chosen(steps: Sequence[int], here: int) -> list[int]:

@@ -12,7 +12,7 @@ from envhub.protocol.visibility import Visibility
 from hub.accounts.models import Owner
 from hub.catalog.models import Model
 from hub.core.ids import new_id
-from hub.evals.models import Label, Note, SavedRolloutView
+from hub.evals.models import SNIPPET, Label, Note, SavedRolloutView
 from hub.registry.models import Version
 from hub.runs.models import Run
 from hub.storage.models import Blob
@@ -130,6 +130,9 @@ class TrainingRollout(models.Model):
     outcome = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Outcome])
     failure_kind = models.CharField(max_length=16, blank=True)
     failure_message = models.CharField(max_length=300, blank=True)
+    asked = models.CharField(max_length=SNIPPET, blank=True, default="", db_default="")
+    answered = models.CharField(max_length=SNIPPET, blank=True, default="", db_default="")
+    target = models.CharField(max_length=SNIPPET, blank=True, default="", db_default="")
     reward = models.FloatField(null=True, blank=True)
     advantage = models.FloatField(null=True, blank=True)
     metrics = models.JSONField(default=dict)
@@ -137,6 +140,7 @@ class TrainingRollout(models.Model):
     dropped = models.CharField(max_length=32, blank=True)
     turns = models.PositiveIntegerField(default=0)
     completion_tokens = models.BigIntegerField(default=0)
+    duration_s = models.FloatField(default=0.0, db_default=0.0)
     version_min = models.IntegerField(null=True, blank=True)
     version_max = models.IntegerField(null=True, blank=True)
     segment = models.ForeignKey(StepSegment, on_delete=models.CASCADE, related_name="rows")

@@ -1,4 +1,4 @@
-"""Finds odd ones among a step's best rollouts. Repetitions are not detected, because the index has no texts."""
+"""Finds odd ones among a step's best rollouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def odd_rollouts(step: Step) -> OddRollouts:
     by_label: dict[str, list[tuple[TrainingRollout, Shape]]] = {}
     for row in rows[:MOST_READ]:
         if row.reward is not None:
-            shape = Shape(row.reward, row.completion_tokens, row.turns, row.metrics)
+            shape = Shape(row.reward, row.completion_tokens, row.turns, row.metrics, row.answered)
             by_label.setdefault(row.environment, []).append((row, shape))
     found: list[OddRollout] = []
     for pairs in by_label.values():

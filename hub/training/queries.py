@@ -154,9 +154,9 @@ def filter_rollouts(
 
 
 def get_rollout(training: TrainingRun, step: int, index: int) -> TrainingRollout:
-    """Return the slim row of one rollout, with its segment. Raises NotFound."""
+    """Return the slim row of one rollout, with its segment and step. Raises NotFound."""
     rows = TrainingRollout.objects.filter(step__training=training, step__step=step, index=index)
-    found = rows.select_related("segment").first()
+    found = rows.select_related("segment", "step").first()
     if found is None:
         raise NotFound(f"step {step} has no rollout {index}")
     return found

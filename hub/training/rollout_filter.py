@@ -41,9 +41,14 @@ class TrainingRolloutFilter(BaseModel):
         """The filter as a query string, for a form."""
         return urlencode(self.given())
 
-    def given(self) -> dict[str, object]:
-        """Return the fields that are not empty, by name."""
-        return {name: value for name, value in self.model_dump().items() if value}
+    def query(self, **more: object) -> str:
+        """Return the filter as a query string ("?...", or "" if all is empty) with the `more` parameters."""
+        text = urlencode(self.given(**more))
+        return f"?{text}" if text else ""
+
+    def given(self, **more: object) -> dict[str, object]:
+        """Return the filter and the `more` parameters by name, without empty ones."""
+        return {name: value for name, value in (self.model_dump() | more).items() if value not in ("", None)}
 
     def check(self) -> None:
         """Raises Invalid for an unknown outcome or use."""
@@ -71,6 +76,11 @@ class RolloutPage:
     everywhere: bool
     rows: list[TrainingRollout]
     next: str | None
+
+
+def shown_step(training: TrainingRun, request: HttpRequest) -> Step | None:
+    """Return the step in the address, else the newest; None if there is none yet. Raises Invalid, NotFound."""
+    return get_step(training, whole_number(request, "step"))
 
 
 def rollout_page(training: TrainingRun, wanted: TrainingRolloutFilter, request: HttpRequest) -> RolloutPage:

@@ -76,7 +76,6 @@ class TokenPage:
     page: int
     pages: int
     total: int
-    trained: int
     available: tuple[str, ...]  # those of COLOURINGS for which data was stored
 
     @property
@@ -126,9 +125,14 @@ def token_page(record: RolloutRecord, scene: Scene, *, page: int = 1) -> TokenPa
         page=page,
         pages=pages,
         total=total,
-        trained=sum(sum(note.trained) for note in notes),
         available=_available(turns, notes),
     )
+
+
+def trained_tokens(record: RolloutRecord) -> int:
+    """Return how many sampled tokens of the record were trained on."""
+    turns = [turn for turn in record.turns if turn.route == "policy"]
+    return sum(sum(note.trained) for note in _notes(record, len(turns)))
 
 
 def _notes(record: RolloutRecord, count: int) -> list[TokenTraining]:

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, URLResolver, path
 
 from hub.training import annotation_api, api, reports, worker_api
-from hub.training.pages import annotations, compare, lineage, listing, model, new, rollouts, run
+from hub.training.pages import annotations, compare, lineage, listing, model, new, reader, rollouts, run, sides
 
 _RUN = "training/<id:training_id>"
 _ROLLOUT = f"{_RUN}/rollouts/<int:step>/<int:index>"
@@ -37,7 +37,9 @@ page_urls: list[URLPattern | URLResolver] = [
     path(_RUN, run.training_run, name="training-run"),
     path(f"{_RUN}/numbers", run.training_numbers, name="training-numbers"),
     path(f"{_RUN}/rollouts", rollouts.training_rollouts, name="training-rollouts"),
-    path(f"{_RUN}/rollouts/<int:step>/<int:index>", rollouts.training_rollout, name="training-rollout"),
+    path(f"{_RUN}/rollouts/compare", sides.training_sides, name="training-sides"),
+    path(_ROLLOUT, reader.training_rollout, name="training-rollout"),
+    path(f"{_ROLLOUT}/pictures/<int:number>/<int:picture>", reader.training_picture, name="training-picture"),
     path(f"{_ROLLOUT}/label", annotations.training_label, name="training-label"),
     path(f"{_ROLLOUT}/note", annotations.training_note, name="training-note"),
     path(f"{_ROLLOUT}/note/<id:note_id>", annotations.training_note_change, name="training-note-change"),

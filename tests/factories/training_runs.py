@@ -8,6 +8,7 @@ from typing import Any
 
 from envhub.packaging.index_rows import index_rows
 from envhub.packaging.segments import positions, write_segment
+from envhub.protocol.base import Json
 from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import StepMetrics
 from envhub.protocol.training.runs import (
@@ -88,9 +89,17 @@ def start(training: TrainingRun) -> str:
     return token
 
 
-def step_report(step: int = 1, rewards: Sequence[float] = (1.0, 0.0), **metrics: Any) -> StepReport:
-    """A step whose rollouts are uploaded."""
-    records = [make_record(0, index, reward, extras=_view()) for index, reward in enumerate(rewards)]
+def step_report(
+    step: int = 1,
+    rewards: Sequence[float] = (1.0, 0.0),
+    prompt: Json = None,
+    completion: Json = None,
+    **metrics: Any,
+) -> StepReport:
+    """A step whose rollouts are uploaded, with this conversation if one is given."""
+    said = {"prompt": prompt, "completion": completion}
+    told = {"extras": _view()} | {name: value for name, value in said.items() if value}
+    records = [make_record(0, index, reward, **told) for index, reward in enumerate(rewards)]
     mean = sum(rewards) / len(rewards) if rewards else None
     segments = (_segment(records),) if records else ()
     return StepReport(metrics=StepMetrics(step=step, **{"reward_mean": mean, **metrics}), segments=segments)
@@ -115,8 +124,12 @@ def _segment(records: Sequence[RolloutRecord]) -> StepSegment:
             reward=row.reward,
             advantage=0.5,
             metrics=row.metrics,
+            asked=row.asked,
+            answered=row.answered,
+            target=row.target,
             turns=row.turns,
             completion_tokens=1,
+            duration_s=row.duration_s,
             version_min=0,
             version_max=0,
             row_group=row.row_group,

@@ -46,6 +46,10 @@ from tests.factories.storage import make_blob
 from tests.factories.training_runs import adapter_report, checkpoint_report, create_trainable, start
 
 LABELS = ("reverse-text", "guess-number")
+SHARED = (  # fields that index rows of evaluations have too
+    *("outcome", "reward", "metrics", "failure_kind", "failure_message", "asked", "answered", "target", "turns"),
+    *("duration_s", "row_group", "row"),
+)
 GROUP = 8
 TOML = """# Reverse a text, and guess a number in a few turns.
 name = "{name}"
@@ -271,8 +275,7 @@ def _report(metrics: StepMetrics, rows: Sequence[tuple[RolloutRecord, dict[str, 
     blob = make_blob(content)
     placed = tuple(
         TrainingIndexRow.model_validate(
-            extra | {name: getattr(slim, name) for name in
-                     ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")}
+            extra | {name: getattr(slim, name) for name in SHARED}
             | {"index": index, "example": slim.example, "example_hash": slim.example_hash}
         )
         for index, (slim, (_, extra)) in enumerate(zip(index_rows(records, positions(content)), rows, strict=True))
@@ -340,7 +343,7 @@ def _record(
         example=10 * step + group, rollout=number, example_hash=f"{10 * step + group:064x}", outcome=outcome,
         reward=reward, metrics={} if reward is None else {"exact_match": float(reward == 1), "letters": reward},
         failure=failure if reward is None else None, task={"question": "reverse: abcd", "answer": "dcba"},
-        prompt=tuple(messages[:2]), completion=tuple(messages[2:-1]), turns=tuple(made), timing=Timing(total_s=1.3),
+        prompt=messages[:2], completion=messages[2:-1], turns=tuple(made), timing=Timing(total_s=1.3),
         usage=Usage(prompt_tokens=60, completion_tokens=40),
         extras={"training": RolloutTokens(turns=tuple(views)).model_dump(mode="json")},
     )  # fmt: skip

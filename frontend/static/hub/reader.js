@@ -1,7 +1,22 @@
 // Keys and addresses of the reader of rollouts. The page works without them: everything has a link.
 (() => {
+  // Keys that lead to another rollout, or to what is said of this one; `more` are those of the transcript.
+  const listen = (more, busy = () => false) => document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || busy()) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    const link = document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`);
+    const act = more[event.key] ?? said[event.key] ?? (link && (() => link.click()));
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  const said = {
+    l: () => document.getElementById("label")?.focus(),
+    m: () => document.getElementById("note")?.focus(),
+  };
+
   const page = document.getElementById("transcript");
-  if (!page) return;
+  if (!page) return listen({});
   const turns = () => [...page.querySelectorAll(".turn")];
   const wanted = () => /^#t(\d+)$/.exec(location.hash)?.[1];
 
@@ -53,22 +68,11 @@
   helper.addEventListener("click", () => help.showModal());
   unfolder.addEventListener("click", unfold);
 
-  const keys = {
+  listen({
     j: () => step(1),
     k: () => step(-1),
     e: unfold,
     "?": () => help.showModal(),
     "/": () => document.getElementById("q").focus(),
-    l: () => document.getElementById("label")?.focus(),
-    m: () => document.getElementById("note")?.focus(),
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-    const link = document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`);
-    const act = keys[event.key] ?? (link && (() => link.click()));
-    if (!act) return;
-    event.preventDefault();
-    act();
-  });
+  }, () => help.open);
 })();

@@ -97,16 +97,6 @@
     token.scrollIntoView({ block: "nearest" });
   });
 
-  // ---- what is said of the rollout: the keys of the reader of evaluations
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select")) return;
-    const wanted = { l: "#said #label", m: "#said #note" }[event.key];
-    const field = wanted && document.querySelector(wanted);
-    if (!field) return;
-    event.preventDefault();
-    field.focus();
-  });
-
   const choice = document.querySelector("[name=colour]");
   if (choice) {
     document.addEventListener("change", (event) => {

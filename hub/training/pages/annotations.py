@@ -14,12 +14,14 @@ from hub.evals.reading.annotation_panel import change_label, change_note, forget
 from hub.training.annotation_targets import place_in_training, target_of_training
 from hub.training.queries import get_rollout, get_training
 from hub.training.rollout_filter import TrainingRolloutFilter
+from hub.training.rollout_places import TOKENS, opened_from, shown_as
 
 
 def _place(request: HttpRequest, training_id: GivenId, step: int, index: int) -> tuple[AnnotationTarget, Place, str]:
     training = get_training(request.user, training_id)
-    row = get_rollout(training, step, index)
-    return target_of_training(training), place_in_training(training, row, step), ""
+    row, as_tokens = get_rollout(training, step, index), shown_as(request) == TOKENS
+    here = opened_from(request).query(show=TOKENS if as_tokens else "")
+    return target_of_training(training), place_in_training(training, row, step), here
 
 
 @page

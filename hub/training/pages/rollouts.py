@@ -1,40 +1,31 @@
-"""Pages of a step's rollouts, and of one rollout with its token view."""
+"""The page of a step's rollouts, one by one or by example."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.urls import reverse
 from django.views.decorators.http import require_safe
-from envhub.packaging.conversation import clipped, pretty
-from envhub.protocol.evals.replays import OF_TRAINING
-from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.training.metrics import Histogram, StepMetrics
 
 from hub.core.errors import Invalid
 from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import fragment_of, page, show
-from hub.core.pagination import whole_number
 from hub.evals.annotations import label_counts
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
-from hub.evals.reading.annotation_panel import panel_of, views_of
-from hub.evals.replays import calls_by_turn, can_be_replayed, replays_of
+from hub.evals.reading.annotation_panel import views_of
 from hub.evals.rollout_filter import OUTCOMES
-from hub.training.annotation_targets import place_in_training, target_of_training
-from hub.training.example_steps import example_over_steps
+from hub.training.annotation_targets import target_of_training
+from hub.training.example_groups import GROUPED, MIXED, group_page
 from hub.training.models import Step, TrainingRollout, TrainingRun, Use
 from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
-from hub.training.queries import get_rollout, get_training, read_record, trained_in
-from hub.training.ratio_bounds import RatioBounds
-from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page
-from hub.training.token_view import COLOURINGS, LEGENDS, Scene, token_page
-from hub.training.wire import rollout_row, rollout_rows
-
-MOST_SIBLINGS = 64
+from hub.training.queries import get_training
+from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page, shown_step
+from hub.training.rollout_places import OpenedFrom, shades_of_step
+from hub.training.wire import rollout_rows
 
 
 @page
@@ -60,28 +51,60 @@ def step_figures(request: HttpRequest, found: TrainingRun) -> dict[str, Any]:
     Raises Invalid.
     """
     wanted = validate(TrainingRolloutFilter, request.GET.dict())
+    wanted.check()
+    by = request.GET.get("show", "")
+    return _grouped(request, found, wanted, by) if by in dict(GROUPED) else _listed(request, found, wanted)
+
+
+def _listed(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFilter) -> dict[str, Any]:
+    """Return a page of rollouts: of a step or, with a label and no step, of all steps."""
     shown = rollout_page(found, wanted, request)
-    step, of = shown.step, target_of_training(found)
-    number, first_page = step.step if step else 0, "after" not in request.GET
-    metrics = StepMetrics.model_validate(step.metrics) if step else None
-    rows = zip(rollout_rows(shown.rows), shown.rows, strict=True)
+    step, rows = shown.step, rollout_rows(shown.rows)
+    context = _step(found, wanted, step) | {
+        "everywhere": shown.everywhere,
+        "here": OpenedFrom(wanted, everywhere=shown.everywhere).query(),
+        "rollouts": [(row, staleness(one, row.step)) for row, one in zip(rows, shown.rows, strict=True)],
+        "has_text": any(row.asked or row.answered or row.target for row in rows),
+        "next": shown.next,
+    }
+    if step is None or wanted.narrows or "after" in request.GET:
+        return context
+    metrics = context["metrics"]
+    return context | {
+        "first_page": True,
+        "rewards": bars(metrics.rewards),
+        "advantages": bars(metrics.advantages),
+        "odd": odd_rollouts(step),
+    }
+
+
+def _grouped(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFilter, by: str) -> dict[str, Any]:
+    """Return a page of a step's examples with their rollouts, or only of examples with mixed rewards."""
+    step = shown_step(found, request)
+    context = _step(found, wanted, step, by) | {"here": wanted.query()}
+    if step is None:
+        return context
+    shades = shades_of_step(context["metrics"])
+    groups = group_page(found, step, wanted, request, mixed=by == MIXED, shades=shades)
+    return context | {"groups": groups, "next": groups.next, "shades": shades}
+
+
+def _step(found: TrainingRun, wanted: TrainingRolloutFilter, step: Step | None, by: str = "") -> dict[str, Any]:
+    """Return what is above the table: the step with its neighbours, the ways of showing it, and the filter."""
+    of, number = target_of_training(found), step.step if step else 0
+    shown = step.step if step else ""
     return {
         "listed_at": of.listed_at,
         "wanted": wanted,
         "narrowed": wanted.narrows,
-        "everywhere": shown.everywhere,
         "step": step,
-        "metrics": metrics,
-        "rollouts": [(row, staleness(one, row.step)) for row, one in rows],
-        "next": shown.next,
+        "metrics": StepMetrics.model_validate(step.metrics) if step else None,
+        "grouped": by,
+        "ways": [(name, text, wanted.query(step=shown, show=name)) for name, text in (("", "All rollouts"), *GROUPED)],
+        "earlier": (number - 1, wanted.query(step=number - 1, show=by)) if number > 1 else None,
+        "later": (number + 1, wanted.query(step=number + 1, show=by)) if step and number < found.step else None,
         "counts": label_counts(of),
         "labels": sorted({item.label for item in found.versions.all() if item.use == Use.TRAIN}),
-        "previous_step": number - 1 if number > 1 else None,
-        "next_step": number + 1 if step and number < found.step else None,
-        "rewards": bars(metrics.rewards if metrics else None),
-        "advantages": bars(metrics.advantages if metrics else None),
-        "first_page": first_page,
-        "odd": odd_rollouts(step) if step and first_page and not wanted.narrows else None,
     }
 
 
@@ -97,71 +120,3 @@ def bars(one: Histogram | None) -> Bars | None:
     if one is None:
         return None
     return equal_bins(one.counts, one.low, one.high if one.high > one.low else one.low + 1)
-
-
-@page
-@require_safe
-def training_rollout(request: HttpRequest, training_id: GivenId, step: int, index: int) -> HttpResponseBase:
-    """Show one rollout: its scores, its group, and its tokens as training saw them."""
-    found = get_training(request.user, training_id)
-    row = get_rollout(found, step, index)
-    context = panel_of(request.user, target_of_training(found), place_in_training(found, row, step))
-    context |= rollout_figures(request, found, row, step) | {"section": "training"}
-    context |= _replaying(request, found, row, step, context["record"])
-    return show(request, "training/rollout_detail.html", context)
-
-
-def _replaying(
-    request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int, record: RolloutRecord
-) -> dict[str, Any]:
-    """Return the rollout's replays and, if the user may start one and it has replayable calls, where to start one."""
-    context: dict[str, Any] = {"replays": replays_of(request.user, found.pk, step=step, rollout=row.index)}
-    pinned = trained_in(found, row)
-    if request.user.is_authenticated and pinned is not None and can_be_replayed(record):
-        environment = pinned.version.environment
-        address = reverse("evaluate", args=[environment.owner.slug, environment.name])
-        context["replay_at"] = f"{address}?replay={OF_TRAINING}{found.pk}/{step}/{row.index}/"
-        context["by_turn"] = calls_by_turn(record)
-    return context
-
-
-def rollout_figures(request: HttpRequest, found: TrainingRun, row: TrainingRollout, step: int) -> dict[str, Any]:
-    """Return the context of `training/_rollout.html`; it does not depend on the viewer."""
-    record, index = read_record(row), row.index
-    of_step = Step.objects.get(pk=row.step_id)
-    metrics = StepMetrics.model_validate(of_step.metrics)
-    shown, bounds = rollout_row(row, step), RatioBounds.of(found.config["trainer"])
-    scene = Scene(step, _largest(metrics), left_out=shown.dropped.replace("_", " "), bounds=bounds)
-    tokens = token_page(record, scene, page=whole_number(request, "page") or 1)
-    colouring = request.GET.get("colour", "")
-    group = list(TrainingRollout.objects.filter(step=of_step, group=row.group).order_by("index")[:MOST_SIBLINGS])
-    around = TrainingRollout.objects.filter(step=of_step, index__in=(index - 1, index + 1))
-    known = set(around.values_list("index", flat=True))
-    return {
-        "listed_at": target_of_training(found).listed_at,
-        "training": found,
-        "step": of_step,
-        "row": shown,
-        "behind": staleness(row, step),
-        "record": record,
-        "tokens": tokens,
-        "colouring": colouring if colouring in tokens.available else next(iter(tokens.available), ""),
-        "colourings": [
-            (name, name in tokens.available, LEGENDS[name], bounds.text if name == "ratio" else "")
-            for name in COLOURINGS
-        ],
-        "group": [rollout_row(one, step) for one in group],
-        "over_steps": example_over_steps(found, row, step),
-        "previous": index - 1 if index - 1 in known else None,
-        "following": index + 1 if index + 1 in known else None,
-        "task": [
-            (name, clipped(value) if isinstance(value, str) else pretty(value))
-            for name, value in record.task.items()
-            if name != "prompt"
-        ],
-    }
-
-
-def _largest(metrics: StepMetrics) -> float:
-    one = metrics.advantages
-    return max(abs(one.low), abs(one.high)) if one else 0.0

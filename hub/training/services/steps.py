@@ -15,6 +15,7 @@ from envhub.protocol.training.runs import EvaluationReport, StepReport, StepSegm
 from hub.core.database_json import storable, storable_text
 from hub.core.errors import Invalid
 from hub.evals.metrics import count_ingested
+from hub.evals.models import SNIPPET
 from hub.runs.models import Run
 from hub.runs.usage import note_tokens
 from hub.storage.models import Blob
@@ -119,6 +120,9 @@ def _rollout(step: Step, segment: SegmentRow, row: TrainingIndexRow) -> Training
         outcome=row.outcome.value,
         failure_kind=row.failure_kind.value if row.failure_kind else "",
         failure_message=storable_text(row.failure_message)[:300],
+        asked=storable_text(row.asked)[:SNIPPET],
+        answered=storable_text(row.answered)[:SNIPPET],
+        target=storable_text(row.target)[:SNIPPET],
         reward=row.reward,
         advantage=row.advantage,
         metrics=storable(row.metrics),
@@ -126,6 +130,7 @@ def _rollout(step: Step, segment: SegmentRow, row: TrainingIndexRow) -> Training
         dropped=storable_text(row.dropped)[:32],
         turns=row.turns,
         completion_tokens=row.completion_tokens,
+        duration_s=row.duration_s,
         version_min=row.version_min,
         version_max=row.version_max,
         row_group=row.row_group,
@@ -144,9 +149,9 @@ def _check_rows(rows: Iterable[TrainingIndexRow]) -> None:
 
 
 def _problem(row: TrainingIndexRow) -> str:
-    numbers = (row.reward or 0.0, row.advantage or 0.0, *row.metrics.values())
+    numbers = (row.reward or 0.0, row.advantage or 0.0, row.duration_s, *row.metrics.values())
     if not all(abs(number) <= LARGEST for number in numbers):  # also False for NaN
-        return "a reward, advantage or metric is not a usable number"
+        return "a reward, advantage, metric or duration is not a usable number"
     if len(row.metrics) > MAX_METRICS:
         return f"more than {MAX_METRICS} metrics"
     versions = [version for version in (row.version_min, row.version_max) if version is not None]

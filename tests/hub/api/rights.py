@@ -10,6 +10,7 @@ from typing import Any
 
 from hub.web.sdk_wheel import FILENAME
 from tests.factories.registry import build_pair
+from tests.hub.api import training_pages
 from tests.hub.api import world as private
 from tests.hub.api.access import Access
 from tests.hub.api.world import MARK, World
@@ -32,7 +33,7 @@ _EVALUATION_PAGE = "evaluations/<id:evaluation_id>"
 _ROLLOUT = f"{_EVALUATION}/rollouts/<int:example>/<int:rollout>"
 _ROLLOUT_PAGE = f"{_EVALUATION_PAGE}/rollouts/<int:example>/<int:rollout>"
 _SHARED_ROLLOUT = "shared/<str:secret>/<int:side>/rollouts/<int:example>/<int:rollout>"
-_TRAINING_PAGE = "training/<id:training_id>"
+_SHARED_TRAINING_ROLLOUT = "shared/<str:secret>/rollouts/<int:step>/<int:index>"
 _RUN_PAGE = "runs/<id:run_id>"
 _WEBHOOK = "api/v1/webhooks/<id:webhook_id>"
 _WEBHOOK_PAGE = "settings/webhooks/<id:webhook_id>"
@@ -177,27 +178,8 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION_PAGE}/views": {"post": Access.PRIVATE},
     f"{_EVALUATION_PAGE}/views/<id:view_id>/delete": {"post": Access.PRIVATE},
     f"{_ENVIRONMENT_PAGE}/training": {"get": Access.PRIVATE},
-    "training": {"get": Access.OPEN},
-    "training/compare": {"get": Access.OPEN},
-    "training/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    _TRAINING_PAGE: {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/numbers": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/rollouts": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/label": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/note": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/rollouts/<int:step>/<int:index>/note/<id:note_id>": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/views": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/views/<id:view_id>/delete": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/weights": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/configuration": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/lineage": {"get": Access.PRIVATE},
     f"{_MODEL_PAGE}/lineage": {"get": Access.PRIVATE},
     f"{_VERSION_PAGE}/lineage": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/log": {"get": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/stop": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/resume": {"post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/share": {"post": Access.PRIVATE},
     "runs": {"get": Access.SIGNED_IN},
     _RUN_PAGE: {"get": Access.PRIVATE},
     f"{_RUN_PAGE}/log": {"get": Access.PRIVATE},
@@ -328,11 +310,11 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "evaluations/compare/links": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
     f"{_EVALUATION_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     f"{_ROLLOUT_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
-    f"{_TRAINING_PAGE}/links": {"get": Access.PRIVATE, "post": Access.PRIVATE},
     "shared/<str:secret>": {"get": Access.OPEN},
     "shared/<str:secret>/examples/<int:example>": {"get": Access.OPEN},
     "shared/<str:secret>/rollouts": {"get": Access.OPEN},
-    "shared/<str:secret>/rollouts/<int:step>/<int:index>": {"get": Access.OPEN},
+    _SHARED_TRAINING_ROLLOUT: {"get": Access.OPEN},
+    f"{_SHARED_TRAINING_ROLLOUT}/pictures/<int:number>/<int:picture>": {"get": Access.OPEN},
     f"{_SHARED_ROLLOUT}": {"get": Access.OPEN},
     f"{_SHARED_ROLLOUT}/pictures/<int:number>/<int:index>": {"get": Access.OPEN},
     # secrets
@@ -357,7 +339,6 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_TRAINING}/fingerprint": {"get": Access.PRIVATE},
     f"{_EVALUATION_PAGE}/report": {"get": Access.PRIVATE},
     "evaluations/compare/report": {"get": Access.OPEN},
-    f"{_TRAINING_PAGE}/report": {"get": Access.PRIVATE},
     "shared/<str:secret>/report": {"get": Access.OPEN},
     f"{_EVALUATION}/finalize": {"post": Access.PRIVATE},
     f"{_EVALUATION}/resume": {"post": Access.PRIVATE},
@@ -419,7 +400,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     "inference/v1/completions": {"post": Access.GATEWAY},
     "inference/v1/<path:rest>": {},  # 404 to everybody
 }
-RIGHTS |= compat.RIGHTS
+RIGHTS |= compat.RIGHTS | training_pages.RIGHTS
 
 
 def kwargs_of(world: World, route: str) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def make_world() -> World:
     evaluation = create_hosted(alice, name=f"{MARK}-env")
     evaluation_token = start(evaluation)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    store(evaluation, [make_record(prompt=[{"role": "user", "content": [picture]}])])
+    asked = [{"role": "user", "content": [picture]}]
+    store(evaluation, [make_record(prompt=asked)])
     wanted = WebhookRequest(url=f"http://127.0.0.1:9/{MARK}", events=(WebhookEvent.RUN_FAILED,))
     webhook, _ = create_webhook(user=alice, owner=alice.owner, request=wanted)
     rollout = get_rollout(evaluation, 0, 0)
@@ -106,7 +107,8 @@ def make_world() -> World:
     view = save_view(user=alice, of=target_of(evaluation), name=f"{MARK} view", query={"label": MARK})
     training = create_run(alice, training_request(name=f"{MARK}-training", environment=f"{MARK}-env"))
     training_token = start_training(training)
-    report_step(training=training, report=step_report(1), guard=lambda: Run.objects.get(pk=training.run_id))
+    finished = step_report(1, prompt=asked)
+    report_step(training=training, report=finished, guard=lambda: Run.objects.get(pk=training.run_id))
     of, first = target_of_training(training), get_training_rollout(training, 1, 0)
     training_note = add_note(user=alice, of=of, place=place_in_training(training, first, 1), text=f"{MARK} note")
     training_view = save_view(user=alice, of=of, name=f"{MARK} view", query={"label": MARK})
@@ -191,6 +193,7 @@ def kwargs_of(world: World, route: str) -> dict[str, Any]:
         "view_id": world.view.pk,
         "watch_id": ScoreWatch.objects.get(user=world.alice).pk,
         "number": 0,
+        "picture": 0,
         "side": 0,
         "link_id": world.link.pk,
         "run_id": world.run.pk,

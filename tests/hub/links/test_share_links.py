@@ -184,7 +184,7 @@ def test_rollouts_of_a_training_run_are_those_of_its_own_link(
 ) -> None:
     whole = link_to(alice, training=str(training.pk))
     listed = Client().get(f"{whole}/rollouts?step=1&used=yes").content.decode()
-    assert f'href="{whole}/rollouts/1/1"' in listed
+    assert f'href="{whole}/rollouts/1/1?used=yes"' in listed
     assert Client().get(f"{whole}/rollouts?step=9").status_code == 422
     refused = (f"{whole}/rollouts/1/9", f"{link_to(alice, evaluation)}/rollouts", f"{whole}/0/rollouts/0/0")
     assert [Client().get(address).status_code for address in refused] == [404, 404, 404]

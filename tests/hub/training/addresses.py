@@ -7,10 +7,11 @@ from tests.factories.training_showcase import TrainingShowcase
 PRIVATE = (
     "charts", "newest", "ended", "failed", "waiting", "numbers", "rollouts", "first-rollouts", "labelled", "weights",
     "configuration", "log", "rollout", "unused-rollout", "failed-rollout", "adapter",
-    "compare", "compare-time", "lineage", "adapter-lineage", "replay", "replay-beside",
+    "examples", "mixed", "tokens", "sides", "compare", "compare-time", "lineage", "adapter-lineage", "replay",
+    "replay-beside",
 )  # fmt: skip
 OPEN = ("list", "environment", "version-lineage")
-SHARED = ("shared", "shared-rollouts", "shared-rollout")
+SHARED = ("shared", "shared-rollouts", "shared-examples", "shared-rollout", "shared-tokens")
 NAMES = (*PRIVATE, *OPEN, *SHARED, "new", "base", "deploy", "deployments")
 
 
@@ -34,7 +35,11 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "configuration": f"{running}/configuration",
         "log": f"{running}/log",
         "rollout": f"{running}/rollouts/{step}/{index}",
-        "unused-rollout": f"{running}/rollouts/{step}/{2 * index}",
+        "tokens": f"{running}/rollouts/{step}/{index}?show=tokens",
+        "examples": f"{running}/rollouts?show=examples",
+        "mixed": f"{running}/rollouts?show=mixed&environment=reverse-text",
+        "sides": f"{running}/rollouts/compare?at={step}.{index}&at={step}.{index + 1}",
+        "unused-rollout": f"{running}/rollouts/{step}/{2 * index}?show=tokens",
         "failed-rollout": f"{running}/rollouts/{step}/{3 * index + 2}",
         "replay": showcase.replay,
         "replay-beside": f"{showcase.replay}/original",
@@ -51,6 +56,8 @@ def address(showcase: TrainingShowcase, name: str) -> str:
         "environment": f"/environments/{user}/reverse-text/training",
         "shared": showcase.shared,
         "shared-rollouts": f"{showcase.shared}/rollouts",
+        "shared-examples": f"{showcase.shared}/rollouts?show=examples",
         "shared-rollout": f"{showcase.shared}/rollouts/{step}/{index}",
+        "shared-tokens": f"{showcase.shared}/rollouts/{step}/{index}?show=tokens",
         "new": f"/training/new?environment={user}/reverse-text&model={user}/tiny",
     }[name]

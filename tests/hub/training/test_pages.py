@@ -268,7 +268,7 @@ def test_the_page_of_an_adapter_shows_its_origin_and_both_scores(showcase: Train
 def test_a_rollout_of_four_thousand_tokens_is_a_page_below_a_megabyte(showcase: TrainingShowcase, ada: Client) -> None:
     run = run_of(showcase.running)
     report_step(training=showcase.running, report=long_report(step=61, tokens=5000), guard=lambda: run)
-    reply = ada.get(f"/training/{showcase.running.pk}/rollouts/61/0")
+    reply = ada.get(f"/training/{showcase.running.pk}/rollouts/61/0?show=tokens")
     html = reply.content.decode()
     assert html.count(' title="advantage') == 4000
     assert len(reply.content) < 1_000_000

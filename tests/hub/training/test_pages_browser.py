@@ -82,13 +82,13 @@ def test_who_moves_by_keyboard_keeps_the_place_while_the_run_goes_on(look: Look,
 
 
 def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seeded: TrainingShowcase) -> None:
-    look.open(address(seeded, "rollout"))
+    look.open(address(seeded, "tokens"))
     first = look.page.locator("[data-tokens] > span").first
     shade = "element => getComputedStyle(element).backgroundColor"
     by_advantage = first.evaluate(shade)
     look.page.locator("#by-mask").check()
     assert first.evaluate(shade) != by_advantage
-    assert look.page.url.endswith("?colour=mask")
+    assert look.page.url.endswith("&colour=mask")
     look.page.locator("[data-tokens]").first.focus()
     look.page.keyboard.press("ArrowRight")
     look.page.keyboard.press("ArrowRight")
@@ -101,15 +101,33 @@ def test_tokens_are_coloured_as_chosen_and_read_out_by_keyboard(look: Look, seed
     assert look.complaints == []
 
 
+def test_the_reader_has_its_keys_in_the_transcript_and_beside_the_tokens(look: Look, seeded: TrainingShowcase) -> None:
+    step, index = seeded.rollout
+    look.open(address(seeded, "rollout") + "?environment=guess-number")
+    look.page.keyboard.press("j")
+    look.page.keyboard.press("j")
+    expect(look.page.locator("#t1")).to_be_focused()
+    look.page.keyboard.press("?")
+    expect(look.page.locator("#keys")).to_be_visible()
+    look.page.keyboard.press("Escape")
+    look.page.keyboard.press("Shift+J")
+    expect(look.page).to_have_url(re.compile(rf"/rollouts/{step}/{index + 1}\?environment=guess-number"))
+    look.page.get_by_role("link", name="Tokens", exact=True).click()
+    expect(look.page.locator("[data-tokens]").first).to_be_visible()
+    look.page.keyboard.press("Shift+K")
+    expect(look.page).to_have_url(re.compile(rf"/rollouts/{step}/{index}\?environment=guess-number&show=tokens"))
+    assert look.complaints == []
+
+
 def test_ratios_have_their_bounds_and_tokens_without_one_are_hatched(look: Look, seeded: TrainingShowcase) -> None:
     image = "element => getComputedStyle(element).backgroundImage"
-    look.open(address(seeded, "rollout") + "?colour=ratio")
+    look.open(address(seeded, "tokens") + "&colour=ratio")
     expect(look.page.locator("#by-ratio")).to_be_checked()
     expect(look.page.locator(".legend--ratio")).to_contain_text("dppo_kl cuts off")
     expect(look.page.locator(".passage__head").nth(1)).to_contain_text("reward +0.500")
     assert look.page.locator(".tokens .rx").count() == 0
     assert look.page.locator("[data-tokens] > span").first.evaluate(image) == "none"
-    look.open(address(seeded, "unused-rollout") + "?colour=ratio")
+    look.open(address(seeded, "unused-rollout") + "&colour=ratio")
     token = look.page.locator(".tokens .rx").first
     assert "gradient" in token.evaluate(image)
     assert "not trained (zero signal)" in (token.get_attribute("title") or "")

@@ -29,6 +29,10 @@ from workers.training.samples.sample import Sample
 
 SEGMENT_ROLLOUTS, MOST_SEGMENTS = 128, 128  # rollouts per file, files per report
 REPORT = "report.json"
+SHARED = (
+    *("outcome", "reward", "metrics", "failure_kind", "failure_message", "asked", "answered", "target", "turns"),
+    *("duration_s", "row_group", "row"),
+)
 FAST = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -98,8 +102,7 @@ def placed(
 
 def shared(row: IndexRow) -> dict[str, object]:
     """Return the cleaned fields that an evaluation's index row has too."""
-    names = ("outcome", "reward", "metrics", "failure_kind", "failure_message", "turns", "row_group", "row")
-    return {name: getattr(row, name) for name in names}
+    return {name: getattr(row, name) for name in SHARED}
 
 
 def rows_of(resolved: Sequence[Resolved]) -> Iterator[tuple[RolloutRecord, TrainingIndexRow]]:

@@ -50,11 +50,12 @@ def rollouts(
         training_id, step=step, environment=environment, outcome=outcome, used=used, label=label
     )
     found = list(islice(rows, limit))
-    table = [(row.step, row.index, row.environment, row.example, row.outcome, row.reward, row.advantage, row.turns,
-              row.completion_tokens, row.dropped or ("" if row.admitted else "not used"), ", ".join(row.labels),
-              row.failure_message[:60]) for row in found]  # fmt: skip
-    columns = ("step", "index", "environment", "example", "outcome", "reward", "advantage", "turns", "tokens",
-               "dropped", "labels", "failure")  # fmt: skip
+    table = [(row.step, row.index, row.environment, row.example, row.outcome, row.reward, row.advantage, row.asked,
+              row.answered, row.target, row.turns, row.completion_tokens, row.duration_s,
+              row.dropped or ("" if row.admitted else "not used"), ", ".join(row.labels), row.failure_message[:60])
+             for row in found]  # fmt: skip
+    columns = ("step", "index", "environment", "example", "outcome", "reward", "advantage", "prompt", "answer",
+               "target", "turns", "tokens", "seconds", "dropped", "labels", "failure")  # fmt: skip
     session.show(found, lambda: session.table(columns, table, "no rollouts", LISTED))
 
 
@@ -77,7 +78,21 @@ def _print_one(session: Session, training_id: str, step: int, index: int, *, tok
 
 
 LISTED = Fit(
-    drop=("tokens", "turns", "advantage", "example", "environment", "labels", "dropped"), wrap=("failure", "dropped")
+    drop=(
+        "seconds",
+        "tokens",
+        "turns",
+        "target",
+        "advantage",
+        "example",
+        "environment",
+        "answer",
+        "prompt",
+        "labels",
+        "dropped",
+    ),
+    wrap=("failure", "dropped"),
+    cut=("prompt", "answer", "target"),
 )
 
 

@@ -141,8 +141,12 @@ class TrainingIndexRow(Request):
     dropped: str = ""  # the reason if not admitted: zero_signal, stale, failed, ...
     failure_kind: FailureKind | None = None
     failure_message: str = ""
+    asked: str = ""  # one-line texts, see envhub.packaging.snippets
+    answered: str = ""
+    target: str = ""
     turns: Count = 0
     completion_tokens: Count = 0
+    duration_s: Number = 0.0
     version_min: Count | None = None
     version_max: Count | None = None
     row_group: int = Field(default=0, ge=0, lt=2**15)
@@ -309,8 +313,12 @@ class TrainingRolloutRow(Response):
     dropped: str = ""
     failure_kind: FailureKind | None = None
     failure_message: str = ""
+    asked: str = ""  # one-line texts of at most 160 characters, for lists
+    answered: str = ""
+    target: str = ""
     turns: int = 0
     completion_tokens: int = 0
+    duration_s: float = 0.0
     version_min: int | None = None
     version_max: int | None = None
     labels: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from envhub.packaging.segments import to_records
+from envhub.protocol.evals.rollouts import Timing
 from envhub.protocol.training.config import TrainingConfig
 from envhub.protocol.training.runs import TOKENS_KEY, RolloutTokens
 
@@ -63,3 +64,12 @@ def test_the_token_view_follows_the_turns(tmp_path: Path) -> None:
     assert (first.trained, first.advantages, first.versions) == ((True, True), (0.5, 0.5), (4, 4))
     assert (second.trained, second.advantages, second.versions) == ((True,), (0.5,), (5,))
     assert (row.version_min, row.version_max, row.completion_tokens) == (4, 5, 3)
+
+
+def test_the_texts_and_the_time_of_a_rollout_are_in_its_row(tmp_path: Path) -> None:
+    one = group(0, [0.0, 1.0])
+    told = {"task": {"answer": "42"}, "prompt": [{"role": "user", "content": "What\nis it?"}],
+            "completion": [{"role": "assistant", "content": "It is 41."}], "timing": Timing(total_s=2.5)}  # fmt: skip
+    records = tuple(found.model_copy(update=told) for found in one.records)
+    row = kept(tmp_path, one.model_copy(update={"records": records})).segments[0].rows[0]
+    assert (row.asked, row.answered, row.target, row.duration_s) == ("What is it?", "It is 41.", "42", 2.5)
