@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from envhub.protocol.sandboxes.live import TELL_S, LiveReply, LiveReport, LiveSandbox, LiveSandboxes
 
-from hub.accounts.models import User
+from hub.accounts.models import Owner, User
 from hub.accounts.queries import Caller, require_role
 from hub.core import clock
 from hub.core.errors import NotFound
@@ -90,7 +90,18 @@ def _beginning_with(images: Mapping[str, str], given: str) -> str:
     return next(iter(found), "")
 
 
-def runs_with_sandboxes() -> list[RunSandboxes]:
-    """Return the runs with the most sandboxes inside, with their owners and workers."""
+def runs_with_sandboxes(
+    *, owners: QuerySet[Owner] | None = None, owner: str = "", worker: str = ""
+) -> list[RunSandboxes]:
+    """Return the runs with the most sandboxes inside, with their owners and workers.
+
+    owners: only runs of these; owner, worker: only runs of the owner or on the worker of this name.
+    """
     rows = RunSandboxes.objects.filter(living__gt=0, run__state__in=HELD).select_related("run__owner", "run__worker")
+    if owners is not None:
+        rows = rows.filter(run__owner__in=owners.order_by().values("pk"))
+    if owner:
+        rows = rows.filter(run__owner__slug=owner)
+    if worker:
+        rows = rows.filter(run__worker__name=worker)
     return list(rows.defer("items", "ending").order_by("-living", "pk")[:MOST_RUNS])

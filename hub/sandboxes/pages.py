@@ -20,6 +20,8 @@ from hub.core.errors import HubError
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
+from hub.runs.live_sandboxes import runs_with_sandboxes
+from hub.runs.models import RunSandboxes
 from hub.runs.queries import log_end, read_log
 from hub.sandboxes.addresses import port_address
 from hub.sandboxes.models import Sandbox
@@ -67,8 +69,14 @@ def sandbox_list(request: HttpRequest) -> HttpResponseBase:
         "label": label,
         "next": following,
         "moving": any(not view.state.is_final for view in views) and "before" not in request.GET,
+        "runs": _runs(request, owner) if not (state or label or "before" in request.GET) else [],
     }
     return show(request, "sandboxes/sandbox_list.html", context)
+
+
+def _runs(request: HttpRequest, owner: str) -> list[RunSandboxes]:
+    """Return the user's runs whose environments have sandboxes now."""
+    return runs_with_sandboxes(owners=visible_owners(request.user), owner=owner)
 
 
 @page

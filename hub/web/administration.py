@@ -77,7 +77,7 @@ def sandboxes(request: HttpRequest) -> HttpResponseBase:
         "worker": worker,
         "by_owner": living_by_owner()[:MOST_GROUPS],
         "by_worker": living_by_worker()[:MOST_GROUPS],
-        "runs": runs_with_sandboxes() if first and not (owner or worker) else [],
+        "runs": runs_with_sandboxes(owner=owner, worker=worker) if first else [],
         "live": first,
     }
     return show(request, "web/administration_sandboxes.html", context)

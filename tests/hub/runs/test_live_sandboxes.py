@@ -91,6 +91,21 @@ def test_those_of_a_runs_parts_are_shown_and_ended_with_its_own(held: Held) -> N
     assert (held.told("a"), part.told("b")) == ({}, {"b": "alice"})
 
 
+def test_runs_with_some_are_listed_for_their_owners_members_and_by_owner_and_worker(held: Held) -> None:
+    held.told("a")
+    assert held.run.worker is not None
+    bob, admin, page = make_user("bob"), make_user("root-user", is_superuser=True), "/administration/sandboxes"
+
+    def shown(user: User, path: str) -> bool:
+        client = Client()
+        client.force_login(user)
+        return f"/runs/{held.run.pk}/sandboxes" in client.get(path).text
+
+    assert [shown(user, "/sandboxes") for user in (held.user, bob)] == [True, False]
+    assert [shown(admin, f"{page}?owner={name}") for name in ("alice", "bob")] == [True, False]
+    assert [shown(admin, f"{page}?worker={name}") for name in (held.run.worker.name, "other")] == [True, False]
+
+
 def test_strangers_see_and_end_nothing(held: Held) -> None:
     held.told("a")
     stranger = bearer(make_token(make_user("mallory")))
