@@ -6,16 +6,20 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from celery.events import EventReceiver
 from envhub.protocol.runs import RunKind
 
+from tests.e2e.stack import free_port
 from tests.fakes.hub import FakeHub, FakeRun
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.fakes.redis_server import RedisServer
@@ -67,6 +71,49 @@ async def test_celery_shows_a_run_with_its_kind_and_id(hub: FakeHub, stub: Polic
     assert {"task-received", "task-started"} < set(of_run)
     assert of_run["task-received"]["name"] == "run.x"
     assert of_run["task-succeeded"]["result"] == "'cancelled'"
+
+
+@pytest.fixture
+def flower(redis: RedisServer, tmp_path: Path) -> Iterator[int]:
+    """The port of a Flower from PyPI, beside our own packages."""
+    packages, port = tmp_path / "flower", free_port()
+    wanted = ["flower", "tornado", "prometheus_client", "humanize", "pytz"]
+    install = [Path(sys.executable).with_name("uv"), "pip", "install", "-q", "--target", packages, "--no-deps"]
+    subprocess.run([*install, *wanted], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(packages), "FLOWER_UNAUTHENTICATED_API": "true"}
+    command = [sys.executable, "-m", "celery", f"--broker={redis.url}", "flower", f"--port={port}"]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path) as running:
+        yield port
+        running.terminate()
+
+
+@pytest.mark.matrix
+async def test_flower_shows_a_run_with_its_kind_id_and_state(
+    hub: FakeHub, stub: PolicyEndpoint, flower: int, tmp_path: Path
+) -> None:
+    async with worker(hub, tmp_path / "data", **ONE_SLOT, WORKER_NAME=NODE):
+        await until(lambda: tasks_of(flower) == {}, 60)
+        run = hanging(hub, stub, tmp_path)
+        await until(lambda: run.state == "running")
+        await until(lambda: states(flower) == ["STARTED"], 20)
+        ((key, shown),) = tasks_of(flower).items()
+        assert (key.startswith(run.id), shown["name"], run.id in shown["args"]) == (True, "run.x", True)
+        run.cancel = True
+        await until(lambda: states(flower) == ["SUCCESS"], 30)
+
+
+def states(port: int) -> list[str]:
+    """Of the tasks that Flower knows."""
+    return [task["state"] for task in tasks_of(port).values()]
+
+
+def tasks_of(port: int) -> dict[str, Any]:
+    """What Flower's API says; an error while it starts."""
+    try:
+        found: dict[str, Any] = httpx.get(f"http://127.0.0.1:{port}/api/tasks").raise_for_status().json()
+    except httpx.HTTPError as error:
+        return {"flower": {"state": str(error)}}
+    return found
 
 
 @asynccontextmanager
