@@ -40,8 +40,8 @@ class Move(BaseModel):
 
 
 class Card(BaseModel):
-    """The best model under the leaderboard's first settings, the means of the newest evaluations (oldest first), and
-    the scores among them that moved (newest first)."""
+    """The best model under the leaderboard's first settings, the means of the newest evaluations (oldest first), the
+    scores among them that moved (newest first), and the model of whose groups of rollouts most would teach it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,6 +49,8 @@ class Card(BaseModel):
     score: float | None = None
     means: tuple[float, ...] = ()
     moves: tuple[Move, ...] = ()
+    signal: float | None = None  # the share of groups that differ, at the best group size
+    learner: str = ""  # the model that `signal` is of
 
     @property
     def line(self) -> str:

@@ -40,6 +40,7 @@ class Sort(StrEnum):
     RECENT = "recent"
     STARS = "stars"
     EVALUATED = "evaluated"
+    TRAINABLE = "trainable"
     NEWEST = "newest"
 
 
@@ -47,9 +48,15 @@ SORT_TITLES = {
     Sort.RECENT: "Recently changed",
     Sort.STARS: "Most stars",
     Sort.EVALUATED: "Most evaluated",
+    Sort.TRAINABLE: "Most trainable",
     Sort.NEWEST: "Newest",
 }
-_SORTED_BY = {Sort.RECENT: "updated_at", Sort.STARS: "stars", Sort.EVALUATED: "evaluations"}
+_SORTED_BY = {
+    Sort.RECENT: "updated_at",
+    Sort.STARS: "stars",
+    Sort.EVALUATED: "evaluations",
+    Sort.TRAINABLE: "signal",
+}
 _CHOICES = {"kind": tuple(Kind), "sort": tuple(Sort), **dict.fromkeys(("leaderboard", "sandbox", "needs"), (YES, NO)),
             "starred": (YES,), "archived": (YES,)}  # fmt: skip
 

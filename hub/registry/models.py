@@ -36,6 +36,8 @@ class Environment(models.Model):
     own_tags = models.JSONField(null=True, blank=True)  # set by a member; None: `tags` are those of the latest version
     latest = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     evaluations = models.PositiveIntegerField(default=0)  # number of public ones; updated with the card
+    # Of 1000 groups of rollouts, how many would teach the best suited model, by a public evaluation; with the card.
+    signal = models.PositiveSmallIntegerField(default=0, db_default=0)
     stars = models.PositiveIntegerField(default=0, db_default=0)  # maintained by registry.services.stars
     # The facts that lists show and filter by; the sweeper updates them from the latest version and the evaluations.
     kind = models.CharField(max_length=12, blank=True, default="", db_default="")  # registry.facts.Kind
@@ -60,6 +62,7 @@ class Environment(models.Model):
             models.Index(fields=["visibility", "-id"], name="environment_by_visibility"),
             models.Index(fields=["-stars", "-id"], name="environment_by_stars"),
             models.Index(fields=["-evaluations", "-id"], name="environment_by_evaluations"),
+            models.Index(fields=["-signal", "-id"], name="environment_by_signal"),
             models.Index(fields=["-updated_at", "-id"], name="environment_by_change"),
             models.Index(fields=["id"], condition=models.Q(card_stale=True), name="environment_with_stale_card"),
         ]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import openai
 import pytest
+from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import RunState
 
 from tests.e2e import reversing
-from tests.e2e.stack import Stack
+from tests.e2e.stack import ROOT, Stack
 from tests.workers.training.runs.trainings import tiny_model
 
 pytestmark = [
@@ -72,3 +73,37 @@ def test_a_run_ends_in_an_adapter_that_is_evaluated_and_served_by_name(trainer: 
     (deployment,) = [item for item in stack.cli("deploy", "list", "--json").json if item["model"] == adapter]
     assert (deployment["usage"]["requests"], deployment["usage"]["completion_tokens"]) == (1, 4)
     stack.cli("deploy", "delete", "reverser", "--yes")
+
+
+CODING = """model = "{model}"
+max_steps = 2
+batch_size = 8
+rollouts_per_example = 4
+[sampling]
+max_tokens = 24
+[[env]]
+id = "{environment}"
+args = {{ num_train = 8, num_eval = 2, max_turns = 1 }}
+[trainer]
+rank = 4
+"""
+
+
+def test_a_coding_task_is_trained_on_what_tests_in_sandboxes_say(trainer: Stack, tmp_path: Path) -> None:
+    """The tiny model repairs nothing; how much it leaves as it was differs, so groups have a signal."""
+    stack = trainer
+    version = stack.wait_ready(stack.push(ROOT / "environments" / "fix-function"))
+    assert version.state is VersionState.READY, version.failure
+    stack.cli("model", "import-dir", "coder", str(tiny_model()), "--engine", "torch")
+    file = tmp_path / "train.toml"
+    file.write_text(CODING.format(model=f"{stack.user}/coder", environment=f"{stack.user}/fix-function"))
+    view = stack.cli("train", "run", str(file), "--json").json
+    assert (view["state"], view["step"]) == ("succeeded", 2), stack.run_log(view["run_id"])[-3000:]
+    with stack.client() as hub:
+        rollouts = [hub.training.rollout(view["id"], 2, index) for index in range(8)]
+    assert len({record.reward for record in rollouts}) > 1
+    for record in rollouts:
+        (sandbox,) = record.sandboxes
+        assert (sandbox.served_as, sandbox.state) == ("hub/base", "stopped")
+        assert any("call.py" in " ".join(command.argv) for command in sandbox.commands)
+        assert "passed" in record.metrics

@@ -13,9 +13,11 @@ from uuid import UUID
 from django.db import transaction
 from envhub.protocol.visibility import Visibility
 
+from hub.evals.forecasts.trainability import forecast
 from hub.evals.models import Evaluation
 from hub.evals.queries import Contending, boards, contenders, newest_of_models
 from hub.evals.standings.moves import Slim, moves, pairs_of
+from hub.evals.statistics import Aggregate
 from hub.evals.wire import evaluation_summary
 from hub.registry.cards import MOST_MEANS, Card, Cards
 from hub.registry.facts import facts_of
@@ -52,6 +54,7 @@ def _refresh(key: UUID) -> None:
             lacks=facts.lacks,
             card=found.model_dump(mode="json"),
             evaluations=public_evaluations(row),
+            signal=round(1000 * (found.public.signal or 0)),
             ranked_publicly=found.public.score is not None,
             ranked_privately=found.members.score is not None,
             card_stale=False,
@@ -81,7 +84,22 @@ def _card(environment: Environment, owners: list[UUID]) -> Card:
     if not standing:
         return Card(means=course, moves=moves(pairs, full, None))
     _, mean, model, leader = min(standing)
-    return Card(model=model, score=-mean, means=course, moves=moves(pairs, full, leader))
+    card = Card(model=model, score=-mean, means=course, moves=moves(pairs, full, leader))
+    return card.model_copy(update=_trainability([full[pk] for pk in best if pk in full]))
+
+
+def _trainability(rows: Sequence[Evaluation]) -> dict[str, object]:
+    """Return `signal` and `learner` of a card: of these evaluations, the one with the most groups that differ."""
+    forecasts = [(found.best.share, row.model_name) for row in rows if (found := forecast(aggregate_of(row)))]
+    if not forecasts:
+        return {}
+    share, model = max(forecasts)
+    return {"signal": share, "learner": model}
+
+
+def aggregate_of(row: Evaluation) -> Aggregate:
+    """Return the running statistics of an evaluation."""
+    return Aggregate.model_validate(row.aggregate)
 
 
 def _newest(environment: Environment, owners: list[UUID]) -> list[Slim]:

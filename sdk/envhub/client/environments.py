@@ -44,7 +44,7 @@ class Environments:
         starred: bool = False,
         sort: str | None = None,
     ) -> Iterator[EnvironmentView]:
-        """List visible environments, newest first, or by `sort`: "recent", "stars" or "evaluated"."""
+        """List visible environments, newest first, or by `sort`: "recent", "stars", "evaluated" or "trainable"."""
         narrowed = {"search": search, "owner": owner, "kind": kind, "tag": tag, "sort": sort}
         only = "yes" if starred else None
         return iterate(self._hub, "/environments", Page[EnvironmentView], **narrowed, starred=only)

@@ -30,7 +30,7 @@ def list_environments(
     kind: Annotated[str | None, typer.Option(help="Only single-turn, multi-turn or tools.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
     starred: Annotated[bool, typer.Option("--starred", help="Only those that you have starred.")] = False,
-    sort: Annotated[str | None, typer.Option(help="newest (default), recent, stars or evaluated.")] = None,
+    sort: Annotated[str | None, typer.Option(help="newest (default), recent, stars, evaluated or trainable.")] = None,
     limit: Limit = 50,
     json: JsonFlag = False,
 ) -> None:

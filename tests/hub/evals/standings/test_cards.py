@@ -41,12 +41,13 @@ def alice() -> User:
     return alice
 
 
-def measured(user: User, model: str, rewards: list[float]) -> Evaluation:
-    config = make_config("alice/tiny-env", f"alice/{model}", rollouts_per_example=1)
+def measured(user: User, model: str, *rewards: list[float]) -> Evaluation:
+    """An evaluation that has ended, with these rewards of each example."""
+    config = make_config("alice/tiny-env", f"alice/{model}", rollouts_per_example=len(rewards[0]))
     evaluation = create_evaluation(user=user, owner=user.owner, config=config)
     assert evaluation.run is not None
     hold_run(evaluation.run, state=RunState.RUNNING)
-    store(evaluation, make_records(*([reward] for reward in rewards)))
+    store(evaluation, make_records(*rewards))
     end_attempt(run=evaluation.run, to=RunState.SUCCEEDED, now=timezone.now())
     return evaluation
 
@@ -71,7 +72,7 @@ def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(al
 
 
 def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice: User, client: Client) -> None:
-    measured(alice, "weak", [1.0, 0.0])
+    measured(alice, "weak", [1.0], [0.0])
     create_environments(make_user("bob").owner, 3)
     create_environments(make_user("carl").owner, 2, private=True)
     refresh_cards()
@@ -89,6 +90,28 @@ def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice
     assert "alice/weak" in html
     assert "1 environment<" in html or "1 environment ·" in html
     assert client.get("/environments?kind=odd").status_code == 422
+
+
+def test_what_could_be_trained_on_comes_first_by_public_evaluations_alone(alice: User, client: Client) -> None:
+    create_ready_version(alice, "other-env")
+    Environment.objects.update(visibility=Visibility.PUBLIC.value)
+    evaluation = measured(alice, "weak", [1.0, 0.0], [1.0, 1.0])
+
+    def seen() -> tuple[float | None, float | None, int]:
+        Environment.objects.update(card_stale=True)
+        refresh_cards()
+        row = Environment.objects.get(name="tiny-env")
+        return card_of(row, is_member=True).signal, card_of(row, is_member=False).signal, row.signal
+
+    share_evaluation(user=alice, evaluation=evaluation, visibility=Visibility.PRIVATE)
+    members, everybody, stored = seen()
+    assert (members or 0.0) > 0.4
+    assert (everybody, stored) == (None, 0)
+    share_evaluation(user=alice, evaluation=evaluation, visibility=Visibility.PUBLIC)
+    assert seen() == (members, members, round(1000 * (members or 0.0)))
+    html = client.get("/environments?sort=trainable").text
+    assert html.index("tiny-env") < html.index("other-env")
+    assert "with signal" in html
 
 
 def test_a_page_of_many_environments_costs_no_more_queries(
