@@ -19,9 +19,11 @@ from envhub.protocol.runs import (
     WorkerView,
 )
 
+from hub.core import clock
 from hub.runs.models import Run, Worker
 from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import LogText, held_runs, silent_after
+from hub.runs.usage import gpus_of
 
 
 def run_view(run: Run, waiting_for: str | None) -> RunView:
@@ -44,9 +46,17 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
         started_at=run.started_at,
         finished_at=run.finished_at,
         cpu_seconds=run.cpu_seconds,
+        gpus=gpus_of(run),
+        gpu_seconds=_gpu_seconds(run),
         trace_id=run.trace_id,
         trace_url=trace_url(run.trace_id),
     )
+
+
+def _gpu_seconds(run: Run) -> float:
+    if run.started_at is None or not (gpus := gpus_of(run)):
+        return 0.0
+    return max(0.0, ((run.finished_at or clock.now()) - run.started_at).total_seconds()) * gpus
 
 
 def trace_url(trace_id: str | None) -> str | None:

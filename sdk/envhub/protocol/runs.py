@@ -84,6 +84,8 @@ class RunView(Response):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     cpu_seconds: float = 0.0  # of all attempts, as reported by their workers
+    gpus: int = 0  # that the newest attempt holds, or the engine that it uses
+    gpu_seconds: float = 0.0  # of the newest attempt
     trace_id: str | None = None
     trace_url: str | None = None  # link to the operator's trace viewer
 

@@ -74,6 +74,8 @@ def test_the_gpus_of_an_engine_count_for_the_run_that_uses_it_and_end_what_may_b
     heartbeat_run(run=run, progress=None, now=now, engine_gpus=4)
     heartbeat_run(run=run, progress=None, now=now)  # of an older worker
     assert gpu_hours(alice.owner) == 12
+    shown = Client().get(f"/api/v1/runs/{run.pk}", headers=bearer(make_token(alice))).json()
+    assert (shown["gpus"], round(shown["gpu_seconds"] / 3600)) == (4, 12)
     end_attempt(run=run, to=RunState.SUCCEEDED, now=now)
     assert gpu_hours(alice.owner) == 12
     again = {"kind": RunKind.SERVE, "owner": alice.owner, "created_by": alice, "subject": "m", "subject_url": ""}

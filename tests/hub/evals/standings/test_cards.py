@@ -60,7 +60,7 @@ def card(*, is_member: bool) -> Card:
 
 def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(alice: User) -> None:
     for model, rewards in (("weak", [0.0, 1.0]), ("strong", [1.0, 0.5])):
-        measured(alice, model, rewards)
+        measured(alice, model, *([reward] for reward in rewards))
     own = card(is_member=True)
     assert (own.model, own.score, own.means) == ("alice/strong", 0.75, (0.5, 0.75))
     assert card(is_member=False) == Card()
