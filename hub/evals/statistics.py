@@ -146,6 +146,11 @@ class Aggregate(BaseModel):
     solved: dict[str, int] = Field(default_factory=dict)  # "n:c" -> examples with n scored rollouts, c of them solved
     histogram: Histogram = Field(default_factory=Histogram)
 
+    @property
+    def scored_examples(self) -> int:
+        """The number of examples with a scored rollout."""
+        return self.reward.clusters if self.reward else 0
+
     def add(self, tally: ExampleTally, row: IndexRow) -> None:
         """Count one new rollout of the example that `tally` belongs to; updates both."""
         self._cover(row.outcome, row.failure_kind, row.usage, row.judge_usage, 1)
