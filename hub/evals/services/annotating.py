@@ -66,7 +66,7 @@ def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> No
         tell_of_note(
             author=user,
             starter=of.starter,
-            about=f"rollout {place.row} of {of.title}",
+            about=f"{place.title} of {of.title}",
             text=text,
             url=f"{place.address}#said",
         )
