@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import clipped, pretty
+from envhub.packaging.snippets import TARGET, target_text
 from envhub.protocol.evals.rollouts import RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -117,6 +118,7 @@ class RecordReader:
         given = {**self.given, **({"view": self.view} if self.view else {})}
         return {
             "record": self.record,
+            "target": clipped(target_text(self.record)),
             "rendered": (self.view or self.request.COOKIES.get(VIEW)) == RENDERED,
             "here": f"?{urlencode(given)}",
             "list_query": f"?{urlencode(self.given)}",
@@ -193,8 +195,8 @@ def texts_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def task_of(record: RolloutRecord) -> list[tuple[str, str]]:
-    """Return the fields of the example as texts, without the prompt, which the transcript shows."""
-    return texts_of({key: value for key, value in record.task.items() if key != "prompt"})
+    """Return the fields of the example as texts, without prompt and target, which are shown apart."""
+    return texts_of({key: value for key, value in record.task.items() if key not in ("prompt", TARGET)})
 
 
 def picture_of(record: RolloutRecord, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
