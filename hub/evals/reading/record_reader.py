@@ -75,7 +75,7 @@ class Place:
     rows: Sequence[ListedRollout] = ()
     before: ListedRollout | None = None
     after: ListedRollout | None = None
-    failed: ListedRollout | None = None  # the next rollout that failed or scored nothing, also outside the list
+    failed: ListedRollout | None = None  # the next one that failed or scored nothing
 
 
 @dataclass(frozen=True)

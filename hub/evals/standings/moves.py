@@ -72,8 +72,8 @@ def _alike(a: Evaluation, b: Evaluation) -> bool:
 def _differ(was: MetricSummary, now: MetricSummary, examples: int) -> bool:
     """Return whether two independent means differ at the 5 % level. A paired test would have to read all examples.
 
-    If all examples agree before and after, both errors are 0, which says nothing about the next example. All differences
-    are then equal, and a sign test over the examples decides.
+    If all examples agree before and after, both errors are 0, which says nothing about the next example. All
+    differences are then equal, and a sign test over the examples decides.
     """
     if was.std_error is None or now.std_error is None:
         return False
