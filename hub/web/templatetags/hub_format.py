@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals.evaluations import EvaluationSummary
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary
 from envhub.protocol.evals.measured import in_words
 from envhub.protocol.models.money import dollars
 from envhub.protocol.registry.needs import distinct
@@ -227,6 +227,23 @@ def plus_minus(std_error: float | None) -> str:
     if std_error is None:
         return ""
     return f"± {score(std_error)}" if std_error else "all alike"
+
+
+@register.filter
+def uncertainty(metric: MetricSummary) -> str:
+    """What is not known of a mean: "± 0.012", or "≥ 0.861" where all rewards are 1; "" for a single example."""
+    if metric.limit is None:
+        return plus_minus(metric.std_error)
+    return f"{'≥' if metric.mean else '≤'} {score(metric.limit)}"
+
+
+@register.filter
+def bound_in_words(metric: MetricSummary) -> str:
+    """What the bound of `uncertainty` means; "" if it is a standard error."""
+    if metric.limit is None:
+        return ""
+    end = "at least" if metric.mean else "at most"
+    return f"All rewards are {metric.mean:.0f}. If they are from 0 to 1, the true mean is {end} this (95 % confidence)"
 
 
 @register.filter
