@@ -22,8 +22,9 @@ from envhub.protocol.registry.packages import Check
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
 from hub.runs.placing.pace import duration_in_words as in_rough_words
+from hub.web import tool_languages
 from hub.web.markdown import render, render_message
-from hub.web.source_code import colour_lines, language_of
+from hub.web.source_code import colour, colour_lines, language_of
 
 register = template.Library()
 
@@ -304,6 +305,18 @@ def numbered_lines(text: str, path: str) -> SafeString:
     number = '<a href="#L{0}" data-line="{0}" aria-label="Line {0}" tabindex="-1"></a>'
     line = f'<span class="line" id="L{{0}}">{number}{{1}}</span>'
     return format_html_join("\n", line, lines)
+
+
+@register.filter
+def language_in(text: str, hint: str) -> str:
+    """The language of what a tool was given or has answered; "" for plain text."""
+    return tool_languages.language_in(text, hint)
+
+
+@register.filter
+def coloured(text: str, language: str) -> SafeString:
+    """Source code in colours."""
+    return colour(text, language)
 
 
 @register.filter

@@ -45,6 +45,8 @@ def evaluation(user: User) -> Evaluation:
 
 
 def links(page: str, evaluation: Evaluation) -> list[str]:
+    """The rollouts that a table links to."""
+    page = page[page.index('id="results"') :]
     return re.findall(rf'href="(/evaluations/{evaluation.pk}/rollouts/[^"]*)"', page.replace("&amp;", "&"))
 
 
