@@ -63,11 +63,16 @@ class Difference:
     count: int
 
     @property
+    def is_equal(self) -> bool:
+        """Whether all differences are equal, so that error and interval say nothing about the next example."""
+        return self.std_error is not None and self.std_error <= SAME
+
+    @property
     def is_clear(self) -> bool:
         """Whether the interval excludes 0 or, if all differences are equal, whether a sign test is significant."""
         if self.std_error is None or not (self.low > SAME or self.high < -SAME):
             return False
-        return self.std_error > SAME or equal_is_clear(self.count)
+        return not self.is_equal or equal_is_clear(self.count)
 
 
 @dataclass(frozen=True)
