@@ -74,6 +74,11 @@ class Place:
     address: str
     position: dict[str, int]
 
+    @property
+    def title(self) -> str:
+        """The rollout in words: "example 3, rollout 0"."""
+        return ", ".join(f"{name} {number}" for name, number in self.position.items())
+
 
 EVALUATION = AnnotationKind(
     noun="evaluation",

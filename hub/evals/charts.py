@@ -118,7 +118,7 @@ def _round_half(most: int) -> int:
 
 def metric_bar(metric: MetricSummary) -> Bar:
     """Return a metric as a bar."""
-    return _bar(metric.name, metric.mean, metric.std_error, metric.count)
+    return _bounded(_bar(metric.name, metric.mean, metric.std_error, metric.count), metric.bound)
 
 
 def pass_at_k_bars(estimates: Sequence[PassAtK]) -> list[Bar]:
@@ -130,11 +130,15 @@ def pass_at_k_bars(estimates: Sequence[PassAtK]) -> list[Bar]:
 
 
 def _pass_bar(row: PassAtK) -> Bar:
-    bar = _bar(f"pass@{row.k}", row.value, row.std_error, row.examples)
-    if row.bound is None:
+    return _bounded(_bar(f"pass@{row.k}", row.value, row.std_error, row.examples), row.bound)
+
+
+def _bounded(bar: Bar, reach: float | None) -> Bar:
+    """Let the whisker of a bar at 0 or 1 reach so far, where the standard error is uninformative."""
+    if reach is None:
         return bar
-    bound = row.value - row.bound if row.value else row.bound
-    low, high = sorted((row.value, bound))
+    bound = bar.value - reach if bar.value else reach
+    low, high = sorted((bar.value, bound))
     return replace(bar, bound=bound, low=round(100 * low, 3), span=round(100 * (high - low), 3))
 
 

@@ -31,10 +31,13 @@ from hub.core.pagination import newest_first, whole_number
 from hub.evals.annotation_targets import target_of
 from hub.evals.annotations import label_counts
 from hub.evals.charts import coverage, histogram, metric_bar, pass_at_k_bars
+from hub.evals.chosen_rollouts import written
+from hub.evals.clusters.answer_clusters import answer_clusters
+from hub.evals.clusters.failure_clusters import failure_clusters
 from hub.evals.forecasts.outlook import outlook
 from hub.evals.hidden_values import shown_outside
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.paging import rollout_page
+from hub.evals.paging import Sort, rollout_page
 from hub.evals.queries import (
     get_evaluation,
     list_evaluations,
@@ -43,11 +46,10 @@ from hub.evals.queries import (
 )
 from hub.evals.reading.annotation_panel import views_of
 from hub.evals.reading.example_groups import group_page
-from hub.evals.reading.failure_clusters import failure_clusters
 from hub.evals.reading.odd_rollouts import odd_page
 from hub.evals.replays import original_of
 from hub.evals.reward_shades import shades_of
-from hub.evals.rollout_filter import OUTCOMES, SORTS, RolloutFilter
+from hub.evals.rollout_filter import EXAMPLES, MIXED, ODD, OUTCOMES, SORTS, RolloutFilter
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.standings.leaderboard import leaderboard
 from hub.evals.standings.watches import watches_of
@@ -60,8 +62,6 @@ from hub.runs.wire import trace_url
 PAGE = 50
 # Polls to skip between two refreshes of the table: a random number, so that open pages do not stay in step.
 POLLS_BETWEEN = (1, 3)
-GROUPED = ("examples", "mixed")  # ways of showing rollouts by example
-ODD = "odd"
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
 
 
@@ -115,6 +115,7 @@ def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpRespo
         context["labels"] = label_counts(target_of(found))
     if not fragment:
         context["clusters"] = failure_clusters(found, context["summary"].outcomes)
+        context["wrong_answers"] = answer_clusters(found)
         context["outlook"] = outlook(found, difference=request.GET.get("difference", ""))
     if fragment != "live":
         try:
@@ -210,14 +211,17 @@ def listed(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[s
     wanted = request.GET.get("show")
     if wanted == ODD:
         return _odd(request, found)
-    return _grouped(request, found) if wanted in GROUPED else _rollouts(request, found, labelled=labelled)
+    return _grouped(request, found) if wanted in (EXAMPLES, MIXED) else _rollouts(request, found, labelled=labelled)
 
 
 def _odd(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     """Return the best rollouts that look odd."""
     odd = odd_page(found, request.GET.get("cursor", ""))
     query = urlencode({"show": ODD, "cursor": odd.cursor or ""})
-    return {"grouped": ODD, "odd": odd, "next": f"{request.path}?{query}" if odd.cursor else None}
+    among = ",".join(f"{one.row.example}.{one.row.rollout}" for one in odd.rows)
+    inside = RolloutFilter(show=ODD, among=among, sort=Sort.REWARD_DESC.value)
+    following = f"{request.path}?{query}" if odd.cursor else None
+    return {"grouped": ODD, "odd": odd, "next": following, "list_query": inside.query()}
 
 
 def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
@@ -225,8 +229,17 @@ def _grouped(request: HttpRequest, found: Evaluation) -> dict[str, Any]:
     wanted = request.GET["show"]
     summary = evaluation_view(found).summary
     shades = shades_of([summary])
-    page_of_groups = group_page(found, request, mixed=wanted == "mixed", shades=shades)
-    return {"grouped": wanted, "groups": page_of_groups, "next": page_of_groups.next, "shades": shades}
+    page_of_groups = group_page(found, request, mixed=wanted == MIXED, shades=shades)
+    # The list of all examples goes on after this page; that of the mixed ones would have to be searched for.
+    among = written(group.example for group in page_of_groups.groups) if wanted == MIXED else ""
+    inside = RolloutFilter(show=wanted, among=among, sort=Sort.EXAMPLE.value)
+    return {
+        "grouped": wanted,
+        "groups": page_of_groups,
+        "next": page_of_groups.next,
+        "shades": shades,
+        "list_query": inside.query(),
+    }
 
 
 def _rollouts(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dict[str, Any]:

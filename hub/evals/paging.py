@@ -70,6 +70,18 @@ def cursor_of(row: RolloutIndex, sort: Sort) -> str:
     return f"{'' if row.reward is None else repr(row.reward)},{row.pk}"
 
 
+def position(row: RolloutIndex, sort: Sort) -> tuple[float, ...]:
+    """Return the key by which a list in this order sorts `row`."""
+    if sort is Sort.NEWEST:
+        return (-row.pk,)
+    if sort is Sort.EXAMPLE:
+        return row.example, row.rollout
+    if row.reward is None:
+        return 1, 0.0, row.pk
+    sign = -1 if sort is Sort.REWARD_DESC else 1
+    return 0, sign * row.reward, sign * row.pk
+
+
 def _parts(rows: Rows, sort: Sort, cursor: str) -> Iterator[Rows]:
     """Yield querysets that concatenate to the list: one, or the scored and then the unscored rollouts."""
     try:

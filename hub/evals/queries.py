@@ -224,6 +224,12 @@ def rollouts_together(
     return rows.order_by("example", "rollout")
 
 
+def prompts(evaluations: Iterable[Evaluation], examples: Iterable[int]) -> dict[int, str]:
+    """Return the beginning of each example's prompt, if one of these evaluations has it."""
+    rows = rollouts_together(evaluations, examples, most=4)
+    return dict(rows.exclude(asked="").values_list("example", "asked"))
+
+
 class Contending(NamedTuple):
     """The columns that are read of a contender."""
 

@@ -11,6 +11,8 @@ from envhub.protocol.runs import FailureKind
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from hub.core.errors import Invalid
+from hub.evals.chosen_rollouts import chosen
+from hub.evals.clusters.membership import members
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort
 from hub.evals.queries import filter_rollouts
@@ -19,6 +21,7 @@ _empty_is_none = BeforeValidator(lambda value: value or None)
 _Number = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, _empty_is_none]
 _Index = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, _empty_is_none]
 
+EXAMPLES, MIXED, ODD = VIEWS = ("examples", "mixed", "odd")  # ways of showing rollouts other than as one list
 OUTCOMES = (Outcome.OK.value, Outcome.TRUNCATED.value, Outcome.FAILED.value, *(kind.value for kind in FailureKind))
 SORTS = (
     (Sort.NEWEST.value, "newest"),
@@ -29,11 +32,18 @@ SORTS = (
 
 
 class RolloutFilter(BaseModel):
-    """The filter form of the evaluation page."""
+    """The filter form of the evaluation page, and what else narrows the list that a rollout is opened from.
+
+    among: chosen examples and rollouts (hub.evals.chosen_rollouts); cluster: rollouts that failed or answered alike
+    (hub.evals.clusters.membership); show: the view of the list, for the way back.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     outcome: str = ""
+    among: str = Field(default="", max_length=1500)
+    cluster: str = Field(default="", max_length=40)
+    show: Annotated[str, BeforeValidator(lambda value: value if value in VIEWS else "")] = ""
     label: str = ""
     min_reward: _Number = None
     max_reward: _Number = None
@@ -44,9 +54,14 @@ class RolloutFilter(BaseModel):
     @property
     def narrows(self) -> bool:
         """Whether the filter may hide rollouts."""
-        return bool(self.outcome or self.label) or any(
+        return bool(self.outcome or self.label or self.is_chosen) or any(
             value is not None for value in (self.min_reward, self.max_reward, self.example)
         )
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the list depends on rollouts of one evaluation, so that it is of no use as a saved view."""
+        return bool(self.among or self.cluster)
 
     def query(self, **more: str) -> str:
         """Return the filter as a query string ("?..."), with the `more` parameters that are not empty."""
@@ -70,8 +85,8 @@ class RolloutFilter(BaseModel):
             raise Invalid(f"sort is one of {', '.join(Sort)}", fields={"sort": self.sort[:100]})
 
     def rows(self, evaluation: Evaluation) -> QuerySet[RolloutIndex]:
-        """Return the rollouts that pass the filter. Raises Invalid for an unknown outcome."""
-        return filter_rollouts(
+        """Return the rollouts that pass the filter. Raises Invalid for an unknown outcome or a malformed `among`."""
+        rows = filter_rollouts(
             evaluation,
             outcome=self.outcome,
             min_reward=self.min_reward,
@@ -79,3 +94,6 @@ class RolloutFilter(BaseModel):
             example=self.example,
             label=self.label,
         )
+        if self.among:
+            rows = rows.filter(chosen(self.among))
+        return rows.filter(pk__in=members(evaluation, self.cluster)) if self.cluster else rows

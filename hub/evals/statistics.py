@@ -15,8 +15,12 @@ as a product of ratios in [0, 1] (no factorials), averaged over the examples wit
 s / sqrt(examples). Solved means reward >= 0.5, the pass_threshold of verifiers.
 
 While an evaluation runs, pass@k counts only examples with all their rollouts, since examples that end early differ from
-those that end late. If all m examples agree on 0 or 1, s is 0 and says nothing; the true value then differs by at most
-1 - 0.05^(1/m), with 95 % confidence.
+those that end late.
+
+If all m examples agree on 0 or 1, s (or se) is 0 and says nothing. The true pass@k then differs by at most
+1 - 0.05^(1/m), with 95 % confidence (one-sided; Clopper & Pearson 1934, "The use of confidence or fiducial limits"):
+with a larger share of other examples, m that agree would be rarer than 5 %. The same holds for the mean reward if
+rewards lie in [0, 1]. No environment declares their range, so this is assumed if all rewards are 0 or all are 1.
 """
 
 from __future__ import annotations
@@ -146,6 +150,11 @@ class Aggregate(BaseModel):
     solved: dict[str, int] = Field(default_factory=dict)  # "n:c" -> examples with n scored rollouts, c of them solved
     histogram: Histogram = Field(default_factory=Histogram)
 
+    @property
+    def scored_examples(self) -> int:
+        """The number of examples with a scored rollout."""
+        return self.reward.clusters if self.reward else 0
+
     def add(self, tally: ExampleTally, row: IndexRow) -> None:
         """Count one new rollout of the example that `tally` belongs to; updates both."""
         self._cover(row.outcome, row.failure_kind, row.usage, row.judge_usage, 1)
@@ -185,6 +194,13 @@ class Aggregate(BaseModel):
             if not self.solved[key]:
                 del self.solved[key]
 
+    def _reward_summary(self, reward: Moments) -> MetricSummary:
+        summary = reward.summary("reward")
+        is_one_value = len(self.histogram.bins) == 1 and summary.std_error == 0.0
+        if not is_one_value or summary.mean not in (0.0, 1.0):
+            return summary
+        return summary.model_copy(update={"bound": agreement_bound(reward.clusters)})
+
     def summary(self, *, planned: int, rollouts_per_example: int, partial: bool = False) -> EvaluationSummary:
         """Return the figures that pages and the API show; `pass_at_k` for every k up to rollouts_per_example.
 
@@ -199,7 +215,7 @@ class Aggregate(BaseModel):
             stored=self.stored,
             scored=sum(self.outcomes.get(outcome.value, 0) for outcome in (Outcome.OK, Outcome.TRUNCATED)),
             outcomes={key: count for key, count in sorted(self.outcomes.items()) if count},
-            reward=self.reward.summary("reward") if self.reward else None,
+            reward=self._reward_summary(self.reward) if self.reward else None,
             pass_at_k=tuple(pass_at_k(pairs, rollouts_per_example)),
             metrics=tuple(self.metrics[name].summary(name) for name in sorted(self.metrics)),
             usage=self.usage,
@@ -208,6 +224,11 @@ class Aggregate(BaseModel):
             histogram_min=low,
             histogram_max=high,
         )
+
+
+def agreement_bound(examples: int) -> float:
+    """Return the largest share of other examples that is compatible with so many that all agree; see the module."""
+    return 1.0 - math.pow(0.05, 1.0 / examples)
 
 
 def _pair(key: str) -> tuple[int, int]:
@@ -239,7 +260,7 @@ def pass_at_k(pairs: Iterable[tuple[int, int, int]], most: int) -> Iterator[Pass
             return
         mean = math.fsum(value * examples for value, examples in values) / count
         alike = count > 1 and mean in (0.0, 1.0)
-        bound = 1.0 - 0.05 ** (1.0 / count) if alike else None
+        bound = agreement_bound(count) if alike else None
         yield PassAtK(k=k, value=mean, std_error=_std_error(values, mean, count), examples=count, bound=bound)
 
 

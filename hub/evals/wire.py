@@ -77,6 +77,11 @@ def evaluation_summary(row: Evaluation) -> EvaluationSummary:
     return summary.model_copy(update={"cost": cost_of(row.prices, summary.usage, summary.judge_usage)})
 
 
+def scored_examples(row: Evaluation) -> int:
+    """Return the number of examples with a scored rollout."""
+    return Aggregate.model_validate(row.aggregate).scored_examples
+
+
 def rollout_rows(rows: Sequence[RolloutIndex], prices: Prices, *, labelled: bool = True) -> list[RolloutRow]:
     """Return a page of a list; `labelled`: whether there may be labels; `prices` are those of the evaluation."""
     labels = labels_of([row.pk for row in rows]) if labelled else {}

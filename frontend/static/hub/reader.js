@@ -58,8 +58,12 @@
     next?.focus({ preventScroll: true });
     next?.scrollIntoView({ block: "start" });
   };
+  const onScreen = (one) => {
+    const { top, bottom, height } = one.getBoundingClientRect();
+    return height > 0 && bottom > 0 && top < innerHeight;
+  };
   const unfold = () => {
-    const folds = [...page.querySelectorAll("details")], open = folds.some((one) => !one.open);
+    const folds = [...page.querySelectorAll("details")].filter(onScreen), open = folds.some((one) => !one.open);
     for (const one of folds) one.open = open;
   };
   const help = document.getElementById("keys");

@@ -96,20 +96,20 @@ def example_figures(
             for other, one in zip(others, own, strict=True)
             if one.rollout < MOST_SQUARES
         ]
+        address = f"{rollouts_at[column]}/{place.example}/{attempt}"
         sides.append(
             Side(
                 title=evaluation.name or evaluation.model_name,
                 page=pages[column] if pages else "",
                 attempt=f"rollout {attempt}",
-                address=f"{rollouts_at[column]}/{place.example}/{attempt}",
+                address=address,
                 record=read_record(row) if row else None,
                 outcome=row.failure_kind or row.outcome if row else "",
                 squares=tuple(squares),
             )
         )
     known = sorted({row.rollout for row in rows if row.rollout < MOST_SQUARES})
-    return side_by_side(sides, place.start) | {
-        "from_start": _query(named, attempts, start=0),
+    return side_by_side(sides, place.start, lambda start: _query(named, attempts, start=start)) | {
         "example": place.example,
         "same": attempts[0] if len(set(attempts)) == 1 else None,
         "target": next((row.target for row in rows if row.target), ""),

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from envhub.protocol.evals.evaluations import EvaluationView
 
 from hub.core.pages import page, show
+from hub.evals.chosen_rollouts import written
 from hub.evals.comparing.matrix import LETTERS, MOST, MatrixRow, PairTest, narrowed
 from hub.evals.comparing.paired import Comparison
 from hub.evals.comparing.sides import Sides, compare_many
@@ -30,9 +31,11 @@ from hub.evals.comparing.view import (
     spread,
 )
 from hub.evals.models import Evaluation, RolloutIndex
+from hub.evals.paging import Sort
 from hub.evals.queries import get_evaluation, rollouts_together, visible_evaluations
 from hub.evals.reading.example_groups import Square, square
 from hub.evals.reward_shades import Shades, shades_of
+from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.wire import evaluation_view
 
 OFFERED = 50
@@ -125,6 +128,8 @@ def _figures(asked: ComparisonQuery, compared: Sides, places: Sequence[str]) -> 
     start = (asked.page - 1) * SHOWN
     query = f"?{asked.sides}&sort={asked.sort.value}&only={asked.only.value}"
     shades = shades_of([side.view.summary for side in sides])
+    shown = rows[start : start + SHOWN]
+    inside = RolloutFilter(among=written(row.example for row in shown), sort=Sort.EXAMPLE.value)
     return {
         "asked": asked,
         "sides": sides,
@@ -139,7 +144,8 @@ def _figures(asked: ComparisonQuery, compared: Sides, places: Sequence[str]) -> 
         "orders": ORDERS,
         "kept": KEPT,
         "shades": shades,
-        "rows": _shown(rows[start : start + SHOWN], sides, shades),
+        "rows": _shown(shown, sides, shades),
+        "list_query": inside.query(),
         "count": len(rows),
         "next": f"{query}&page={asked.page + 1}" if start + SHOWN < len(rows) else None,
     }

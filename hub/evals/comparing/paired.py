@@ -64,11 +64,16 @@ class Difference:
     count: int
 
     @property
+    def is_equal(self) -> bool:
+        """Whether all differences are equal, so that error and interval say nothing about the next example."""
+        return self.std_error is not None and self.std_error <= SAME
+
+    @property
     def is_clear(self) -> bool:
         """Whether the interval excludes 0 or, if all differences are equal, whether a sign test is significant."""
         if self.std_error is None or not (self.low > SAME or self.high < -SAME):
             return False
-        return self.std_error > SAME or 2 * 0.5**self.count < _CHANCE
+        return not self.is_equal or equal_is_clear(self.count)
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,11 @@ def difference(name: str, pairs: Sequence[tuple[float, float]]) -> Difference:
         high=mean + reach,
         count=count,
     )
+
+
+def equal_is_clear(count: int) -> bool:
+    """Return whether so many equal differences other than 0 are significant by a two-sided sign test."""
+    return 2 * 0.5**count < _CHANCE
 
 
 def student_t(freedom: int) -> float:

@@ -32,17 +32,19 @@ def replay_beside_original(
     if original.origin is None:
         raise NotFound("the replayed rollout has been deleted, or you cannot see it")
     row = get_rollout(evaluation, example, rollout)
+    address = reverse("rollout", args=[evaluation.pk, example, rollout])
     replayed = Side(
         title=evaluation.name or evaluation.model_name,
         page=reverse("evaluation", args=[evaluation.pk]),
         attempt=f"rollout {rollout}",
-        address=reverse("rollout", args=[evaluation.pk, example, rollout]),
+        address=address,
         record=read_record(row),
         outcome=row.failure_kind or row.outcome,
         squares=_squares(evaluation, example),
     )
-    context = side_by_side([_stored(original.origin), replayed], whole_number(request, "from"))
-    context |= {"section": "evaluations", "evaluation": evaluation, "row": row, "from_start": "?from=0"}
+    sides = [_stored(original.origin), replayed]
+    context = side_by_side(sides, whole_number(request, "from"), lambda start: f"?from={start}")
+    context |= {"section": "evaluations", "evaluation": evaluation, "row": row}
     return show(request, "evals/replay_compare.html", context | {"of": original.origin, "calls": original.replay.calls})
 
 

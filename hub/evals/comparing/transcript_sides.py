@@ -1,16 +1,17 @@
-"""Shows transcripts side by side, from the first turn that differs."""
+"""Shows transcripts side by side, a page at a time, from the first turn that differs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.evals.comparing.matrix import LETTERS
+from hub.evals.comparing.side_turns import ShownTurn, said, shown_turn
 from hub.evals.reading.example_groups import Square
-from hub.evals.reading.transcript import SHOWN, Transcript, Turn, Window, transcript
+from hub.evals.reading.transcript import Transcript, Turn, transcript
 
 KEPT = 2  # turns shown before the first difference
 
@@ -22,7 +23,7 @@ class Side:
     title: str  # of the evaluation or training run that it belongs to
     page: str  # address of that evaluation or training run; empty if the viewer may not see it
     attempt: str  # which attempt it is, in words
-    address: str  # address of the attempt's own page
+    address: str  # address of the attempt's own page; its pictures are below `pictures/`
     record: RolloutRecord | None
     outcome: str = ""  # shown instead of the reward if there is none
     squares: tuple[tuple[str, Square], ...] = ()  # of the attempts, each with the address that shows it here
@@ -34,52 +35,83 @@ class Column:
 
     letter: str
     side: Side
-    window: Window | None
-    more: int  # turns after the window
+    turns: tuple[ShownTurn, ...]
+    more: int  # turns after these
     differs_at: int | None  # the number of its first turn that differs from A
+    difference: str  # address of that turn, on this page or on another
     as_a: bool  # whether all its turns are the same as A's
 
 
-def side_by_side(sides: Sequence[Side], start: int | None) -> dict[str, Any]:
+def side_by_side(sides: Sequence[Side], start: int | None, address: Callable[[int], str]) -> dict[str, Any]:
     """Return the context of `evals/_sides.html`.
 
-    start: the first turn to show; None starts shortly before the first turn that differs.
+    start: the position of the first turn to show; None starts shortly before the first turn that differs.
+    address: returns the address of the page that starts at a position.
     """
     whole = [transcript(side.record) if side.record else Transcript([], []) for side in sides]
     differ = [None, *(first_difference(whole[0].turns, one.turns) for one in whole[1:])]
+    parting = min((one for one in differ if one is not None), default=None)
     if start is None:
-        start = max(0, min((one for one in differ if one is not None), default=0) - KEPT)
+        start = max(0, (parting or 0) - KEPT)
+    stop = _stop(whole, start)
+    page = _Page(whole, range(start, stop), {one for one in differ if one is not None}, address)
     columns = [
-        _column(letter, side, said, place, start)
-        for letter, side, said, place in zip(LETTERS, sides, whole, differ, strict=False)
+        _column(letter, side, own, place, page)
+        for letter, side, own, place in zip(LETTERS, sides, whole, differ, strict=False)
     ]
-    return {"columns": columns, "alike": start, "shown": SHOWN, "cut": f":{SHOWN}"}
+    earlier = max(one.before(start).start for one in whole) if start else None
+    return {
+        "columns": columns,
+        "hidden": start,
+        "alike": parting is None or start <= parting,
+        "from_start": address(0),
+        "earlier": address(earlier) if earlier else "",
+        "later": address(stop) if any(column.more for column in columns) else "",
+    }
 
 
-def _column(letter: str, side: Side, whole: Transcript, differs: int | None, start: int) -> Column:
-    window = whole.window(start) if side.record else None
+def _stop(whole: Sequence[Transcript], start: int) -> int:
+    """Return where the page ends: with the shortest window that leaves turns over, so that all columns go on there."""
+    stops = [one.window(start).stop for one in whole]
+    cut = [stop for stop, one in zip(stops, whole, strict=True) if stop < len(one.turns)]
+    return min(cut) if cut else max(stops)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What the columns of a page share. parted: the positions of first differences."""
+
+    whole: Sequence[Transcript]
+    shown: range
+    parted: Set[int]
+    address: Callable[[int], str]
+
+
+def _column(letter: str, side: Side, own: Transcript, differs: int | None, page: _Page) -> Column:
+    number = own.turns[differs].number if differs is not None and differs < len(own.turns) else None
+    here = f"#{letter}-differs"
     return Column(
         letter=letter,
         side=side,
-        window=window,
-        more=len(whole.turns) - window.stop if window else 0,
+        turns=tuple(_shown(own, place, side, page) for place in page.shown if place < len(own.turns)),
+        more=max(0, len(own.turns) - page.shown.stop),
+        differs_at=number,
+        difference=here if differs in page.shown else f"{page.address(max(0, (differs or 0) - KEPT))}{here}",
         as_a=differs is None,
-        differs_at=whole.turns[differs].number if differs is not None and differs < len(whole.turns) else None,
     )
+
+
+def _shown(own: Transcript, place: int, side: Side, page: _Page) -> ShownTurn:
+    """Show a turn, with its long texts from where A (for A: the first of the others) differs at the same place."""
+    turn, first = own.turns[place], page.whole[0]
+    others = page.whole[1:] if own is first else (first,)
+    there = (one.turns[place] for one in others if place < len(one.turns))
+    beside = next((other for other in there if said(other) != said(turn)), None)
+    return shown_turn(turn, beside, f"{side.address}/pictures", opens=place in page.parted)
 
 
 def first_difference(one: Sequence[Turn], other: Sequence[Turn]) -> int | None:
     """Return the position of the first turn in which two transcripts differ; None if they are the same."""
     pairs = zip(one, other, strict=False)
-    found = next((place for place, (a, b) in enumerate(pairs) if _said(a) != _said(b)), min(len(one), len(other)))
+    found = next((place for place, (a, b) in enumerate(pairs) if said(a) != said(b)), min(len(one), len(other)))
     return found if found < max(len(one), len(other)) else None
-
-
-def _said(turn: Turn) -> tuple[object, ...]:
-    """Return the parts of a turn that are compared. The ids of its tool calls are random and left out."""
-    calls = [
-        (folded.call.name, folded.call.arguments, folded.result.message.text if folded.result else None)
-        for folded in turn.calls
-    ]
-    message = turn.message
-    return message.kind, message.text, message.reasoning, calls, message.pictures

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -17,7 +18,7 @@ from hub.core.pages import page, show
 from hub.evals.annotation_targets import place_in, target_of
 from hub.evals.annotations import labels_of
 from hub.evals.models import Evaluation, RolloutIndex
-from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
+from hub.evals.paging import Sort, cursor_of, first_rows, position, rows_before
 from hub.evals.prices import cost_of
 from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
 from hub.evals.reading.annotation_panel import panel_of
@@ -114,7 +115,7 @@ def place_of(
     """Return the position of `row` in the list, with neighbours even if the filter excludes it. Raises Invalid."""
     rows, sort = listed.rows(evaluation), Sort(listed.sort)
     found = [*rows_before(rows, sort, row, BEFORE), row, *first_rows(rows, sort, cursor_of(row, sort), AFTER)]
-    here, failed = found.index(row), _next_failed(evaluation, row)
+    here, failed = found.index(row), _next_failed(rows, sort, row)
     shown = [_listed(one, rollouts_at, shades, is_open=one.pk == row.pk) for one in found]
     return Place(
         rows=shown,
@@ -137,12 +138,11 @@ def _listed(row: RolloutIndex, rollouts_at: str, shades: Shades, *, is_open: boo
     )
 
 
-def _next_failed(evaluation: Evaluation, row: RolloutIndex) -> RolloutIndex | None:
-    """Return the next rollout, by example, that failed or scored 0 or less."""
-    every = RolloutIndex.objects.filter(evaluation=evaluation)
-    kinds = (every.filter(outcome=Outcome.FAILED.value), every.filter(reward__lte=0))  # each has an index of its own
-    found = [one for kind in kinds for one in first_rows(kind, Sort.EXAMPLE, cursor_of(row, Sort.EXAMPLE), 1)]
-    return min(found, key=lambda one: (one.example, one.rollout), default=None)
+def _next_failed(rows: QuerySet[RolloutIndex], sort: Sort, row: RolloutIndex) -> RolloutIndex | None:
+    """Return the next rollout of a list that failed or scored 0 or less."""
+    kinds = (rows.filter(outcome=Outcome.FAILED.value), rows.filter(reward__lte=0))  # each has an index of its own
+    found = [one for kind in kinds for one in first_rows(kind, sort, cursor_of(row, sort), 1)]
+    return min(found, key=lambda one: position(one, sort), default=None)
 
 
 @page

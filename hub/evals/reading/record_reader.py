@@ -1,7 +1,8 @@
 """What readers of rollouts share, whether a rollout belongs to an evaluation or to a training run.
 
-One page and its parts: a window of turns before or after (`from`, `until`), a whole turn or call (`turn`, `call`), or
-the results of a search (`q`). All are URLs of the same rollout, so they work with htmx and without scripts.
+One page and its parts: a window of turns before or after (`from`, `until`), a whole turn or call (`turn`, `call`), the
+code in a tool call (`turn` and `part`), or the results of a search (`q`). All are URLs of the same rollout, so they
+work with htmx and without scripts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import clipped, pretty
+from envhub.packaging.snippets import TARGET, target_text
 from envhub.protocol.evals.rollouts import RolloutRecord
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,11 +28,13 @@ from hub.core.errors import NotFound
 from hub.core.http import validate
 from hub.evals.reading.model_calls import LEGEND, model_call, summaries
 from hub.evals.reading.sandbox_view import commands_after, sandboxes_of
-from hub.evals.reading.transcript import SHOWN, Transcript, Window, transcript
+from hub.evals.reading.tool_texts import ToolText
+from hub.evals.reading.transcript import SHOWN, Transcript, Turn, Window, transcript
 from hub.evals.replays import calls_by_message, calls_by_turn
 
 OPEN_CALLS = 3  # calls included in full; the others are loaded when they are unfolded
 MOST_CALLS = 100  # calls listed on one page
+COLOURED = 400  # characters of code in a folded call that are coloured at once; longer code is when it is unfolded
 RENDERED = "rendered"  # Markdown is rendered
 VIEWS = (RENDERED, "written")
 VIEW = "transcript"  # name of a cookie
@@ -47,6 +51,7 @@ class ReaderQuery(BaseModel):
     start: int | None = Field(default=None, ge=0, lt=2**31, alias="from")
     until: int | None = _Number
     turn: int | None = _Number
+    part: str = Field(default="", max_length=20)  # of the turn's tool calls, in colours
     call: int | None = _Number
     calls: int = Field(default=0, ge=0, lt=2**31)  # the first call that is listed
     q: str = Field(default="", max_length=200)
@@ -74,7 +79,7 @@ class Place:
     rows: Sequence[ListedRollout] = ()
     before: ListedRollout | None = None
     after: ListedRollout | None = None
-    failed: ListedRollout | None = None  # the next rollout that failed or scored nothing, also outside the list
+    failed: ListedRollout | None = None  # the next one that failed or scored nothing
 
 
 @dataclass(frozen=True)
@@ -117,12 +122,14 @@ class RecordReader:
         given = {**self.given, **({"view": self.view} if self.view else {})}
         return {
             "record": self.record,
+            "target": clipped(target_text(self.record)),
             "rendered": (self.view or self.request.COOKIES.get(VIEW)) == RENDERED,
             "here": f"?{urlencode(given)}",
             "list_query": f"?{urlencode(self.given)}",
             "kept": given.items(),
             "shown": SHOWN,
             "cut": f":{SHOWN}",
+            "coloured_at_once": COLOURED,
         }
 
     def _part(self, context: dict[str, Any]) -> HttpResponse | None:
@@ -136,6 +143,9 @@ class RecordReader:
         if asked.turn is None and asked.start is None and asked.until is None:
             return None
         whole = transcript(record)
+        if asked.turn is not None and asked.part:
+            found = _tool_text(whole, asked.turn, asked.part)
+            return render(self.request, "evals/_tool_code.html", context | {"part": found})
         context = context | {"by_message": calls_by_message(record, whole.messages)}
         if asked.turn is not None:
             context |= {"turns": _one(whole, asked.turn), "whole": True}
@@ -180,11 +190,19 @@ def _window(whole: Transcript, window: Window, *, ahead: bool = False, behind: b
     }
 
 
-def _one(whole: Transcript, number: int) -> Sequence[object]:
+def _one(whole: Transcript, number: int) -> Sequence[Turn]:
     place = whole.place_of(number)
     if place is None:
         raise NotFound(f"this rollout has no turn {number}")
     return [whole.turns[place]]
+
+
+def _tool_text(whole: Transcript, number: int, place: str) -> ToolText:
+    (turn,) = _one(whole, number)
+    found = turn.tool_text(place)
+    if found is None:
+        raise NotFound(f"turn {number} has no such part")
+    return found
 
 
 def texts_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -193,8 +211,8 @@ def texts_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def task_of(record: RolloutRecord) -> list[tuple[str, str]]:
-    """Return the fields of the example as texts, without the prompt, which the transcript shows."""
-    return texts_of({key: value for key, value in record.task.items() if key != "prompt"})
+    """Return the fields of the example as texts, without prompt and target, which are shown apart."""
+    return texts_of({key: value for key, value in record.task.items() if key not in ("prompt", TARGET)})
 
 
 def picture_of(record: RolloutRecord, number: int, index: int, headers: dict[str, str]) -> HttpResponse:

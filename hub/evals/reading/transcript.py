@@ -15,6 +15,8 @@ from itertools import islice, pairwise
 from envhub.packaging.conversation import Message, ToolCall, conversation
 from envhub.protocol.evals.rollouts import RolloutRecord
 
+from hub.evals.reading.tool_texts import ToolText, call_texts
+
 # Limits of a window: turns, and characters of their texts (a single turn may have more).
 WINDOW, WINDOW_CHARACTERS = 40, 60_000
 SHOWN = 4_000  # characters of a text that are shown until the whole is requested
@@ -57,10 +59,16 @@ class Result:
 
 @dataclass(frozen=True)
 class FoldedCall:
-    """A tool call with its result, if one came."""
+    """A tool call with its result, if one came; `place`: of the call in its turn."""
 
     call: ToolCall
     result: Result | None
+    place: int = 0
+
+    @cached_property
+    def texts(self) -> tuple[list[ToolText], ToolText | None]:
+        """Its arguments and its result, in parts."""
+        return call_texts(self.call, self.result.message if self.result else None, self.place)
 
     @property
     def line(self) -> str:
@@ -80,6 +88,16 @@ class Turn:
     @property
     def numbers(self) -> tuple[int, ...]:
         return (self.number, *(folded.result.number for folded in self.calls if folded.result is not None))
+
+    @property
+    def own_text(self) -> ToolText:
+        """The text of its message, for a tool's result that is not folded into a call."""
+        return ToolText(self.message.text)
+
+    def tool_text(self, place: str) -> ToolText | None:
+        """Return the part of its tool calls at this place."""
+        parts = (part for folded in self.calls for part in (*folded.texts[0], folded.texts[1]))
+        return next((part for part in parts if part is not None and part.place == place), None)
 
     @property
     def bad(self) -> bool:
@@ -229,7 +247,9 @@ def transcript(record: RolloutRecord) -> Transcript:
         Turn(
             number,
             message,
-            tuple(FoldedCall(call, answered.get(number, {}).get(index)) for index, call in enumerate(message.calls)),
+            tuple(
+                FoldedCall(call, answered.get(number, {}).get(index), index) for index, call in enumerate(message.calls)
+            ),
         )
         for number, message in enumerate(messages)
         if number not in folded

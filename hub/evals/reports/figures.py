@@ -34,13 +34,17 @@ Lines = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean with its 95 % interval. There is none without a standard error, or if all values are equal (`alike`)."""
+    """A mean with its 95 % interval. There is none without a standard error, or if all values are equal (`alike`).
+
+    bounded: all values are equal, and the interval is the one that MetricSummary.bound gives.
+    """
 
     name: str
     mean: float
     low: float | None
     high: float | None
     alike: bool = False
+    bounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,9 @@ class Extreme:
 def figure(metric: MetricSummary) -> Figure:
     """Return a metric with the interval from its clustered standard error."""
     error = metric.std_error
+    if metric.limit is not None:
+        ends = sorted((metric.mean, metric.limit))
+        return Figure(metric.name, metric.mean, ends[0], ends[1], bounded=True)
     half = None if not error else _Z * error
     low, high = (None, None) if half is None else (metric.mean - half, metric.mean + half)
     return Figure(metric.name, metric.mean, low, high, alike=error == 0.0)

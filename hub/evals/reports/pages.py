@@ -26,7 +26,7 @@ from hub.evals.comparing.pages import comparison_figures
 from hub.evals.comparing.sides import Sides, compare_many
 from hub.evals.comparing.view import ComparisonQuery, asked_of
 from hub.evals.hidden_values import shown_outside
-from hub.evals.queries import get_evaluation
+from hub.evals.queries import get_evaluation, prompts
 from hub.evals.reports.figures import MOST_METRICS, evaluation_report
 from hub.evals.reports.fingerprints import evaluation_fingerprint
 
@@ -69,19 +69,19 @@ def comparison_report_page(request: HttpRequest) -> HttpResponseBase:
 def comparison_report(asked: ComparisonQuery, compared: Sides) -> dict[str, Any]:
     """Return the context of the comparison's report."""
     found = comparison_figures(asked, compared, [""] * len(compared.evaluations))
-    rows = compared.found.rows
+    broken, fixed = (_most(compared.found.rows, broken=one) for one in (True, False))
+    texts = prompts(compared.evaluations, [row.example for row in (*broken, *fixed)])
     return found | {
         "figures": found.get("figures", ())[:MOST_METRICS],
         "settings": [(name, [text[:80] for text in texts]) for name, texts in found["settings"][:MOST_SETTINGS]],
-        "broken_rows": _most(rows, found, broken=True),
-        "fixed_rows": _most(rows, found, broken=False),
+        "broken_rows": [(row, texts.get(row.example, "")) for row in broken],
+        "fixed_rows": [(row, texts.get(row.example, "")) for row in fixed],
         "fingerprints": [(side.letter, evaluation_fingerprint(side.evaluation)) for side in found["sides"]],
     }
 
 
-def _most(rows: Sequence[MatrixRow], found: dict[str, Any], *, broken: bool) -> list[tuple[MatrixRow, str]]:
-    """Return the examples on which most evaluations are worse (or better) than A, with the prompt if known."""
-    asked = {shown.row.example: shown.asked for shown in found["rows"]}
+def _most(rows: Sequence[MatrixRow], *, broken: bool) -> list[MatrixRow]:
+    """Return the examples on which most evaluations are worse (or better) than A."""
     changed = [row for row in rows if (row.broken if broken else row.fixed)]
     changed.sort(key=lambda row: (-(row.broken if broken else row.fixed), row.example))
-    return [(row, asked.get(row.example, "")) for row in changed[:MOST_FLIPS]]
+    return changed[:MOST_FLIPS]

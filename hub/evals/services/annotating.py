@@ -67,7 +67,7 @@ def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> No
             author=user,
             starter=of.starter,
             owner=of.owner,
-            about=f"rollout {place.row} of {of.title}",
+            about=f"{place.title} of {of.title}",
             text=text,
             url=f"{place.address}#said",
         )

@@ -31,8 +31,7 @@ from hub.evals.queries import (
     owners_seen,
     plain_evaluations,
 )
-from hub.evals.statistics import Aggregate
-from hub.evals.wire import evaluation_view
+from hub.evals.wire import evaluation_view, scored_examples
 from hub.registry.models import Environment
 
 
@@ -104,14 +103,11 @@ def standings(rows: Iterable[Evaluation]) -> list[Standing]:
     scored = [(row, view, view.summary.reward) for row, view in viewed if view.summary.reward is not None]
     scored.sort(key=lambda item: (item[2].std_error is None, -item[2].mean, item[0].model_name))
     return [
-        Standing(None if reward.std_error is None else place, row, view, reward, metric_bar(reward), _scored(row))
+        Standing(
+            None if reward.std_error is None else place, row, view, reward, metric_bar(reward), scored_examples(row)
+        )
         for place, (row, view, reward) in enumerate(scored, 1)
     ]
-
-
-def _scored(row: Evaluation) -> int:
-    moments = Aggregate.model_validate(row.aggregate).reward
-    return moments.clusters if moments else 0
 
 
 def _settings(found: Sequence[Board]) -> tuple[BoardSettings, ...]:

@@ -11,8 +11,9 @@ from envhub.protocol.evals.evaluations import MetricSummary
 from envhub.protocol.evals.measured import measured
 
 from hub.evals.boards import examples_of
+from hub.evals.comparing.paired import SAME, equal_is_clear
 from hub.evals.models import Evaluation
-from hub.evals.wire import evaluation_summary
+from hub.evals.wire import evaluation_summary, scored_examples
 from hub.registry.cards import MOST_MOVES, Move
 
 LOOKED_AT = 12  # the newest evaluations of an environment
@@ -50,7 +51,8 @@ def moves(pairs: Iterable[tuple[UUID, UUID]], rows: Mapping[UUID, Evaluation], b
 def _moves(pairs: Iterable[tuple[UUID, UUID]], rows: Mapping[UUID, Evaluation], best: UUID | None) -> Iterator[Move]:
     for after, before in ((rows[new], rows[old]) for new, old in pairs if new in rows and old in rows):
         was, now = evaluation_summary(before).reward, evaluation_summary(after).reward
-        if was and now and _alike(before, after) and _differ(was, now):
+        examples = min(scored_examples(before), scored_examples(after))
+        if was and now and _alike(before, after) and _differ(was, now, examples):
             yield Move(
                 evaluation=after.pk,
                 since=before.pk,
@@ -67,8 +69,15 @@ def _alike(a: Evaluation, b: Evaluation) -> bool:
     return same[0] == same[1]
 
 
-def _differ(was: MetricSummary, now: MetricSummary) -> bool:
-    """Return whether two independent means differ at the 5 % level. A paired test would have to read all examples."""
+def _differ(was: MetricSummary, now: MetricSummary, examples: int) -> bool:
+    """Return whether two independent means differ at the 5 % level. A paired test would have to read all examples.
+
+    If all examples agree before and after, both errors are 0, which says nothing about the next example. All
+    differences are then equal, and a sign test over the examples decides.
+    """
     if was.std_error is None or now.std_error is None:
         return False
-    return abs(now.mean - was.mean) > _CLEAR * math.hypot(was.std_error, now.std_error)
+    difference, error = abs(now.mean - was.mean), math.hypot(was.std_error, now.std_error)
+    if error <= SAME:
+        return difference > SAME and equal_is_clear(examples)
+    return difference > _CLEAR * error

@@ -34,9 +34,10 @@ def training_sides(request: HttpRequest, training_id: GivenId) -> HttpResponseBa
     rows = [get_rollout(found, *position) for position in at]
     if len({(row.environment, row.example) for row in rows}) > 1:
         raise Invalid("these rollouts are of different examples", hint="choose two of the same example")
-    context = side_by_side(_sides(found, rows), whole_number(request, "from"))
+    sides = _sides(found, rows)
+    context = side_by_side(sides, whole_number(request, "from"), lambda start: f"{query_of(at)}&from={start}")
     context |= {"section": "training", "training": found, "row": rows[0], "step": rows[0].step}
-    context |= {"from_start": f"{query_of(at)}&from=0", "listed_at": target_of_training(found).listed_at}
+    context["listed_at"] = target_of_training(found).listed_at
     return show(request, "training/rollout_sides.html", context)
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals.evaluations import EvaluationSummary
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary
 from envhub.protocol.evals.measured import in_words
 from envhub.protocol.models.money import dollars
 from envhub.protocol.registry.needs import distinct
@@ -22,8 +22,9 @@ from envhub.protocol.registry.packages import Check
 from hub.accounts.addresses import address_of
 from hub.core.sizes import in_bytes
 from hub.runs.placing.pace import duration_in_words as in_rough_words
+from hub.web import tool_languages
 from hub.web.markdown import render, render_message
-from hub.web.source_code import colour_lines, language_of
+from hub.web.source_code import colour, colour_lines, language_of
 
 register = template.Library()
 
@@ -230,6 +231,23 @@ def plus_minus(std_error: float | None) -> str:
 
 
 @register.filter
+def uncertainty(metric: MetricSummary) -> str:
+    """What is not known of a mean: "± 0.012", or "≥ 0.861" where all rewards are 1; "" for a single example."""
+    if metric.limit is None:
+        return plus_minus(metric.std_error)
+    return f"{'≥' if metric.mean else '≤'} {score(metric.limit)}"
+
+
+@register.filter
+def bound_in_words(metric: MetricSummary) -> str:
+    """What the bound of `uncertainty` means; "" if it is a standard error."""
+    if metric.limit is None:
+        return ""
+    end = "at least" if metric.mean else "at most"
+    return f"All rewards are {metric.mean:.0f}. If they are from 0 to 1, the true mean is {end} this (95 % confidence)"
+
+
+@register.filter
 def spaced(name: str) -> str:
     """The name of a state as people read it."""
     return name.replace("_", " ")
@@ -287,6 +305,18 @@ def numbered_lines(text: str, path: str) -> SafeString:
     number = '<a href="#L{0}" data-line="{0}" aria-label="Line {0}" tabindex="-1"></a>'
     line = f'<span class="line" id="L{{0}}">{number}{{1}}</span>'
     return format_html_join("\n", line, lines)
+
+
+@register.filter
+def language_in(text: str, hint: str) -> str:
+    """The language of what a tool was given or has answered; "" for plain text."""
+    return tool_languages.language_in(text, hint)
+
+
+@register.filter
+def coloured(text: str, language: str) -> SafeString:
+    """Source code in colours."""
+    return colour(text, language)
 
 
 @register.filter

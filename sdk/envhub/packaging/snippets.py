@@ -16,6 +16,7 @@ from envhub.protocol.evals.rollouts import RolloutRecord
 
 SHOWN = 160  # characters
 READ = 8 * SHOWN  # characters read of a text before its white space is folded
+TARGET = "answer"  # the name of the target in an example's row
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -32,7 +33,7 @@ def snippets_of(record: RolloutRecord) -> Snippets:
     prompt, completion = openings(record)
     asked = last_message(prompt, "user") or last_message(prompt, "user", any_role=True)
     answered = last_message(completion, "assistant")
-    return Snippets(_head(asked.text if asked else ""), _tail(_said(answered)), _head(_text(_target(record))))
+    return Snippets(_head(asked.text if asked else ""), _tail(_said(answered)), _head(target_text(record)))
 
 
 def _said(message: Message | None) -> str:
@@ -42,12 +43,10 @@ def _said(message: Message | None) -> str:
     return message.text if message.text.strip() else calls
 
 
-def _target(record: RolloutRecord) -> Json:
-    found = record.task.get("answer")
-    return record.library.get("answer") if found is None else found
-
-
-def _text(value: Json) -> str:
+def target_text(record: RolloutRecord) -> str:
+    """Return the data set's answer as text; "" if there is none."""
+    found: Json = record.task.get(TARGET)
+    value = record.library.get(TARGET) if found is None else found
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -35,6 +35,16 @@ def test_the_table_says_what_may_be_concluded(cli: Cli, two: tuple[str, str]) ->
     assert f"/evaluations/compare?a={two[0]}&b={two[1]}" in shown.stderr
 
 
+def test_equal_differences_have_no_interval(cli: Cli) -> None:
+    made = [create_hosted(cli.user) for _ in range(3)]
+    for evaluation, reward in zip(made, (0.0, 1.0, 0.5), strict=True):
+        start(evaluation)
+        store(evaluation, make_records([reward], [reward]))
+    for ids in (made[:2], made):
+        shown = cli("eval", "compare", *(str(one.pk) for one in ids)).stdout
+        assert ("all equal" in shown, "+1 to" in shown) == (True, False)
+
+
 def test_several_are_held_against_the_first(cli: Cli, two: tuple[str, str]) -> None:
     a, b = two
     third = create_hosted(cli.user, num_examples=3)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envhub.cli.evaluations.summary import pass_at_k
-from envhub.protocol.evals.evaluations import EvaluationSummary, PassAtK
+from envhub.cli.evaluations.summary import pass_at_k, score
+from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
 
 
 @pytest.mark.parametrize(("most", "shown"), [(3, [1, 2, 3]), (4, [1, 2, 4]), (40, [1, 2, 4, 8, 16, 32, 40])])
@@ -12,3 +12,14 @@ def test_of_many_rollouts_not_every_k_is_shown(most: int, shown: list[int]) -> N
     estimates = tuple(PassAtK(k=k, value=0.5, std_error=None) for k in range(1, most + 1))
     summary = EvaluationSummary.model_construct(pass_at_k=estimates)  # type: ignore[call-arg]
     assert pass_at_k(summary) == "  ".join(f"{k}: 0.5" for k in shown)
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "bound", "shown"),
+    [(1.0, 0.0, 0.139, "1 (>= 0.861)"), (0.0, 0.0, 0.139, "0 (<= 0.139)"), (0.5, 0.0, None, "0.5 (all alike)")],
+)
+def test_rewards_that_all_agree_have_a_bound_or_are_all_alike(
+    mean: float, error: float, bound: float | None, shown: str
+) -> None:
+    reward = MetricSummary(name="reward", mean=mean, std_error=error, count=20, bound=bound)
+    assert score(EvaluationSummary.model_construct(reward=reward)) == shown  # type: ignore[call-arg]

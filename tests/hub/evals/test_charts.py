@@ -99,3 +99,8 @@ def test_every_range_that_can_be_drawn_has_a_few_ticks(low: float, width: float)
     figure = equal_bins([1], low, low + width)
     assert figure is None or 2 <= len(figure.ticks) <= 5
     assert figure is not None or abs(low) + width > 1e299
+
+
+def test_the_whisker_of_a_bounded_mean_reaches_to_the_bound() -> None:
+    bar = metric_bar(MetricSummary(name="m", mean=1.0, std_error=0.0, count=20, bound=0.14))
+    assert (bar.low, bar.span, bar.bound) == (86.0, 14.0, pytest.approx(0.86))

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hub.accounts.models import Owner, OwnerKind
 from hub.accounts.queries import Caller
+from hub.evals.clusters.answer_clusters import wrong_answers
 from hub.evals.models import Evaluation, RolloutIndex, Segment
 from hub.evals.paging import Sort, _parts, cursor_of
 from hub.evals.queries import list_evaluations, visible_evaluations
@@ -130,3 +131,20 @@ def test_a_page_among_many_rollouts_of_one_reward_does_not_read_them_all(sort: S
     alike, others, *_ = _parts(rows, sort, cursor_of(middle, sort))
     assert rows_read(alike[:51]) <= 51
     assert rows_read(others[:51]) <= 51
+
+
+def test_grouping_wrong_answers_reads_no_more_of_many_rollouts_than_of_few() -> None:
+    evaluation = create_hosted()
+    segment = Segment.objects.create(evaluation=evaluation, blob=make_blob())
+    same = {"evaluation": evaluation, "segment": segment, "rollout": 0, "row_group": 0, "row": 0, "answered": "42"}
+
+    def cost(first: int, stop: int) -> int:
+        RolloutIndex.objects.bulk_create(
+            RolloutIndex(example=n, reward=float(n % 4 == 0), **same) for n in range(first, stop)
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        return blocks_read(partial(wrong_answers, evaluation, 200))
+
+    few = cost(0, 1000)
+    assert cost(1000, 10_000) < 2 * few + 20

@@ -117,6 +117,23 @@ def test_examples_that_all_agree_are_no_certainty() -> None:
     assert _summary(_rewards([1]), k=1).pass_at_k[0].bound is None
 
 
+@pytest.mark.parametrize(
+    ("rewards", "limit"),
+    [
+        ([[1.0, 1.0]] * 20, 0.8609),
+        ([[0.0]] * 20, 1 - 0.8609),
+        ([[1.0, 1.0]], None),  # one example says nothing about the next one
+        ([[0.5]] * 20, None),  # no end of [0, 1]
+        ([[0.0, 2.0]] * 20, None),  # every example has a mean of 1, but not every reward is 1
+        ([[1.0]] * 19 + [[0.0]], None),
+    ],
+)
+def test_a_mean_of_rewards_that_are_all_0_or_all_1_has_a_bound(rewards: list[list[float]], limit: float | None) -> None:
+    reward = _summary(_rewards(*rewards), k=1).reward
+    assert reward is not None
+    assert reward.limit == (None if limit is None else pytest.approx(limit, abs=1e-4))
+
+
 def test_a_reward_of_one_half_counts_as_solved_as_in_verifiers() -> None:
     assert _summary(_rewards([0.5]), k=1).pass_at_k[0].value == 1.0
     assert _summary(_rewards([0.49]), k=1).pass_at_k[0].value == 0.0

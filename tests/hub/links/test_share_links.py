@@ -38,7 +38,7 @@ from tests.factories.training_runs import start as start_training
 pytestmark = pytest.mark.django_db
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 HOSTILE = "<script>alert('rollout')</script>"
-EACH, MOST = 2, 100
+EACH, MOST = 2, 140
 Kind: TypeAlias = tuple[str, tuple[str, ...]]  # path, names of its parameters
 HREF = re.compile(r'(?:href|src|action|hx-get)="([^"]*)"')
 

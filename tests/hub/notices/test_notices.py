@@ -132,7 +132,10 @@ def test_a_note_is_told_to_who_started_the_evaluation(alice: User, author: str, 
     choose_notices(user=alice, choices=NoticeChoices(notes=wants))
     user, rollout = {"alice": alice, "bob": bob}[author], get_rollout(evaluation, 0, 0)
     add_note(user=user, of=target_of(evaluation), place=place_in(evaluation, rollout), text="look")
-    assert Notice.objects.filter(user=alice, kind="note", url__endswith="/rollouts/0/0#said").count() == told
+    notes = Notice.objects.filter(user=alice, kind="note", url__endswith="/rollouts/0/0#said")
+    assert [note.text.partition(" wrote ")[2] for note in notes] == [
+        "a note on example 0, rollout 0 of alice/tiny-env"
+    ][:told]
 
 
 def test_who_has_left_the_team_is_told_nothing_more_of_it(alice: User) -> None:

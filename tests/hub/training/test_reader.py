@@ -92,3 +92,16 @@ def test_two_rollouts_of_an_example_stand_side_by_side(ada: Client, showcase: Tr
     for wrong in (other, rollouts, f"{rollouts}?at=1&at=2", f"{rollouts}?at=1.1&at=-1.2"):
         assert ada.get(wrong).status_code == 422, wrong
     assert ada.get(f"{rollouts}?at=1.1&at=999.2").status_code == 404
+
+
+def test_two_rollouts_side_by_side_have_their_pictures_and_go_on(db: None) -> None:
+    content = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}]
+    said: list[JsonObject] = [{"role": "assistant", "content": f"said {number}."} for number in range(100)]
+    training, client, _ = _told(said, [{"role": "user", "content": content}])
+    rollouts = f"/training/{training.pk}/rollouts"
+    page = client.get(f"{rollouts}/compare?at=1.0&at=1.1")
+    for index in (0, 1):
+        assert f'src="{rollouts}/1/{index}/pictures/0/0"' in page.text
+    assert page.text.count("61 more turns") == 2
+    later = client.get(f"{rollouts}/compare{page.context['later']}")
+    assert [turn.number for turn in later.context["columns"][1].turns][:1] == [40]

@@ -13,6 +13,8 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
 from envhub.protocol.evals.evaluations import EvaluationSource, EvaluationView
 
+EQUAL = 1e-9  # standard errors up to this are those of equal differences
+
 
 class Order(StrEnum):
     """Which examples are listed first: those that are solved by some alone, those on which B (or any later one) is
@@ -94,9 +96,8 @@ def _pair_row(names: str, pair: MatrixPair) -> tuple[object, ...]:
     name, found = f"{names[pair.b]} - {names[pair.a]}", pair.difference
     if found is None:
         return (name, "", "", "", pair.better, pair.worse, "")
-    interval = "" if found.std_error is None else f"{found.low:+.4g} to {found.high:+.4g}"
     p = "" if pair.p_adjusted is None else f"{pair.p_adjusted:.2g}"
-    return (name, f"{found.mean:+.4g}", interval, p, pair.better, pair.worse, "yes" if pair.is_clear else "no")
+    return (name, f"{found.mean:+.4g}", _interval(found), p, pair.better, pair.worse, "yes" if pair.is_clear else "no")
 
 
 def _print(session: Session, found: ComparisonView) -> None:
@@ -136,10 +137,15 @@ def _side(view: EvaluationView) -> str:
 
 
 def _row(item: PairedDifference) -> tuple[object, ...]:
+    error = "" if item.std_error is None else item.std_error
+    return (item.name, item.a, item.b, f"{item.mean:+.4g}", error, _interval(item), item.count)
+
+
+def _interval(item: PairedDifference) -> str:
+    """The 95 % interval; there is none for one example or equal differences, which say nothing about the next."""
     if item.std_error is None:
-        return (item.name, item.a, item.b, f"{item.mean:+.4g}", "", "", item.count)
-    interval = f"{item.low:+.4g} to {item.high:+.4g}"
-    return (item.name, item.a, item.b, f"{item.mean:+.4g}", item.std_error, interval, item.count)
+        return ""
+    return f"{item.low:+.4g} to {item.high:+.4g}" if item.std_error > EQUAL else "all equal"
 
 
 def _left_out(found: ComparisonView) -> str:

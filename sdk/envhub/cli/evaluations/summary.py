@@ -82,10 +82,11 @@ def origin(view: EvaluationView) -> str:
 
 
 def score(summary: EvaluationSummary) -> str:
-    """`0.4321 ± 0.0123`, or a dash before the first scored rollout."""
-    if summary.reward is None:
+    """`0.4321 ± 0.0123`, `1 (>= 0.861)` if all rewards are 1, or a dash before the first scored rollout."""
+    reward = summary.reward
+    if reward is None:
         return "-"
-    return f"{summary.reward.mean:.4g}{_error(summary.reward.std_error)}"
+    return f"{reward.mean:.4g}{_limit(reward.mean, reward.limit) or _error(reward.std_error)}"
 
 
 def coverage(summary: EvaluationSummary) -> str:
@@ -103,7 +104,11 @@ def pass_at_k(summary: EvaluationSummary) -> str:
 def _bound(item: PassAtK) -> str:
     if item.bound is None:
         return ""
-    return f" (>= {item.value - item.bound:.3g})" if item.value else f" (<= {item.bound:.3g})"
+    return _limit(item.value, item.value - item.bound if item.value else item.bound)
+
+
+def _limit(value: float, limit: float | None) -> str:
+    return "" if limit is None else f" ({'>=' if value else '<='} {limit:.3g})"
 
 
 def tokens(summary: EvaluationSummary) -> str:

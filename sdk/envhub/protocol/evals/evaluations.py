@@ -149,12 +149,24 @@ class PassAtK(Response):
 
 
 class MetricSummary(Response):
-    """A metric over all scored rollouts. The standard error is clustered by example."""
+    """A metric over all scored rollouts. The standard error is clustered by example.
+
+    bound: for a reward, how far off the mean may be if all rollouts have 0 or all have 1, when the standard error says
+    nothing. It holds if rewards are between 0 and 1 (95 %, one-sided, Clopper & Pearson 1934, over examples).
+    """
 
     name: str
     mean: float
     std_error: float | None = None
     count: int
+    bound: float | None = None
+
+    @property
+    def limit(self) -> float | None:
+        """The end of the interval that `bound` gives: below a mean of 1, above a mean of 0."""
+        if self.bound is None:
+            return None
+        return self.mean - self.bound if self.mean else self.bound
 
 
 class EvaluationSummary(Response):

@@ -126,6 +126,18 @@ def test_the_page_compares_what_is_stored(client_of_ada: tuple[Client, object]) 
     assert f"/evaluations/{b.pk}/rollouts/1/0" in reply.content.decode()
 
 
+def test_equal_differences_have_no_interval(client_of_ada: tuple[Client, object]) -> None:
+    client, user = client_of_ada
+    found = [_evaluated((reward,), (reward,), user=user) for reward in (0.0, 1.0, 0.5)]
+    sides = f"a={found[0].pk}&b={found[1].pk}"
+    two = client.get(f"/evaluations/compare?{sides}").text
+    assert "the same on all 2 examples, so no interval; p 0.500" in two
+    assert "+1.000 to" not in two
+    for path in (f"compare?{sides}&b={found[2].pk}", f"compare/report?{sides}"):
+        page = client.get(f"/evaluations/{path}").text
+        assert ("all equal" in page, "+1.000 to" in page) == (True, False)
+
+
 def test_two_that_share_no_example_still_have_a_page_with_their_settings(client_of_ada: tuple[Client, object]) -> None:
     client, user = client_of_ada
     a, b = _evaluated((1.0,), user=user), create_hosted(user, split="train")  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ from envhub.protocol.runs import FailureKind
 from pytest_django import DjangoAssertNumQueries
 
 from hub.core.errors import Invalid
+from hub.evals.clusters import failure_clusters
 from hub.evals.models import Evaluation
-from hub.evals.reading import example_groups, failure_clusters
+from hub.evals.reading import example_groups
 from hub.evals.reading.example_groups import GroupPage, group_page
 from hub.evals.reward_shades import Shades
 from tests.factories.evals import create_hosted, make_failure, make_records, start, store

@@ -120,6 +120,17 @@ def test_a_search_leads_to_the_turns_that_have_it(user: User, client: Client) ->
     assert "outcome=ok&amp;sort=example&amp;q=%3CB%3EHERE&amp;at=300#t300" in page
 
 
+@pytest.mark.parametrize("where", ["task", "library"])
+def test_the_target_stands_once_below_the_reward(user: User, client: Client, where: str) -> None:
+    row = {"answer": {"is": "forty-two"}, "level": "hard"}
+    found = evaluation(user, make_record(completion=[said(1)], **{where: row}))
+    page = client.get(f"/evaluations/{found.pk}/rollouts/0/0").text
+    aside = page[page.index('aria-label="Scores"') :]
+    assert aside.index("<h2>Reward</h2>") < aside.index("<h2>Target</h2>") < aside.index("<h2>Cost</h2>")
+    assert aside.count("forty-two") == 1
+    assert ("hard" in aside) is (where == "task")
+
+
 def test_pictures_are_served_apart_and_only_as_pictures(user: User, client: Client) -> None:
     def part(kind: str) -> JsonObject:
         return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{PNG}"}}

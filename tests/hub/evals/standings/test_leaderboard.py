@@ -302,3 +302,12 @@ def test_its_queries_do_not_grow_with_the_evaluations(ada: User) -> None:
         measured(ada, f"m{number}", 0.1, 0.2, seed=number)
         measured(ada, "a", 0.1, 0.2, env_args={"n": number})
     assert queries() == first
+
+
+def test_a_model_that_solves_all_has_a_bound_instead_of_an_error(ada: User, client: Client) -> None:
+    best, alike = measured(ada, "best", *[1.0] * 20), measured(ada, "alike", *[0.25] * 20)
+    page = client.get(PAGE).text
+    assert "≥ 0.861" in page
+    assert page.count("all alike") == 2  # on the board and in the list
+    assert "≥ 0.861" in client.get(f"/evaluations/{best.pk}").text
+    assert "for rewards from 0 to 1" not in client.get(f"/evaluations/{alike.pk}").text

@@ -44,3 +44,12 @@ def test_the_leader_is_named_and_other_settings_are_not_compared(alice: User) ->
     Evaluation.objects.filter(pk=other.pk).update(config=other.config)
     Environment.objects.update(card_stale=True)
     assert moved() == [("alice/strong", 0.05, 0.95, True)]
+
+
+@pytest.mark.parametrize(("examples", "clear"), [(2, False), (5, False), (6, True)])
+def test_examples_that_all_agree_before_and_after_are_no_proof_until_there_are_six(
+    alice: User, examples: int, clear: bool
+) -> None:
+    for reward in (0.0, 1.0):
+        measured(alice, "strong", [reward] * examples)
+    assert bool(moved()) is clear

@@ -1,0 +1,1 @@
+"""Groups of rollouts that failed or answered alike."""
