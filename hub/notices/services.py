@@ -54,12 +54,13 @@ def _outcome(run: Run, *, failed: bool) -> str:
     return Failure.model_validate(run.failure).message if run.failure else ""
 
 
-def tell_of_note(*, author: User, starter: User, owner: Owner, about: str, text: str, url: str) -> None:
-    """Somebody has written a note on a rollout of what `starter` has started for `owner`: none who left it is told."""
-    if author.pk == starter.pk or not choices_of(starter).notes or not has_role(starter, owner, Role.READER):
-        return
+def tell_of_note(*, author: User, others: Iterable[User], owner: Owner, about: str, text: str, url: str) -> None:
+    """Somebody has written a note on a rollout of `owner`. Tell those of the others who want it and still belong there:
+    who started the whole, and who wrote earlier notes."""
+    wanted = {one.pk: one for one in others if one.pk != author.pk}
+    users = [key for key, one in wanted.items() if choices_of(one).notes and has_role(one, owner, Role.READER)]
     tell(
-        users=[starter.pk],
+        users=users,
         kind=NoticeKind.NOTE,
         text=f"{author.username} wrote a note on {about}",
         detail=text,

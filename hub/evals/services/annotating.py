@@ -53,11 +53,12 @@ def remove_label(*, user: User, of: AnnotationTarget, place: Place, name: str) -
 
 
 def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> Note:
-    """Add a note to a rollout, and notify the user who started the whole. Raises NotAllowed, Conflict (too many)."""
+    """Add a note to a rollout, and notify who started the whole and who wrote earlier ones. Raises NotAllowed, Conflict (too many)."""
     require_role(user, of.owner, Role.MEMBER)
     with transaction.atomic():
         of.lock()
-        if notes_of(place.row, of.kind).count() >= MOST_NOTES:
+        earlier = notes_of(place.row, of.kind)
+        if earlier.count() >= MOST_NOTES:
             raise Conflict(
                 f"the rollout already has {MOST_NOTES} notes",
                 code="too_many_notes",
@@ -65,7 +66,7 @@ def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> No
             )
         tell_of_note(
             author=user,
-            starter=of.starter,
+            others=[of.starter, *User.objects.filter(pk__in=earlier.order_by().values("created_by"))],
             owner=of.owner,
             about=f"{place.title} of {of.title}",
             text=text,

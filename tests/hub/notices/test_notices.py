@@ -138,6 +138,18 @@ def test_a_note_is_told_to_who_started_the_evaluation(alice: User, author: str, 
     ][:told]
 
 
+def test_a_note_is_told_once_to_who_wrote_earlier_ones_on_the_same_rollout(alice: User) -> None:
+    bob, carol, evaluation = make_user("bob"), make_user("carol"), create_hosted(alice)
+    for one in (bob, carol):
+        alice.owner.memberships.create(user=one)
+    store(evaluation, [make_record(0, 0), make_record(1, 0)])
+    for author, example in ((bob, 0), (bob, 0), (carol, 1), (carol, 0)):
+        place = place_in(evaluation, get_rollout(evaluation, example, 0))
+        add_note(user=author, of=target_of(evaluation), place=place, text="look")
+    told = [Notice.objects.filter(user=one, kind="note").count() for one in (alice, bob, carol)]
+    assert told == [4, 1, 0]
+
+
 def test_who_has_left_the_team_is_told_nothing_more_of_it(alice: User) -> None:
     bob, team, evaluation = make_user("bob"), make_owner("lab", members=[alice]), create_hosted(alice)
     store(evaluation, [make_record(0, 0)])

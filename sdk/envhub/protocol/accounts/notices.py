@@ -46,7 +46,7 @@ class NoticeChoices(Request):
     """Which notifications the caller receives."""
 
     runs: Follows = Follows.OWN
-    notes: bool = True  # about notes on rollouts of evaluations that the caller started
+    notes: bool = True  # about notes on rollouts of what the caller started, and on those with a note of theirs
     mail: bool = False  # also send by mail, to the confirmed address
 
 
