@@ -20,7 +20,7 @@ from workers.broker.use import Use
 from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
-from workers.sandbox import SandboxError
+from workers.sandbox import NotEnforceable, SandboxError
 
 from .api import SandboxApi
 from .models import open_models
@@ -75,8 +75,10 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
         await held.ready()
     except NotThere as error:
         reason = held.reason or error.message
-        code = error.__cause__.code if isinstance(error.__cause__, ImageLacking) else "sandbox_failed"
-        raise RunFailed.because(FailureKind.ENVIRONMENT, code, reason[:4000]) from error
+        cause = error.__cause__
+        if isinstance(cause, (ImageLacking, NotEnforceable)):
+            raise RunFailed.because(FailureKind.ENVIRONMENT, cause.code, reason[:4000]) from error
+        raise RunFailed.because(FailureKind.INFRASTRUCTURE, "sandbox_failed", reason[:4000]) from error
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)

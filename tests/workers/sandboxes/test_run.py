@@ -14,8 +14,10 @@ from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
 from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from tests.fakes import echo_socket
+from tests.fakes.host_image import OnlyBase
 from tests.workers.sandboxes.conftest import Running, Start
 from workers.runs.errors import RunFailed
+from workers.sandbox import NotEnforceable
 from workers.sandboxes import run as run_module
 
 pytestmark = pytest.mark.sandbox
@@ -201,6 +203,23 @@ async def test_an_image_that_is_lacking_fails_the_run_for_good(start: Start) -> 
         async with start(image="nothing:latest"):
             pass
     assert (caught.value.failure.kind, caught.value.failure.code) == ("environment", "image_lacking")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (OSError("the disk is full"), "infrastructure", "sandbox_failed"),
+        (NotEnforceable("no limit of CPU here"), "environment", "limit_not_enforceable"),
+    ],
+)
+async def test_a_sandbox_that_cannot_begin_fails_by_whose_fault_it_is(
+    start: Start, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: str
+) -> None:
+    monkeypatch.setattr(OnlyBase, "using", lambda self, name: (_ for _ in ()).throw(error))
+    with pytest.raises(RunFailed, match=str(error)) as caught:
+        async with start():
+            pass
+    assert (caught.value.failure.kind, caught.value.failure.code) == (kind, code)
 
 
 SIBLINGS = {
