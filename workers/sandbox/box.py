@@ -27,6 +27,7 @@ FILE_SECONDS = 120.0
 SIGKILL_CODE = 137
 NO_STATS = Stats(None, None, None, None, 0)
 SIZE_BYTES = 8
+MOST_LEFT = 256  # pipes of ended commands that processes in the box still hold; each is a descriptor of this process
 
 
 class AgentJob:
@@ -54,6 +55,7 @@ class AgentJob:
             code = SIGKILL_CODE  # the out-of-memory kill ended the whole box
         for drain in self._drains:
             drain.finish()
+        self._box.leave_open(self._drains)
         out, err = self._drains
         oom = code != 0 and self._box.ran_out_of_memory(self._ooms)
         self._box.survived = self._box.oom_kills()
@@ -118,6 +120,7 @@ class AgentBox:
         self._locate = locate
         self._line = line
         self._drains: set[Drain] = set()
+        self._left: dict[Drain, None] = {}  # of ended commands, oldest first
         self._counted = 0.0  # CPU seconds already counted
         cpu_time.follow(self._count)
 
@@ -188,6 +191,14 @@ class AgentBox:
         err.close_write_end()
         self._drains = {drain for drain in self._drains if not drain.ended.is_set()} | {out, err}
         return AgentJob(self, number, done, (out, err))
+
+    def leave_open(self, drains: Sequence[Drain]) -> None:
+        """Keep the pipes of an ended command for what it left running, and close the oldest beyond MOST_LEFT."""
+        self._left = {drain: None for drain in (*self._left, *drains) if not drain.ended.is_set()}
+        while len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            oldest.close()
 
     async def exec(
         self,
