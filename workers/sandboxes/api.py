@@ -16,6 +16,7 @@ from envhub.protocol.sandboxes.sandboxes import (
 
 from workers.broker.interface import Command, Held
 from workers.broker.use import Use
+from workers.runs.broken_answers import whole_or_closed
 
 from .answers import Refused, answer, guard, read
 from .ports import Ports
@@ -93,11 +94,12 @@ class SandboxApi:
         response.content_length = size
         await response.prepare(request)
         done = 0
-        while piece := piece[: size - done]:
-            await response.write(piece)
-            done += len(piece)
-            if done < size:
-                piece, _ = await self._held.window(path, done, WINDOW)
+        with whole_or_closed(request):
+            while piece := piece[: size - done]:
+                await response.write(piece)
+                done += len(piece)
+                if done < size:
+                    piece, _ = await self._held.window(path, done, WINDOW)
         if done < size and request.transport is not None:  # it has shrunk: break off, so that nobody takes it for whole
             request.transport.close()
         return response
