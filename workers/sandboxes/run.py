@@ -85,8 +85,9 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
-        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
-        api.add_subapp(PREFIX, _for_clients(job, payload, held, sessions))
+        memory = _memories.setdefault(job.claim.owner, Memory())
+        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes, memory=memory).application(secret)
+        api.add_subapp(PREFIX, _for_clients(payload, held, sessions, memory))
         runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -106,12 +107,11 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
     await _say_why(job, held)
 
 
-def _for_clients(job: Job, payload: SandboxPayload, held: Held, sessions: Sessions) -> web.Application:
+def _for_clients(payload: SandboxPayload, held: Held, sessions: Sessions, memory: Memory) -> web.Application:
     """What prime-sandboxes is answered: those beside this one, or what is done in this one, which the hub made."""
     if sessions.siblings is not None and payload.siblings is not None:
         allow, origin = payload.allow_hosts, payload.siblings.origin
         return prime_routes(sessions.siblings, run_allows=allow, origin=origin, tunnels=sessions.tunnels)
-    memory = _memories.setdefault(job.claim.owner, Memory())
     return gateway_routes(OnlyOne(held, payload.sandbox_id), memory)
 
 

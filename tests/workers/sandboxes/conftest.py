@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 from aiohttp import ClientSession, web
@@ -17,6 +18,7 @@ from envhub.protocol.sandboxes.sandboxes import SandboxPayload, SandboxReport
 
 from tests.fakes.host_image import sandboxes_on_the_host
 from tests.serving import listening
+from workers.sandboxes import run as run_module
 from workers.sandboxes import session
 from workers.sandboxes.run import run_sandbox
 from workers.settings import WorkerEnvironment
@@ -90,6 +92,7 @@ async def hub() -> AsyncIterator[str]:
 @pytest.fixture
 def start(root: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setattr(session, "run_sandboxes", sandboxes_on_the_host)
+    monkeypatch.setattr(run_module, "_memories", WeakValueDictionary())  # each test has an event loop of its own
 
     @asynccontextmanager
     async def opened(**wanted: Any) -> AsyncIterator[Running]:

@@ -12,6 +12,7 @@ from aiohttp import web
 from tests.serving import listening
 from tests.workers.broken_upstream import ANSWERS, broken_upstream, raw_answer
 from workers.broker.interface import Held
+from workers.broker.prime import Memory
 from workers.sandbox import FileRefused
 from workers.sandboxes.api import SandboxApi
 from workers.sandboxes.models import Models, _Calls
@@ -39,7 +40,7 @@ class Broken:
 
 def api(held: Held, ports: Ports) -> web.Application:
     nothing = cast(Any, None)
-    return SandboxApi(held, nothing, ports, nothing, file_bytes=1000).application("secret")
+    return SandboxApi(held, nothing, ports, nothing, file_bytes=1000, memory=Memory()).application("secret")
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

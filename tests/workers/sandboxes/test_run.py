@@ -275,6 +275,22 @@ async def test_the_requests_of_an_owners_sandboxes_share_the_memory_that_they_ma
         assert [(await it).status for it in asking] == [200, 200]
 
 
+async def test_files_count_towards_that_memory(start: Start) -> None:
+    async with start() as running:
+        await running.http.put("/files?path=/tmp/a", data=bytes(100_000))
+        (memory,) = run_module._memories.values()
+        assert memory.take(memory.free)
+        asking = [
+            asyncio.ensure_future(running.http.put("/files?path=/tmp/b", data=bytes(100_000))),
+            asyncio.ensure_future(running.http.get("/files?path=/tmp/a")),
+        ]
+        await asyncio.sleep(0.3)
+        assert not any(it.done() for it in asking)
+        memory.give_back(512 * 1024**2)
+        assert [(await it).status for it in asking] == [200, 200]
+        assert memory.free == 512 * 1024**2
+
+
 async def test_a_start_command_runs_beside_and_writes_the_log(start: Start) -> None:
     async with start(start_command=("/bin/sh", "-c", "echo begun; exec sleep 60")) as running:
         async with asyncio.timeout(10):
