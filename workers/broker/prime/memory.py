@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -31,16 +32,31 @@ class Memory:
         self._freed.set()
 
     @asynccontextmanager
-    async def hold(self, size: int) -> AsyncIterator[None]:
+    async def hold(self, size: int) -> AsyncIterator[Room]:
         """Wait for room and hold `size` bytes; the whole budget if it is less."""
         size = 0 if size <= SMALL else min(size, self._most)
         while not self.take(size):
             self._freed.clear()
             await self._freed.wait()
+        room = Room(self, size)
         try:
-            yield
+            yield room
         finally:
-            self.give_back(size)
+            room.shrink(0)
+
+
+@dataclass
+class Room:
+    """What one request holds."""
+
+    memory: Memory
+    size: int
+
+    def shrink(self, size: int) -> None:
+        """Give back all but `size` bytes."""
+        size = 0 if size <= SMALL else min(size, self.size)
+        self.memory.give_back(self.size - size)
+        self.size = size
 
 
 def body_size(request: web.Request, limit: int) -> int:

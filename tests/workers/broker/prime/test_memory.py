@@ -32,6 +32,16 @@ async def test_what_does_not_fit_waits_for_room() -> None:
     assert memory.free == SMALL
 
 
+async def test_a_body_that_turns_out_smaller_gives_the_rest_back() -> None:
+    memory = Memory(9 * SMALL)
+    async with memory.hold(8 * SMALL) as room:
+        room.shrink(2 * SMALL)
+        assert memory.free == 7 * SMALL
+        room.shrink(4 * SMALL)
+        assert memory.free == 7 * SMALL
+    assert memory.free == 9 * SMALL
+
+
 async def test_what_is_larger_than_the_budget_has_all_of_it() -> None:
     memory = Memory(3 * SMALL)
     async with memory.hold(9 * SMALL):
