@@ -50,7 +50,7 @@ class Life:
         self.state = State.PENDING
         self.reason = ""
         self.lacking = ""  # the image that could not be obtained
-        self.error: Exception | None = None  # why it failed
+        self.error: Exception | None = None  # why it failed, if that is the fault of the wish
         self.by_host = False  # whether the host ended it, not somebody in the run
         self.started: datetime | None = None
         self.ended: datetime | None = None
@@ -125,6 +125,7 @@ class Life:
             self.lacking, self.error = error.name, error
             self._finish(State.FAILED, str(error))
         except NotEnforceable as error:
+            self.error = error
             self._finish(State.FAILED, str(error))
         except Exception as error:  # noqa: BLE001  the hub, the disk or a bug of ours: nobody else would report it
             self.by_host = not self.state.final  # if it was already final, only the cleanup after its end failed

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
+from envhub.packaging.archives.tar_headers import BoundedHeader
 from envhub.protocol.sandboxes.images import Layout
 from pydantic import ValidationError
 
@@ -24,6 +25,7 @@ from workers.images.tree import Tree, parts_of
 
 LARGEST_JSON = 4 * MIB
 MOST_LAYERS = 500
+MOST_PARTS, LONGEST_NAME = 10_000, 4096  # of a tar with layers
 DEEPEST_INDEX = 4
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -70,12 +72,17 @@ class TarFiles:
     def __init__(self, path: Path, budget: Budget) -> None:
         self._path = path
         self._places: dict[str, tuple[int, int]] = {}
-        with path.open("rb") as stream, tarfile.open(fileobj=Forward(stream, budget), mode="r:") as archive:
+        with (
+            path.open("rb") as stream,
+            tarfile.open(fileobj=Forward(stream, budget), mode="r:", tarinfo=BoundedHeader) as archive,
+        ):
             while (info := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]
                 budget.take_file()
-                if info.isreg() and not info.issparse():
+                if info.isreg() and len(info.name) <= LONGEST_NAME:
                     self._places["/".join(parts_of(info.name))] = (info.offset_data, info.size)
+                if len(self._places) > MOST_PARTS:
+                    raise BadImage(f"it consists of more than {MOST_PARTS} files")
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:

@@ -14,6 +14,8 @@ import tarfile
 from collections.abc import Callable
 from typing import IO
 
+from envhub.packaging.archives.tar_headers import BoundedHeader
+
 from workers.images.errors import BadImage
 from workers.images.streams import MIB, Budget, Forward
 from workers.images.tree import Tree, mode_of, parts_of, remove
@@ -46,7 +48,8 @@ class Layer:
     def apply(self, stream: IO[bytes], seen: Seen | None = None) -> None:
         """Apply a plain tar stream. Raises BadImage."""
         try:
-            with tarfile.open(fileobj=Forward(stream, self._budget), mode="r:", encoding="utf-8") as archive:
+            source = Forward(stream, self._budget)
+            with tarfile.open(fileobj=source, mode="r:", encoding="utf-8", tarinfo=BoundedHeader) as archive:
                 while (info := archive.next()) is not None:
                     archive.members = []  # type: ignore[attr-defined]  # otherwise the list grows with the archive
                     self._budget.take_file()
@@ -81,7 +84,7 @@ class Layer:
                 os.symlink(_target(info), name, dir_fd=parent)
             elif info.islnk():
                 self._hard_link(parent, name, info)
-            elif info.isreg() or info.issparse():
+            elif info.isreg():
                 self._file(archive, info, parent, name)
             # unknown types are skipped, as tar does
 
@@ -95,8 +98,6 @@ class Layer:
     def _file(self, archive: tarfile.TarFile, info: tarfile.TarInfo, parent: int, name: str) -> None:
         if info.size < 0 or info.size > self._budget.max_bytes:
             raise BadImage(f"{info.name[:200]!r} claims to have {info.size} bytes")
-        if info.issparse():
-            self._budget.take(info.size)  # its holes are written as zeros
         remove(parent, name)
         source = archive.extractfile(info)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
+from envhub.packaging.archives.tar_headers import BoundedHeader
+
 MOST_BYTES = 1024**3
 Name = Callable[[str], str]  # a member's name -> its name in the new archive; "" leaves it out
 Member = tuple[tarfile.TarInfo, IO[bytes]]
@@ -28,8 +30,9 @@ def of_wheel(path: Path, name: Name) -> Iterator[Member]:
 def of_npm(path: Path, name: Name) -> Iterator[Member]:
     """Yield the named members of an npm package. Raises ValueError if it is too large, since all of it is unpacked."""
     total = 0
-    with tarfile.open(path, "r|gz") as source:
+    with tarfile.open(path, "r|gz", tarinfo=BoundedHeader) as source:
         for one in source:
+            source.members = []  # type: ignore[attr-defined]
             total = bounded(path, total + one.size)
             if one.isreg() and (named := name(one.name)) and (content := source.extractfile(one)):
                 yield entry(named, one.size, one.mode), content

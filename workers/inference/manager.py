@@ -30,6 +30,7 @@ from workers.runs.gpu_pool import GpuPool
 
 logger = logging.getLogger(__name__)
 START_SECONDS = {"torch": 120.0, "vllm": 900.0}
+HOST_HINT = "its operator can see whether disk space, memory, processes or open files ran out"
 BUSY_SECONDS = 180.0  # an engine in use is restarted if it does not report healthy for this long
 
 
@@ -152,9 +153,15 @@ class EngineManager:
                 try:
                     engine.process = await self._start(engine.request, engine.gpus)
                 except EngineDied as error:
-                    self._gpus.give_back(engine.gpus)
-                    engine.gpus = ()
                     return EngineReply(error=str(error), hint=error.hint)
+                except OSError as error:
+                    return EngineReply(
+                        error=f"this host could not start the engine: {error}", hint=HOST_HINT, busy=True
+                    )
+                finally:
+                    if engine.process is None:
+                        self._gpus.give_back(engine.gpus)
+                        engine.gpus = ()
         address = engine.process.address
         return EngineReply(base_url=address.base_url, key=address.key, gpus=len(engine.gpus))
 
@@ -184,7 +191,7 @@ class EngineManager:
         process = await EngineProcess.start(command, port, children=self._children, extra=extra, home=home)
         try:
             await process.wait_ready(START_SECONDS[request.engine])
-        except EngineDied:
+        except BaseException:
             await process.stop()
             raise
         return process

@@ -10,7 +10,7 @@ import socket
 import ssl
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,6 +129,19 @@ async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> async
     )
 
 
+async def lines_of(process: asyncio.subprocess.Process, chars: int) -> AsyncIterator[str]:
+    """Yield the lines that a process writes until it ends, cut to `chars` characters."""
+    assert process.stdout is not None
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:  # the line is longer than the reader's limit, and the reader has dropped it
+            continue
+        if not line:
+            return
+        yield line.decode(errors="replace").rstrip()[:chars]
+
+
 async def answers(address: EngineAddress) -> bool:
     """Return whether /health answers 200."""
     with suppress(httpx.HTTPError):
@@ -221,12 +234,5 @@ class EngineProcess:
         self._reading.cancel()
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None
-        while True:
-            try:
-                line = await self._process.stdout.readline()
-            except ValueError:  # the line is longer than the reader's limit, and the reader has dropped it
-                continue
-            if not line:
-                return
-            self._lines.append(line.decode(errors="replace").rstrip()[:LINE_CHARS])
+        async for line in lines_of(self._process, LINE_CHARS):
+            self._lines.append(line)

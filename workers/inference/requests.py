@@ -27,7 +27,7 @@ class EngineRequest(Request):
 class EngineReply(Response):
     """The engine's `base_url` ("http://127.0.0.1:PORT/v1") and key when it is ready, else `error` with a hint.
 
-    busy: it could be served here later, when GPUs are free.
+    busy: it could be served here later, when GPUs are free or the host has recovered.
     """
 
     base_url: str = ""

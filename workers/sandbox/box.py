@@ -27,6 +27,7 @@ FILE_SECONDS = 120.0
 SIGKILL_CODE = 137
 NO_STATS = Stats(None, None, None, None, 0)
 SIZE_BYTES = 8
+MOST_LEFT = 256  # pipes of ended commands that processes in the box still hold; each is a descriptor of this process
 
 
 class AgentJob:
@@ -49,13 +50,15 @@ class AgentJob:
         except BaseException as error:
             for drain in self._drains:
                 drain.close()
-            if not (isinstance(error, BoxGone) and self._box.ran_out_of_memory(self._ooms)):
+            if not (isinstance(error, BoxGone) and self._box.ended_by_memory(self._ooms)):
                 raise
             code = SIGKILL_CODE  # the out-of-memory kill ended the whole box
         for drain in self._drains:
             drain.finish()
+        self._box.leave_open(self._drains)
         out, err = self._drains
         oom = code != 0 and self._box.ran_out_of_memory(self._ooms)
+        self._box.survived = self._box.oom_kills()
         truncated = out.truncated or err.truncated
         return ExecResult(code, bytes(out.kept), bytes(err.kept), truncated, self._timed_out, oom)
 
@@ -110,12 +113,14 @@ class AgentBox:
         self.proxy_url = f"http://127.0.0.1:{PROXY_PORT}"
         self.gone: BoxGone | None = None  # why it was ended by this object
         self.out_of_memory = False
+        self.survived = 0  # out-of-memory kills of commands before the last one ended; the box outlived them
         self._end = end
         self._by_signal = by_signal
         self._stats = stats
         self._locate = locate
         self._line = line
         self._drains: set[Drain] = set()
+        self._left: dict[Drain, None] = {}  # of ended commands, oldest first
         self._counted = 0.0  # CPU seconds already counted
         cpu_time.follow(self._count)
 
@@ -128,6 +133,10 @@ class AgentBox:
     def ran_out_of_memory(self, before: int) -> bool:
         """Return whether memory ran out since `before` out-of-memory kills were counted."""
         return self.out_of_memory or self.oom_kills() > before
+
+    def ended_by_memory(self, before: int) -> bool:
+        """Return whether the box has ended because memory ran out since `before` out-of-memory kills were counted."""
+        return isinstance(self.gone, BoxOutOfMemory) if self.gone else self.ran_out_of_memory(before)
 
     def environment(self, extra: Mapping[str, str] | None) -> dict[str, str]:
         """Return a command's variables: the box's defaults, then the specification's, then the command's."""
@@ -182,6 +191,14 @@ class AgentBox:
         err.close_write_end()
         self._drains = {drain for drain in self._drains if not drain.ended.is_set()} | {out, err}
         return AgentJob(self, number, done, (out, err))
+
+    def leave_open(self, drains: Sequence[Drain]) -> None:
+        """Keep the pipes of an ended command for what it left running, and close the oldest beyond MOST_LEFT."""
+        self._left = {drain: None for drain in (*self._left, *drains) if not drain.ended.is_set()}
+        while len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            oldest.close()
 
     async def exec(
         self,
@@ -310,7 +327,9 @@ class AgentBox:
     async def ended(self) -> BoxGone:
         await self.channel.closed.wait()
         error = self.channel.error
-        if self.ran_out_of_memory(0):
+        if self.gone is not None:
+            return self.gone
+        if self.ran_out_of_memory(self.survived):
             return BoxOutOfMemory("its memory limit ended the box")
         if isinstance(error, BoxKilled) and not await self._by_signal():
             return BoxGone("everything in the box was killed from within")

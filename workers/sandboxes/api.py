@@ -15,7 +15,9 @@ from envhub.protocol.sandboxes.sandboxes import (
 )
 
 from workers.broker.interface import Command, Held
+from workers.broker.prime.memory import Memory, body_size
 from workers.broker.use import Use
+from workers.runs.broken_answers import whole_or_closed
 
 from .answers import Refused, answer, guard, read
 from .ports import Ports
@@ -28,18 +30,21 @@ OUTPUT_LIMIT = 1024**2  # of each stream of a command
 
 
 class SandboxApi:
-    """Handlers over one sandbox. `file_bytes` is the most of one upload."""
+    """Handlers over one sandbox. `file_bytes` is the most of one upload; `memory` bounds all files of its owner."""
 
-    def __init__(self, held: Held, processes: Processes, ports: Ports, use: Use, *, file_bytes: int) -> None:
+    def __init__(
+        self, held: Held, processes: Processes, ports: Ports, use: Use, *, file_bytes: int, memory: Memory
+    ) -> None:
         self._held = held
         self._processes = processes
         self._ports = ports
         self._use = use
         self._file_bytes = file_bytes
+        self._memory = memory
 
     def application(self, secret: str) -> web.Application:
         """The aiohttp application for callers who know the secret."""
-        app = web.Application(client_max_size=max(BODY_LIMIT, self._file_bytes), middlewares=[guard(secret)])
+        app = web.Application(client_max_size=BODY_LIMIT, middlewares=[guard(secret)])
         app.add_routes(
             [
                 web.post("/exec", self.exec),
@@ -82,22 +87,28 @@ class SandboxApi:
         path, mode = _path(request), request.query.get("mode", "644")
         if not (len(mode) <= 4 and all(digit in "01234567" for digit in mode)):
             raise Refused(422, "invalid", "mode must be octal, such as 755", fields={"mode": mode[:20]})
-        await self._held.put(path, await request.read(), mode=int(mode, 8) & 0o777)
+        async with self._memory.hold(body_size(request, self._file_bytes)):
+            content = await _content(request, self._file_bytes)
+            await self._held.put(path, content, mode=int(mode, 8) & 0o777)
         return answer(Done())
 
     async def get_file(self, request: web.Request) -> web.StreamResponse:
         """Read a file, a window at a time: its size when the reading began."""
-        path = _path(request)
+        async with self._memory.hold(WINDOW):
+            return await self._windows(request, _path(request))
+
+    async def _windows(self, request: web.Request, path: str) -> web.StreamResponse:
         piece, size = await self._held.window(path, 0, WINDOW)
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         response.content_length = size
         await response.prepare(request)
         done = 0
-        while piece := piece[: size - done]:
-            await response.write(piece)
-            done += len(piece)
-            if done < size:
-                piece, _ = await self._held.window(path, done, WINDOW)
+        with whole_or_closed(request):
+            while piece := piece[: size - done]:
+                await response.write(piece)
+                done += len(piece)
+                if done < size:
+                    piece, _ = await self._held.window(path, done, WINDOW)
         if done < size and request.transport is not None:  # it has shrunk: break off, so that nobody takes it for whole
             request.transport.close()
         return response
@@ -126,6 +137,15 @@ def _command(command: Command) -> CommandView:
         truncated=command.truncated,
         timed_out=command.timed_out,
     )
+
+
+async def _content(request: web.Request, most: int) -> bytes:
+    content = bytearray()
+    async for piece in request.content.iter_any():
+        content += piece
+        if len(content) > most:
+            raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=len(content))
+    return bytes(content)
 
 
 def _path(request: web.Request) -> str:

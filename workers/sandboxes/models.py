@@ -17,6 +17,7 @@ from aiohttp import web
 from envhub.proxies import proxy_for
 
 from workers.rollouts.package_stores import GATEWAY
+from workers.runs.broken_answers import whole_or_closed
 from workers.runs.execution import Job
 
 ROUTE = "models"  # of the sandbox's gateway
@@ -92,9 +93,10 @@ class _Calls:
             kept = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
-            async for piece in answer.content.iter_any():
-                await response.write(piece)
-            await response.write_eof()
+            with whole_or_closed(request):
+                async for piece in answer.content.iter_any():
+                    await response.write(piece)
+                await response.write_eof()
             return response
 
 

@@ -22,6 +22,7 @@ from yarl import URL
 
 from workers.broker.interface import Held
 from workers.broker.web_sockets import pass_web_socket, wants_web_socket
+from workers.runs.broken_answers import whole_or_closed
 
 from .answers import Refused
 
@@ -102,9 +103,10 @@ class Ports:
         ) as upstream:
             response = web.StreamResponse(status=upstream.status, headers=_headers(upstream.headers.items()))
             await response.prepare(request)
-            async for piece in upstream.content.iter_any():
-                await response.write(piece)
-            await response.write_eof()
+            with whole_or_closed(request):
+                async for piece in upstream.content.iter_any():
+                    await response.write(piece)
+                await response.write_eof()
             return response
 
 

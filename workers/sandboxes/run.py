@@ -20,7 +20,7 @@ from workers.broker.use import Use
 from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
-from workers.sandbox import SandboxError
+from workers.sandbox import NotEnforceable, SandboxError
 
 from .api import SandboxApi
 from .models import open_models
@@ -75,16 +75,19 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
         await held.ready()
     except NotThere as error:
         reason = held.reason or error.message
-        code = error.__cause__.code if isinstance(error.__cause__, ImageLacking) else "sandbox_failed"
-        raise RunFailed.because(FailureKind.ENVIRONMENT, code, reason[:4000]) from error
+        cause = error.__cause__
+        if isinstance(cause, (ImageLacking, NotEnforceable)):
+            raise RunFailed.because(FailureKind.ENVIRONMENT, cause.code, reason[:4000]) from error
+        raise RunFailed.because(FailureKind.INFRASTRUCTURE, "sandbox_failed", reason[:4000]) from error
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
-        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes).application(secret)
-        api.add_subapp(PREFIX, _for_clients(job, payload, held, sessions))
+        memory = _memories.setdefault(job.claim.owner, Memory())
+        api = SandboxApi(held, processes, ports, use, file_bytes=payload.file_bytes, memory=memory).application(secret)
+        api.add_subapp(PREFIX, _for_clients(payload, held, sessions, memory))
         runner = web.AppRunner(api, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -104,12 +107,11 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
     await _say_why(job, held)
 
 
-def _for_clients(job: Job, payload: SandboxPayload, held: Held, sessions: Sessions) -> web.Application:
+def _for_clients(payload: SandboxPayload, held: Held, sessions: Sessions, memory: Memory) -> web.Application:
     """What prime-sandboxes is answered: those beside this one, or what is done in this one, which the hub made."""
     if sessions.siblings is not None and payload.siblings is not None:
         allow, origin = payload.allow_hosts, payload.siblings.origin
         return prime_routes(sessions.siblings, run_allows=allow, origin=origin, tunnels=sessions.tunnels)
-    memory = _memories.setdefault(job.claim.owner, Memory())
     return gateway_routes(OnlyOne(held, payload.sandbox_id), memory)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envhub.protocol.registry.builds import EnvironmentLock
 
+from workers.runs.trimming import trim, unfinished
 from workers.venvs.assembly import remove_tree
 from workers.venvs.layout import LOCK_FILE
 from workers.venvs.wheel_trees import read_tree, tree_name
@@ -26,8 +27,13 @@ class Collected:
 
 
 def collect(root: Path, *, max_bytes: int, now: float | None = None, min_idle: float = MIN_IDLE_SECONDS) -> Collected:
-    """Bring the trees beneath `root` under `max_bytes`, without touching anything used within `min_idle` seconds."""
+    """Bring the trees beneath `root` under `max_bytes`, without touching anything used within `min_idle` seconds.
+
+    Half-made environments and trees whose maker was killed are deleted too.
+    """
     moment = time.time() if now is None else now
+    left = [*unfinished(root / "venvs"), *unfinished(root / "trees")]
+    trim(left, max_bytes=0, unused_since=moment - min_idle)
     needs = {path.name: _needs(path) for path in (root / "venvs").glob("[0-9a-f]*")}
     last = {name: _last_use(root, name) for name in needs}
     removed, size = 0, _drop_trees(root, needs, moment, min_idle)[1]

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.factories.tar_bombs import BOMBS
 from tests.workers.images.archives import Member, layer, link, special
+from workers.images import archives
+from workers.images.archives import TarFiles
 from workers.images.errors import BadImage
 from workers.images.layers import Layer
 from workers.images.settle import DIRECTORIES, FILES, settle
@@ -130,6 +133,26 @@ def test_budgets_end_it(root: Path, budget: Budget, said: str) -> None:
     content = [(f"f{number}", bytes(20 * MIB if budget.packed == 1000 else MIB)) for number in range(4)]
     with pytest.raises(BadImage, match=said):
         apply(root, layer(*content), budget=budget)
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_header_that_would_take_much_memory_is_refused(root: Path, bomb: str) -> None:
+    with pytest.raises(BadImage, match=r"too large|is sparse"):
+        apply(root, BOMBS[bomb])
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_the_index_of_an_image_refuses_it_too(tmp_path: Path, bomb: str) -> None:
+    (tmp_path / "image.tar").write_bytes(BOMBS[bomb])
+    with pytest.raises(tarfile.ReadError, match=r"too large|is sparse"):
+        TarFiles(tmp_path / "image.tar", Budget(packed=MIB))
+
+
+def test_the_index_of_an_image_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MOST_PARTS", 3)
+    (tmp_path / "image.tar").write_bytes(layer(*((f"f{number}", "x") for number in range(4))))
+    with pytest.raises(BadImage, match="more than 3 files"):
+        TarFiles(tmp_path / "image.tar", Budget(packed=MIB))
 
 
 def test_a_header_of_a_gigabyte_is_not_read(root: Path) -> None:

@@ -183,6 +183,24 @@ async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
         assert engine_pids(tmp_path) == []
 
 
+async def test_the_gpus_of_an_engine_that_the_host_could_not_start_are_free_again(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install(tmp_path / "bin", monkeypatch)
+    (tmp_path / "children").mkdir()
+    (tmp_path / "engine-home").write_text("in the place of the folder")
+    gpus = GpuPool("0")
+    await gpus.look()
+    settings = EngineSettings(data=tmp_path, vllm_python="python")
+    async with EngineManager(settings, Children(tmp_path / "children"), gpus):
+        target, fetch = target_of(tiny_model, "vllm"), fetch_from(tiny_model)
+        with pytest.raises(EngineFailed, match="could not start the engine") as failed:
+            async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch):
+                pass
+    assert (failed.value.busy, gpus.free) == (True, gpus.known)
+
+
 async def test_a_model_has_all_gpus_that_were_asked_for_or_is_told_when_it_can_have_them(
     tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ from yarl import URL
 
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
+from workers.broker.prime.memory import Memory
+from workers.rollouts.interceptor import server
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.recorder import Budget, Caps, Meter
 from workers.rollouts.interceptor.refusals import BudgetSpent
@@ -122,6 +124,22 @@ async def test_a_body_that_is_too_large_is_refused(box: Box) -> None:
     body = BytesIO(b'{"prompt": "' + b"x" * (33 * 1024**2) + b'"}')
     async with box.http.post(f"http://box{CHAT}", data=body) as response:
         assert response.status == 413
+
+
+async def test_large_bodies_wait_until_others_of_the_box_are_answered(
+    stub: PolicyEndpoint, open_box: OpenBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "Memory", lambda: Memory(200_000))
+    stub.latency_s = 0.02
+    large = {"messages": [{"role": "user", "content": "x" * 90_000}]}
+    async with (
+        quick_endpoint(stub.base_url) as endpoint,
+        open_box(Interceptor(endpoint, judges={"*": endpoint})) as box,
+    ):
+        box.interceptor.open("g.0", key="g.0")
+        calls = [box.post(path, large) for path in (CHAT, "/judge/v1/chat/completions") * 4]
+        assert {status for status, _ in await asyncio.gather(*calls)} == {200}
+    assert stub.most_in_flight == 2
 
 
 async def test_two_rollouts_are_recorded_apart_and_ids_are_never_shared(box: Box) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 from aiohttp import ClientSession, web
@@ -17,6 +18,7 @@ from envhub.protocol.sandboxes.sandboxes import SandboxPayload, SandboxReport
 
 from tests.fakes.host_image import sandboxes_on_the_host
 from tests.serving import listening
+from workers.sandboxes import run as run_module
 from workers.sandboxes import session
 from workers.sandboxes.run import run_sandbox
 from workers.settings import WorkerEnvironment
@@ -51,7 +53,7 @@ def fake_job(root: Path, hub: str, reports: asyncio.Queue[SandboxReport], said: 
     settings = WorkerEnvironment(data=root, token="hubw_x")
     return SimpleNamespace(
         claim=SimpleNamespace(payload=payload.model_dump(mode="json"), owner="alice", run_id="r"),
-        lease=SimpleNamespace(log=said.append, mask=lambda *secrets: None),
+        lease=SimpleNamespace(log=said.append, mask=lambda *secrets: None, masked=str),
         run=SimpleNamespace(
             run_id="r", post=post, absolute=lambda path: f"{hub}{path}", authorization=lambda: {"Authorization": "run"}
         ),
@@ -90,6 +92,7 @@ async def hub() -> AsyncIterator[str]:
 @pytest.fixture
 def start(root: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setattr(session, "run_sandboxes", sandboxes_on_the_host)
+    monkeypatch.setattr(run_module, "_memories", WeakValueDictionary())  # each test has an event loop of its own
 
     @asynccontextmanager
     async def opened(**wanted: Any) -> AsyncIterator[Running]:

@@ -14,8 +14,10 @@ from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
 from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from tests.fakes import echo_socket
+from tests.fakes.host_image import OnlyBase
 from tests.workers.sandboxes.conftest import Running, Start
 from workers.runs.errors import RunFailed
+from workers.sandbox import NotEnforceable
 from workers.sandboxes import run as run_module
 
 pytestmark = pytest.mark.sandbox
@@ -203,6 +205,23 @@ async def test_an_image_that_is_lacking_fails_the_run_for_good(start: Start) -> 
     assert (caught.value.failure.kind, caught.value.failure.code) == ("environment", "image_lacking")
 
 
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (OSError("the disk is full"), "infrastructure", "sandbox_failed"),
+        (NotEnforceable("no limit of CPU here"), "environment", "limit_not_enforceable"),
+    ],
+)
+async def test_a_sandbox_that_cannot_begin_fails_by_whose_fault_it_is(
+    start: Start, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: str
+) -> None:
+    monkeypatch.setattr(OnlyBase, "using", lambda self, name: (_ for _ in ()).throw(error))
+    with pytest.raises(RunFailed, match=str(error)) as caught:
+        async with start():
+            pass
+    assert (caught.value.failure.kind, caught.value.failure.code) == (kind, code)
+
+
 SIBLINGS = {
     "at_once": 2,
     "cpus": 0.5,
@@ -254,6 +273,22 @@ async def test_the_requests_of_an_owners_sandboxes_share_the_memory_that_they_ma
         assert not any(it.done() for it in asking)
         memory.give_back(512 * 1024**2)
         assert [(await it).status for it in asking] == [200, 200]
+
+
+async def test_files_count_towards_that_memory(start: Start) -> None:
+    async with start() as running:
+        await running.http.put("/files?path=/tmp/a", data=bytes(100_000))
+        (memory,) = run_module._memories.values()
+        assert memory.take(memory.free)
+        asking = [
+            asyncio.ensure_future(running.http.put("/files?path=/tmp/b", data=bytes(100_000))),
+            asyncio.ensure_future(running.http.get("/files?path=/tmp/a")),
+        ]
+        await asyncio.sleep(0.3)
+        assert not any(it.done() for it in asking)
+        memory.give_back(512 * 1024**2)
+        assert [(await it).status for it in asking] == [200, 200]
+        assert memory.free == 512 * 1024**2
 
 
 async def test_a_start_command_runs_beside_and_writes_the_log(start: Start) -> None:

@@ -42,3 +42,16 @@ async def test_what_was_used_recently_stays_whatever_the_bound(tmp_path: Path) -
     root, first, second = await two_environments(tmp_path)
     assert collect(root, max_bytes=0).environments == 1
     assert (first.exists(), second.exists()) == (False, True)
+
+
+async def test_what_a_killed_maker_left_goes_once_no_maker_can_be_alive(tmp_path: Path) -> None:
+    root, first, _ = await two_environments(tmp_path)
+    left = [root / place / f".making-{age}" for place in ("venvs", "trees") for age in ("old", "new")]
+    for folder in left:
+        (folder / "lib").mkdir(parents=True)
+        (folder / "lib" / "half.py").write_text("#")
+        if folder.name.endswith("old"):
+            os.utime(folder, (time.time() - 9 * DAY,) * 2)
+    collect(root, max_bytes=10_000_000)
+    assert [folder.exists() for folder in left] == [False, True, False, True]
+    assert first.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 
@@ -12,8 +13,9 @@ from envhub.protocol.base import JsonObject
 
 from workers.broker.docker.engine import STOP_S, Container, Engine, signal_number
 from workers.broker.docker.hijack import FRAMED, RAW, hijack
-from workers.broker.docker.output import Piece, frame
+from workers.broker.docker.output import frame
 from workers.broker.docker.wishes import CreateRequest, argv_of
+from workers.broker.pieces import Piece
 from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.service import ROLLOUT_HEADER
@@ -136,7 +138,7 @@ async def logs(request: web.Request) -> web.StreamResponse:
     await response.prepare(request)
     pieces = [piece for piece in container.main.output.kept if _is_wanted(request, piece)]
     follower = container.main.output.follow(past=False) if flag(request, "follow") else None
-    for piece in pieces[_tail(request, pieces) :]:
+    for piece in _tail(request, pieces):
         await response.write(_sent(container, piece))
     if follower is not None:
         async for piece in follower:
@@ -145,16 +147,19 @@ async def logs(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _tail(request: web.Request, pieces: list[Piece]) -> int:
-    """Return the index of the first piece to send for `tail`. Pieces are not split, so a few more lines may be sent."""
+def _tail(request: web.Request, pieces: list[Piece]) -> list[Piece]:
+    """Return what to send for `tail`: the last lines of all pieces."""
     asked = request.query.get("tail", "all")
     if not asked.isdigit():
-        return 0
-    lines, index = 0, len(pieces)
-    while index and lines < int(asked):
-        index -= 1
-        lines += pieces[index][1].count(b"\n")
-    return index
+        return pieces
+    left, sent = int(asked), list[Piece]()
+    for stream, data in reversed(pieces):
+        if not left:
+            break
+        lines = [line for line in re.split(rb"(?<=\n)", data) if line][-left:]
+        sent.append((stream, b"".join(lines)))
+        left -= len(lines)
+    return sent[::-1]
 
 
 def _is_wanted(request: web.Request, piece: Piece) -> bool:

@@ -18,9 +18,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import IO
 
+from envhub.packaging.archives.tar_headers import BoundedHeader
 from envhub.protocol.base import JsonObject
 
 from workers.broker.docker.output import Output
@@ -204,13 +204,13 @@ class Folders:
                 if packed.tell() > MOST_BYTES:
                     raise CopyFailed(f"{folder.target} has more than {MOST_BYTES // MIB} MiB of changes")
             packed.seek(0)
-            for member in await asyncio.to_thread(_files_of, packed):
-                name = posixpath.normpath(member.name)
+            for file in await asyncio.to_thread(_files_of, packed):
+                name = posixpath.normpath(file.name)
                 if (folder, name) in without:
                     continue
-                packed.seek(member.offset_data)
-                content = packed.read(member.size)
-                await self._home.get().put(f"{folder.source}/{name}", content, mode=member.mode & 0o777)
+                packed.seek(file.offset)
+                content = packed.read(file.size)
+                await self._home.get().put(f"{folder.source}/{name}", content, mode=file.mode)
                 names.add(name)
         return names
 
@@ -241,16 +241,29 @@ async def written(start: Callable[..., Awaitable[Process]]) -> AsyncIterator[byt
             await process.signal(signal.SIGKILL)
 
 
-def _files_of(packed: IO[bytes]) -> list[tarfile.TarInfo]:
+@dataclass(frozen=True)
+class PackedFile:
+    """A regular file in an archive, and where its content begins."""
+
+    name: str
+    offset: int
+    size: int
+    mode: int
+
+
+def _files_of(packed: IO[bytes]) -> list[PackedFile]:
     """The regular files of an archive. Raises CopyFailed."""
+    found: list[PackedFile] = []
     try:
-        with tarfile.open(fileobj=packed, mode="r:") as archive:
-            entries = list(islice(archive, MOST_ENTRIES + 1))
-    except (tarfile.TarError, ValueError, OverflowError) as error:
+        with tarfile.open(fileobj=packed, mode="r:", tarinfo=BoundedHeader) as archive:
+            for number, entry in enumerate(iter(archive.next, None)):
+                archive.members = []  # type: ignore[attr-defined]
+                if entry.isreg():
+                    found.append(PackedFile(entry.name, entry.offset_data, entry.size, entry.mode & 0o777))
+                if len(found) > MOST_FILES or number >= MOST_ENTRIES:
+                    raise CopyFailed(f"more than {MOST_FILES} files have changed")
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         raise CopyFailed(f"its archive cannot be read: {error}") from error
-    found = [entry for entry in entries if entry.isreg()]
-    if len(found) > MOST_FILES or len(entries) > MOST_ENTRIES:
-        raise CopyFailed(f"more than {MOST_FILES} files have changed")
     return found
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections import deque
 from collections.abc import AsyncIterator
 
 from workers.broker.interface import Process, Stream
+from workers.broker.pieces import Piece, Pieces
 
 KEPT = 1024 * 1024  # bytes kept for logs
 BEHIND = 256 * 1024  # bytes that a follower may lag behind before the command has to wait
-Piece = tuple[Stream, bytes]
 
 
 class Follower:
@@ -19,13 +18,18 @@ class Follower:
 
     def __init__(self, output: Output, past: bool) -> None:
         self._output = output
-        self._pieces: deque[Piece] = deque(output.kept if past else ())
-        self.size = sum(len(data) for _, data in self._pieces)
+        self._pieces = Pieces()
+        for piece in output.kept if past else ():
+            self._pieces.add(*piece)
         self._news = asyncio.Event()
 
-    def feed(self, piece: Piece) -> None:
-        self._pieces.append(piece)
-        self.size += len(piece[1])
+    @property
+    def size(self) -> int:
+        """How much it lags behind."""
+        return self._pieces.size
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        self._pieces.add(stream, data)
         self._news.set()
 
     def wake(self) -> None:
@@ -36,8 +40,7 @@ class Follower:
             while True:
                 self._news.clear()
                 while self._pieces:
-                    piece = self._pieces.popleft()
-                    self.size -= len(piece[1])
+                    piece = self._pieces.take()
                     self._output.look()
                     yield piece
                 if self._output.ended:
@@ -51,21 +54,18 @@ class Output:
     """The output of one command. `process` is paused while a follower lags far behind."""
 
     def __init__(self, keep: int = KEPT) -> None:
-        self.kept: deque[Piece] = deque()
+        self.kept = Pieces()
         self._keep = keep
         self.ended = False
         self.process: Process | None = None
-        self._size = 0
         self._held = False
         self._followers: list[Follower] = []
 
     def feed(self, stream: Stream, data: bytes) -> None:
-        self.kept.append((stream, data))
-        self._size += len(data)
-        while self._size > self._keep and self.kept:
-            self._size -= len(self.kept.popleft()[1])
+        self.kept.add(stream, data)
+        self.kept.drop(self.kept.size - self._keep)
         for follower in self._followers:
-            follower.feed((stream, data))
+            follower.feed(stream, data)
         self.look()
 
     def end(self) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
-from workers.broker.prime.memory import MEMORY
+from workers.broker.prime.memory import MEMORY, body_size
 from workers.broker.prime.refusals import Refusal
 
 JSON_LIMIT = 4 * 1024 * 1024
@@ -17,9 +17,7 @@ Body = TypeVar("Body", bound=BaseModel)
 async def read_body(request: web.Request, limit: int) -> bytes:
     """Read the whole body. Raises Refusal above `limit` bytes."""
     data = bytearray()
-    async with request.app[MEMORY].hold(
-        limit if request.content_length is None else min(limit, request.content_length)
-    ):
+    async with request.app[MEMORY].hold(body_size(request, limit)):
         async for chunk in request.content.iter_any():
             data += chunk
             if len(data) > limit:

@@ -9,7 +9,7 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 
 from workers.broker.prime.bodies import whole
-from workers.broker.prime.memory import MEMORY
+from workers.broker.prime.memory import MEMORY, body_size
 from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.service import SERVICE
 
@@ -26,7 +26,7 @@ async def upload(request: web.Request) -> web.Response:
     length = request.content_length
     if length is not None and length > UPLOAD_LIMIT + MIB:
         raise _too_large()
-    async with request.app[MEMORY].hold(UPLOAD_LIMIT if length is None else length):
+    async with request.app[MEMORY].hold(body_size(request, UPLOAD_LIMIT + MIB)):
         content = await _form_file(request)
         await held.put(path, content)
     done = datetime.now(UTC).isoformat()
@@ -36,21 +36,22 @@ async def upload(request: web.Request) -> web.Response:
 async def download(request: web.Request) -> web.StreamResponse:
     """Stream a file of any size."""
     held, path = request.app[SERVICE].living(request), _path(request)
-    data, size = await held.window(path, 0, WINDOW)
-    response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    response.content_length = size
-    await response.prepare(request)
-    sent = 0
-    try:
-        while data and sent < size:
-            await response.write(data[: size - sent])
-            sent += len(data)
-            if sent < size:
-                data, _ = await held.window(path, sent, WINDOW)
-    finally:
-        if sent < size and request.transport is not None:  # the file shrank; the client must not take it for complete
-            request.transport.close()
-    return response
+    async with request.app[MEMORY].hold(WINDOW):
+        data, size = await held.window(path, 0, WINDOW)
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = size
+        await response.prepare(request)
+        sent = 0
+        try:
+            while data and sent < size:
+                await response.write(data[: size - sent])
+                sent += len(data)
+                if sent < size:
+                    data, _ = await held.window(path, sent, WINDOW)
+        finally:
+            if sent < size and request.transport is not None:  # the file shrank; the client must not take it for whole
+                request.transport.close()
+        return response
 
 
 async def read_file(request: web.Request) -> web.Response:

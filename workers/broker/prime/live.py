@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 
 from workers.broker.interface import Held, Process, Stream
+from workers.broker.pieces import Pieces
 from workers.broker.prime import messages
 from workers.broker.prime.connect import RpcError
 from workers.broker.prime.memory import Memory
@@ -17,7 +17,6 @@ from workers.sandbox import BoxGone, ExecResult, FileRefused, SandboxError
 WAITING_LIMIT = 32 * 1024 * 1024  # bytes of output that a reader may lag behind
 KEEPALIVE_S = 15.0
 PIECE = 1024 * 1024  # bytes per message
-SMALL_PIECE = 4096
 KEYS_KEPT = 10_000
 
 
@@ -41,8 +40,7 @@ class LiveProcess:
         self.process: Process | None = None
         self.error: SandboxError | None = None
         self.result: ExecResult | None = None
-        self._waiting: deque[tuple[Stream, bytearray]] = deque()
-        self._size = 0
+        self._waiting = Pieces()
         self._behind = False
         self._news = asyncio.Event()
         self._reader = 0
@@ -142,13 +140,11 @@ class LiveProcess:
 
     def _written(self) -> list[bytes]:
         """Return the output that waits, as messages, about PIECE bytes at most."""
-        taken, size = [], 0
-        while self._waiting and size < PIECE:
-            stream, data = self._waiting.popleft()
-            size += len(data)
-            taken.append(messages.output("pty" if self.request.terminal else stream, bytes(data)))
-        self._size -= size
-        self._memory.give_back(size)
+        taken, before = [], self._waiting.size
+        while self._waiting and before - self._waiting.size < PIECE:
+            stream, data = self._waiting.take()
+            taken.append(messages.output("pty" if self.request.terminal else stream, data))
+        self._memory.give_back(before - self._waiting.size)
         return taken
 
     def _end(self) -> bytes:
@@ -162,16 +158,12 @@ class LiveProcess:
     def _feed(self, stream: Stream, data: bytes) -> None:
         if not self._read_now or self._behind:
             return
-        if self._size + len(data) > WAITING_LIMIT or not self._memory.take(len(data)):
+        cost = self._waiting.cost(stream, data)
+        if self._waiting.size + cost > WAITING_LIMIT or not self._memory.take(cost):
             self._behind = True
             self._drop()
         else:
-            self._size += len(data)
-            last = self._waiting[-1] if self._waiting else None
-            if last is not None and last[0] == stream and len(last[1]) < SMALL_PIECE:
-                last[1].extend(data)  # a program may write single bytes; separate pieces would cost far more memory
-            else:
-                self._waiting.append((stream, bytearray(data)))
+            self._waiting.add(stream, data)
         self._news.set()
 
     def forget(self) -> None:
@@ -180,6 +172,5 @@ class LiveProcess:
         self._drop()
 
     def _drop(self) -> None:
+        self._memory.give_back(self._waiting.size)
         self._waiting.clear()
-        self._memory.give_back(self._size)
-        self._size = 0

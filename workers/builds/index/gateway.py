@@ -23,6 +23,7 @@ from workers.builds.index.tokens import HOST
 from workers.index.client import IndexClient
 from workers.index.errors import index_away
 from workers.index.pages import JSON_TYPE, IndexFile
+from workers.runs.broken_answers import whole_or_closed
 
 CHUNK = 256 * 1024
 PAGE_SECONDS = 3600  # a failed resolution is repeated with fresh pages
@@ -103,10 +104,11 @@ class IndexGateway:
                 headers |= {"Cache-Control": "max-age=31536000, immutable", "Accept-Ranges": "bytes"}
                 response = web.StreamResponse(status=upstream.status_code, headers=headers)
                 await response.prepare(request)
-                if request.method != "HEAD":
-                    async for chunk in upstream.aiter_raw(CHUNK):
-                        await response.write(chunk)
-                await response.write_eof()
+                with whole_or_closed(request):
+                    if request.method != "HEAD":
+                        async for chunk in upstream.aiter_raw(CHUNK):
+                            await response.write(chunk)
+                    await response.write_eof()
                 return response
         except ConnectionResetError:  # uv has read enough of the file
             return web.Response(status=499)

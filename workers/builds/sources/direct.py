@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from workers.builds.errors import BuildFailed, HostsNeeded
 from workers.builds.index.catalog import Direct
 from workers.builds.resolving.markers import applies
+from workers.builds.resolving.uv_settings import project
 from workers.builds.sources.building import Material, Sources
 from workers.builds.sources.claims import requires_dist
 from workers.builds.sources.direct_files import download
@@ -201,9 +202,12 @@ def _extras(line: str) -> frozenset[str]:
 
 
 def _requires(metadata: str, name: str, extras: frozenset[str]) -> list[str]:
-    """Return what a wheel requires with these extras, including extras made of others (`all = ["lib[rl]"]`)."""
-    lines = requires_dist(metadata, extras)
-    own = [line for line in lines if canonicalize_name(Requirement(line).name) == name]
+    """Return what a wheel requires with these extras, including extras made of others (`all = ["lib[rl]"]`).
+
+    Invalid lines are left out: uv, which gets the metadata too, accepts old spellings like `numpy (>=1.16.*)`.
+    """
+    lines = [line for line in requires_dist(metadata, extras) if project(line)]
+    own = [line for line in lines if project(line) == name]
     known = extras.union(*map(_extras, own))
     return lines if known == extras else _requires(metadata, name, known)
 

@@ -12,11 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envhub.packaging.archives.tar_headers import BoundedHeader
+
 from workers.images.dockerfile.ignore import Ignored, Pattern
 from workers.images.dockerfile.walk import Entry, pack, walk
 from workers.images.errors import BadImage
 from workers.images.layers import Layer
-from workers.images.streams import MIB, Budget, decompressed
+from workers.images.streams import MIB, Budget, Forward, decompressed
 from workers.images.tree import Tree, parts_of
 
 WILD = frozenset("*?[")
@@ -169,9 +171,12 @@ def _ensure(tree: Tree, path: str) -> None:
 def _is_archive(entry: Entry) -> bool:
     with entry.open() as content:
         try:
-            with decompressed(content) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
+            with (
+                decompressed(content) as plain,
+                tarfile.open(fileobj=Forward(plain, Budget()), mode="r:", tarinfo=BoundedHeader) as archive,
+            ):
                 return archive.next() is not None
-        except (tarfile.TarError, BadImage, ValueError, EOFError, OSError):
+        except (tarfile.TarError, BadImage, ValueError, EOFError, OSError, RecursionError):
             return False
 
 

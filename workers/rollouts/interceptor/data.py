@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from workers.rollouts.outside.files import READS, HubFiles, NotHere
+from workers.runs.broken_answers import whole_or_closed
 from workers.runs.hub import RunClient
 
 CHUNK = 256 * 1024
@@ -107,10 +108,11 @@ async def relay(request: web.Request, upstream: aiohttp.ClientResponse) -> web.S
     kept = [(name, value) for name, value in upstream.headers.items() if name.lower() not in HOP_BY_HOP]
     response = web.StreamResponse(status=upstream.status, headers=CIMultiDict(kept))
     await response.prepare(request)
-    if request.method != "HEAD":
-        async for chunk in upstream.content.iter_chunked(CHUNK):
-            await response.write(chunk)
-    await response.write_eof()
+    with whole_or_closed(request):
+        if request.method != "HEAD":
+            async for chunk in upstream.content.iter_chunked(CHUNK):
+                await response.write(chunk)
+        await response.write_eof()
     return response
 
 

@@ -19,6 +19,7 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import StoredCall
 from envhub.protocol.evals.rollouts import Usage
 
+from workers.broker.prime.memory import MEMORY, Memory, body_size
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call
 from workers.rollouts.interceptor.data import ERROR_CODE, NO_REPOSITORY, DataSource, no_data
@@ -116,6 +117,7 @@ class Interceptor:
 
     def _app(self, beside: Mapping[str, web.Application]) -> web.Application:
         app = web.Application(client_max_size=BODY_LIMIT)
+        app[MEMORY] = Memory()
         for prefix, handle in (("/r/{rollout}", self._policy_call), ("/judge", self._judge_call)):
             for path in PROTOCOLS:
                 app.router.add_post(prefix + path, handle)
@@ -133,8 +135,8 @@ class Interceptor:
             recorder = self._recorders.get(request.match_info["rollout"])
             if recorder is None:
                 raise Refusal(404, "not_found_error", "no rollout is running under this address")
-            body, size = await read_body(request)
-            return await self._answer(request, protocol, body, size, recorder.upstream or self._policy, recorder)
+            async with counted_body(request) as (body, size):
+                return await self._answer(request, protocol, body, size, recorder.upstream or self._policy, recorder)
         except Refusal as refusal:
             return respond(refusal, protocol)
 
@@ -142,17 +144,17 @@ class Interceptor:
         protocol = protocol_of(request)
         key = request.headers.get(ROLLOUT_HEADER, "")
         try:
-            body, size = await read_body(request)
             recorder = Recorder(key, JUDGE_CAPS, route="judge")
             if (owner := self._recorders.get(key)) is not None:
                 owner.check_room()
                 recorder.span = owner.span
-            try:
-                self._judging.enter()
-                async with self._judging.gate:
-                    return await self._answer(request, protocol, body, size, self._judge_for(body), recorder)
-            finally:
-                self._account_judge(key, recorder)
+            async with counted_body(request) as (body, size):
+                try:
+                    self._judging.enter()
+                    async with self._judging.gate:
+                        return await self._answer(request, protocol, body, size, self._judge_for(body), recorder)
+                finally:
+                    self._account_judge(key, recorder)
         except Refusal as refusal:
             return respond(refusal, protocol)
 
@@ -241,10 +243,21 @@ class Interceptor:
     async def _data_call(self, request: web.Request) -> web.StreamResponse:
         if self._data is None:
             return no_data()
-        answer = await self._data.forward(request)
+        size = body_size(request, BODY_LIMIT) if request.method == "POST" else 0
+        async with request.app[MEMORY].hold(size):
+            answer = await self._data.forward(request)
         if answer.headers.get(ERROR_CODE) == NO_REPOSITORY and len(self.files_lacking) < FILES_TOLD:
             self.files_lacking["GET", f"https://huggingface.co/{request.raw_path.split('/hf/', 1)[1]}"] = None
         return answer
+
+
+@asynccontextmanager
+async def counted_body(request: web.Request) -> AsyncIterator[tuple[JsonObject, int]]:
+    """Read a call's body once the box may hold that much, and count it until the call is answered. Raises Refusal."""
+    async with request.app[MEMORY].hold(body_size(request, BODY_LIMIT)) as room:
+        body, size = await read_body(request)
+        room.shrink(size)
+        yield body, size
 
 
 def estimated_size(answer: Answer) -> int:

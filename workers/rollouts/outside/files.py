@@ -16,6 +16,8 @@ from envhub.proxies import told
 from multidict import CIMultiDict
 from yarl import URL
 
+from workers.runs.broken_answers import whole_or_closed
+
 READS = {"GET", "HEAD"}
 CHUNK = 256 * 1024
 LONGEST_URL = 2000
@@ -94,8 +96,9 @@ async def _pass_back(request: web.Request, upstream: aiohttp.ClientResponse) -> 
     kept["Content-Type"] = first.headers.get(TYPE, "application/octet-stream")
     response = web.StreamResponse(status=upstream.status, headers=kept)
     await response.prepare(request)
-    if request.method != "HEAD":
-        async for chunk in upstream.content.iter_chunked(CHUNK):
-            await response.write(chunk)
-    await response.write_eof()
+    with whole_or_closed(request):
+        if request.method != "HEAD":
+            async for chunk in upstream.content.iter_chunked(CHUNK):
+                await response.write(chunk)
+        await response.write_eof()
     return response

@@ -24,14 +24,14 @@ from envhub.protocol.placing.gpus import Gpu
 from workers import settings
 from workers.inference.address import EngineAddress, new_key
 from workers.inference.policy_engine import START_SECONDS, PolicyEngineStart
-from workers.inference.process import PASSED, QUIET, EngineProcess, answers, free_port, spawn
+from workers.inference.process import PASSED, QUIET, EngineProcess, answers, free_port, lines_of, spawn
 from workers.runs.children import Children
 from workers.runs.trimming import last_use
 from workers.training.cluster.rollout_wire import RolloutServerStart
 from workers.training.learner.directory.run_dir import RunDir
 
 NETWORK = ("NCCL_", "GLOO_", "TORCH_NCCL_", "UCX_", "FI_")  # the operator's settings for collectives
-LINES, LAST_LINES = 1000, 8
+LINES, LAST_LINES, LINE_CHARS = 1000, 8, 2000
 KEPT_S = 7 * 24 * 3600.0  # for files of a run whose end this host was not told
 
 
@@ -229,14 +229,11 @@ class Keeper:
         await asyncio.to_thread(shutil.rmtree, self._root, ignore_errors=True)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
         try:
-            with suppress(ValueError, asyncio.IncompleteReadError):
-                async for raw in process.stdout:
-                    line = raw.decode(errors="replace").rstrip()[:2000]
-                    self._lines.append(line)
-                    self._last.append(line)
-                    self._news.set()
+            async for line in lines_of(process, LINE_CHARS):
+                self._lines.append(line)
+                self._last.append(line)
+                self._news.set()
         finally:
             asyncio.get_running_loop().call_soon(self._news.set)
 

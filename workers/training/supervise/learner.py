@@ -9,14 +9,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.protocol.placing.gpus import Gpu
 from envhub.protocol.runs import Failure, FailureKind
 
-from workers.inference.process import PASSED, QUIET, spawn, visible_devices
+from workers.inference.process import PASSED, QUIET, lines_of, spawn, visible_devices
 from workers.runs.children import Children
 from workers.runs.disk_full import DISK_FULL, says_disk_full
 from workers.runs.errors import RunFailed
@@ -34,7 +33,7 @@ from workers.training.learner.errors import (
 RESTARTS = 3  # without a finished step in between
 PAUSE_S = 1.0
 LOADING_S = 900.0  # until a new process's first heartbeat: it loads torch and waits for its peers
-KEPT_LINES = 60
+KEPT_LINES, LINE_CHARS = 60, 2000
 # Every micro-batch has different sizes: fixed segments would fragment, and could not be freed at the end of a turn.
 ALLOCATOR = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 KINDS: dict[int, tuple[type[LearnerError], FailureKind]] = {
@@ -127,12 +126,9 @@ class LearnerKeeper:
         return ALLOCATOR | passed | QUIET | visible_devices(self.gpus) | {"HOME": str(self.home)}
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        with suppress(ValueError, asyncio.IncompleteReadError):
-            async for raw in process.stdout:
-                line = raw.decode(errors="replace").rstrip()[:2000]
-                self._lines.append(line)
-                self.log(f"learner: {line}")
+        async for line in lines_of(process, LINE_CHARS):
+            self._lines.append(line)
+            self.log(f"learner: {line}")
 
     async def _watch(self, pid: int) -> None:
         """End a process whose heartbeat has stopped or never began."""

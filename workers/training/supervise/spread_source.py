@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 
 import aiohttp
 from envhub.protocol.evals.rollouts import RolloutRecord
+from pydantic import ValidationError
 
 from workers.inference.address import EngineAddress
 from workers.training.cluster.rollout_wire import RECORDS
 from workers.training.coordinator.plan import RolloutRequest
 from workers.training.coordinator.sources import Source
+
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)  # rollouts end themselves; `gone` tells of a lost host
 
 
 @dataclass(eq=False)
@@ -62,13 +65,15 @@ class RolloutHosts:
     async def _post(self, host: RolloutHost, path: str, request: RolloutRequest) -> list[RolloutRecord]:
         url, headers = f"{host.address.root}/run/{path}", host.address.headers
         try:
-            async with self.http.post(url, data=request.model_dump_json(), headers=headers) as answer:
+            async with self.http.post(url, data=request.model_dump_json(), headers=headers, timeout=TIMEOUT) as answer:
                 content = await answer.read()
                 if answer.status != 200:
                     raise HostLost(f"HTTP {answer.status}: {content.decode(errors='replace')[:300]}")
                 return RECORDS.validate_json(content)
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise HostLost(f"{type(error).__name__}: {error}") from error
+        except ValidationError as error:
+            raise HostLost(f"its answer is no list of rollouts: {str(error)[:300]}") from error
 
 
 class SpreadSource(Source):

@@ -13,6 +13,7 @@ from typing import IO, cast
 from envhub.errors import ArchiveError
 from envhub.packaging.archives.broken import checked
 from envhub.packaging.archives.member_names import check_name, shown
+from envhub.packaging.archives.tar_headers import BoundedHeader
 from envhub.packaging.archives.zip_members import Entry
 
 HEADER_ALLOWANCE = 32 * 1024 * 1024  # for tar and pax headers, on top of the files' own bytes
@@ -41,11 +42,13 @@ def entries(stream: IO[bytes], *, max_unpacked: int) -> Iterator[Entry]:
     try:
         with gzip.GzipFile(fileobj=stream, mode="rb") as unzipped:
             source = _Budgeted(cast("IO[bytes]", unzipped), max_unpacked + HEADER_ALLOWANCE)
-            with tarfile.open(fileobj=source, mode="r|", encoding="utf-8", errors="strict") as archive:
+            with tarfile.open(
+                fileobj=source, mode="r|", encoding="utf-8", errors="strict", tarinfo=BoundedHeader
+            ) as archive:
                 for info in archive:
                     yield _entry(archive, info)
                     archive.members = []  # type: ignore[attr-defined]  # else the list grows with the archive
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, RecursionError) as error:
         raise ArchiveError(f"broken tar.gz file: {error}", code="broken_archive") from error
 
 
@@ -56,7 +59,7 @@ def _entry(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Entry:
     if info.type == tarfile.LNKTYPE:
         hint = "Pack it from plain copies (tar --hard-dereference)."
         raise ArchiveError(f"{shown(info.name)!r} is a hard link", code="unsafe_member", hint=hint)
-    if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE} or info.issparse():
+    if info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE}:
         raise ArchiveError(f"{shown(info.name)!r} is a special file", code="unsafe_member")
     return Entry(info.name, info.size, info.mode, info.isdir(), lambda: _open(archive, info))
 

@@ -18,6 +18,8 @@ from tests.workers.broker.docker.client import Client
 from workers.broker.docker import engine, output, serve_docker
 from workers.broker.docker.output import Output
 from workers.broker.home import Home
+from workers.broker.interface import Stream
+from workers.broker.pieces import OVERHEAD
 
 FakeClient = Client[FakeSession]
 
@@ -100,6 +102,27 @@ async def test_a_client_that_reads_slowly_holds_its_command_back() -> None:
     for _ in range(8):
         written.feed("stdout", bytes(output.KEPT // 4))
     assert sum(len(data) for _, data in written.kept) <= output.KEPT
+
+
+@pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
+async def test_single_bytes_of_output_count_for_what_they_take(streams: tuple[Stream, ...]) -> None:
+    written = Output(keep=20_000)
+    follower = written.follow(past=False)
+    for number in range(10_000):
+        written.feed(streams[number % len(streams)], b"y")
+    assert len(written.kept) * OVERHEAD <= written.kept.size <= 20_000
+    assert follower.size == 10_000 + OVERHEAD * (3 if len(streams) == 1 else 10_000)
+
+
+async def test_the_end_of_the_output_is_kept_and_its_last_lines_are_sent(client: FakeClient) -> None:
+    written = Output(keep=OVERHEAD + 12)
+    for number in range(100):
+        written.feed("stdout", b"line %02d\n" % number)
+    assert b"".join(data for _, data in written.kept) == b" 98\nline 99\n"
+    made = await client.run("seq", "100")
+    await client.call("POST", f"/containers/{made}/wait")
+    _, sent = await client.call("GET", f"/containers/{made}/logs", params={"stdout": "1", "tail": "2"})
+    assert sent[8:] == b"99\n100\n"
 
 
 async def test_files_go_in_and_out_as_archives(client: FakeClient, tmp_path: Path) -> None:

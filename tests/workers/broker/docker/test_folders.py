@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.factories.tar_bombs import BOMBS
 from tests.workers.broker.docker.client import Client
 from workers.broker.broker import Broker, BrokerSession
 from workers.broker.docker import folders, serve_docker
@@ -143,6 +145,13 @@ async def test_too_much_is_told_where_the_command_said_its_errors(
     code, _, said = await client.exec(made, "sh", "-c", "head -c 3000000 /dev/zero > /data/much; exit 3")
     assert code == 3
     assert "/data has more than" in said
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_archive_whose_headers_would_take_much_memory_does_not_come_back(bomb: str) -> None:
+    """A container's tar is its own."""
+    with pytest.raises(folders.CopyFailed, match=r"too large|is sparse"):
+        folders._files_of(io.BytesIO(BOMBS[bomb]))
 
 
 async def test_a_published_port_leads_from_the_clients_loopback_into_the_container(client: Here) -> None:

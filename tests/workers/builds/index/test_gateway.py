@@ -2,15 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
+from aiohttp import web
 
+from tests.serving import listening
+from tests.workers.broken_upstream import ANSWERS, broken_upstream, raw_answer
 from tests.workers.package_index import PackageIndex
 from tests.workers.wheels import make_wheel
 from workers.builds.index.catalog import Catalog
 from workers.builds.index.gateway import IndexGateway
 from workers.builds.index.tokens import HOST, FileAddresses
+from workers.index.client import IndexClient
 from workers.index.pages import IndexFile
 
 
@@ -54,6 +60,25 @@ async def test_files_pass_with_ranges_and_the_owners_password(
         assert (await get(proxy, url)).content == wheel.read_bytes()
         part = await get(proxy, url, Range="bytes=0-3")
         assert (part.status_code, part.content) == (206, b"PK\x03\x04")
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_file_that_breaks_off_is_not_followed_by_another_answer(
+    catalog: Callable[..., Catalog], answer: str
+) -> None:
+    gateway = IndexGateway(catalog(), nothing)
+    async with broken_upstream(answer) as upstream, httpx.AsyncClient() as http:
+        index = cast(IndexClient, SimpleNamespace(open=lambda url, headers, method: http.stream(method, url)))
+
+        async def passed(request: web.Request) -> web.StreamResponse:
+            return await gateway._pass(request, index, upstream)
+
+        app = web.Application()
+        app.router.add_get("/", passed)
+        async with listening(app) as url:
+            found = await raw_answer(f"{url}/")
+    assert found.count(b"HTTP/1.1") == 1
+    assert "cannot be fetched" in str(gateway.problem)
 
 
 async def test_pages_hold_no_password_and_no_foreign_address(

@@ -121,6 +121,23 @@ async def test_a_reference_of_a_reference_is_followed(
     assert locked(report, "deep")[0] == "1.0"
 
 
+async def test_a_reference_may_require_something_in_an_old_spelling_that_uv_accepts(
+    build: Build, server: GitServer, index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path / "index", "old", "1.17"))
+    server.commit("lib", project("lib", requires="old (>=1.16.*)"))
+    report = await build(f"lib @ git+{server.url}/lib")
+    assert locked(report, "old")[0] == "1.17"
+
+
+@pytest.mark.matrix
+async def test_a_reference_that_requires_what_nobody_can_read_is_named(build: Build, server: GitServer) -> None:
+    server.commit("lib", project("lib", requires="old (no version)"))
+    report = await build(f"lib @ git+{server.url}/lib")
+    assert report.failure is not None
+    assert (report.failure.code, "lib" in report.failure.message) == ("dependency_conflict", True)
+
+
 @pytest.mark.matrix
 async def test_the_references_of_an_extra_that_is_asked_for_are_followed(build: Build, server: GitServer) -> None:
     server.commit("deep", project("deep"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("ray")
+from workers.inference.process import spawn
 from workers.training.cluster.keeper import Keeper, NoRollouts
 
 
@@ -49,6 +51,12 @@ async def test_the_newest_weights_stay(keeper: Keeper, tmp_path: Path) -> None:
 async def test_a_host_without_boxes_says_so(keeper: Keeper) -> None:
     with pytest.raises(NoRollouts, match="WORKER_RAY_ROLLOUTS"):
         await keeper.start_rollouts({}, "127.0.0.1")
+
+
+async def test_a_line_of_any_length_does_not_end_the_reading(keeper: Keeper) -> None:
+    script = "import time; print('x' * 1_000_000, flush=True); time.sleep(0.3); print('after')"
+    await keeper._read(await spawn([sys.executable, "-c", script], {}))
+    assert keeper._last[-1] == "after"
 
 
 async def test_nothing_is_left_of_a_run(keeper: Keeper, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from envhub.protocol.runs import FailureKind
 
+from workers.inference.process import spawn
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
 from workers.training.learner.directory.run_dir import RunDir
@@ -32,6 +34,12 @@ async def test_a_configuration_that_it_cannot_read_is_not_tried_again(keeper: Le
         await keeper.run()
     assert (caught.value.failure.code, caught.value.failure.kind) == ("learner_bad_config", FailureKind.LIMIT)
     assert "prayer" in caught.value.failure.message
+
+
+async def test_a_line_of_any_length_does_not_end_the_reading(keeper: LearnerKeeper, said: list[str]) -> None:
+    script = "import time; print('x' * 1_000_000, flush=True); time.sleep(0.3); print('after')"
+    await keeper._read(await spawn([sys.executable, "-c", script], {}))
+    assert said[-1] == "learner: after"
 
 
 @pytest.mark.parametrize(("set_to", "passed"), [(None, "expandable_segments:True"), ("max_split_size_mb:64",) * 2])

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, Usage
 
@@ -103,6 +104,28 @@ async def test_a_group_is_lost_as_soon_as_its_host_is_known_to_be_gone(
     host.gone.set()
     with pytest.raises(HostLost, match="gone"):
         await asyncio.wait_for(asking, 30)
+
+
+async def test_a_group_takes_longer_than_the_limit_of_other_requests(
+    host: RolloutHost, environment: Environment
+) -> None:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.2)) as http:
+        asking = asyncio.create_task(hosts(http, host).ask(host, "train/reverse", request()))
+        await asyncio.sleep(0.4)
+        environment.may_end.set()
+        assert await asking == []
+
+
+async def test_a_host_whose_answer_cannot_be_read_has_lost_its_group(http: aiohttp.ClientSession) -> None:
+    async def nonsense(_: web.Request) -> web.Response:
+        return web.json_response([{"not": "a rollout"}])
+
+    server = web.Application()
+    server.router.add_post("/run/{path:.*}", nonsense)
+    async with TestServer(server) as there:
+        broken = RolloutHost("10.0.0.3", EngineAddress(str(there.make_url("/v1")), KEY))
+        with pytest.raises(HostLost, match="no list of rollouts"):
+            await hosts(http, broken).ask(broken, "train/reverse", request())
 
 
 async def test_a_host_that_does_not_answer_has_lost_its_group(http: aiohttp.ClientSession) -> None:
