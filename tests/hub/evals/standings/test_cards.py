@@ -41,8 +41,13 @@ def alice() -> User:
     return alice
 
 
-def measured(user: User, model: str, *rewards: list[float]) -> Evaluation:
-    """An evaluation that has ended, with these rewards of each example."""
+def measured(user: User, model: str, rewards: list[float]) -> Evaluation:
+    """An evaluation that has ended, of one rollout of each example."""
+    return measured_in_groups(user, model, *([reward] for reward in rewards))
+
+
+def measured_in_groups(user: User, model: str, *rewards: list[float]) -> Evaluation:
+    """The same with several rollouts of each."""
     config = make_config("alice/tiny-env", f"alice/{model}", rollouts_per_example=len(rewards[0]))
     evaluation = create_evaluation(user=user, owner=user.owner, config=config)
     assert evaluation.run is not None
@@ -60,7 +65,7 @@ def card(*, is_member: bool) -> Card:
 
 def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(alice: User) -> None:
     for model, rewards in (("weak", [0.0, 1.0]), ("strong", [1.0, 0.5])):
-        measured(alice, model, *([reward] for reward in rewards))
+        measured(alice, model, rewards)
     own = card(is_member=True)
     assert (own.model, own.score, own.means) == ("alice/strong", 0.75, (0.5, 0.75))
     assert card(is_member=False) == Card()
@@ -72,7 +77,7 @@ def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(al
 
 
 def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice: User, client: Client) -> None:
-    measured(alice, "weak", [1.0], [0.0])
+    measured(alice, "weak", [1.0, 0.0])
     create_environments(make_user("bob").owner, 3)
     create_environments(make_user("carl").owner, 2, private=True)
     refresh_cards()
@@ -95,7 +100,7 @@ def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice
 def test_what_could_be_trained_on_comes_first_by_public_evaluations_alone(alice: User, client: Client) -> None:
     create_ready_version(alice, "other-env")
     Environment.objects.update(visibility=Visibility.PUBLIC.value)
-    evaluation = measured(alice, "weak", [1.0, 0.0], [1.0, 1.0])
+    evaluation = measured_in_groups(alice, "weak", [1.0, 0.0], [1.0, 1.0])
 
     def seen() -> tuple[float | None, float | None, int]:
         Environment.objects.update(card_stale=True)
