@@ -35,6 +35,8 @@ class Environment(models.Model):
     tags = models.JSONField(default=list)
     own_tags = models.JSONField(null=True, blank=True)  # set by a member; None: `tags` are those of the latest version
     latest = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    # Environments of this hub whose packages the latest version's lock has; updated with the card.
+    depends_on = models.ManyToManyField("self", symmetrical=False, related_name="dependants")
     evaluations = models.PositiveIntegerField(default=0)  # number of public ones; updated with the card
     # Of 1000 groups of rollouts, how many would teach the best suited model, by a public evaluation; with the card.
     signal = models.PositiveSmallIntegerField(default=0, db_default=0)

@@ -31,6 +31,7 @@ from hub.registry.filters import SORT_TITLES, EnvironmentFilter, facets, page_of
 from hub.registry.models import Environment, Version
 from hub.registry.queries import (
     LATEST,
+    dependants_of,
     environment_versions,
     fork_origin,
     forks_of,
@@ -52,6 +53,7 @@ from hub.registry.wire import version_view
 
 PAGE = 50
 MOST_COUNTED = 100
+MOST_DEPENDANTS = 8
 
 
 @page
@@ -109,6 +111,8 @@ def environment_context(request: HttpRequest, owner: str, name: str, *, tab: str
         "evaluations_seen": evaluations_seen(request.user, [environment])[environment.pk],
         "origin": fork_origin(request.user, environment),
         "forks": forks_of(request.user, environment).order_by()[:MOST_COUNTED].count(),
+        "dependants": dependants_of(request.user, environment)[: MOST_DEPENDANTS + 1],
+        "most_dependants": MOST_DEPENDANTS,
         "shown": shown,
         "view": view,
         **_needs(view, is_latest=shown is not None and shown.pk == environment.latest_id),

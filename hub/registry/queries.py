@@ -91,6 +91,21 @@ def forks_of(user: Viewer, environment: Environment) -> models.QuerySet[Environm
     return search_environments(user).filter(fork__origin=environment)
 
 
+def dependants_of(user: Viewer, environment: Environment) -> models.QuerySet[Environment]:
+    """Return the environments that the user may see whose latest version is locked with a package of this one."""
+    return visible_environments(user).filter(depends_on=environment).select_related("owner").order_by("-pk")
+
+
+def dependencies_in(version: Version | None) -> list[uuid.UUID]:
+    """Return the ids of other environments of this hub whose wheels a version's lock has."""
+    wheels = (version.lock or {}).get("wheels", ()) if version is not None else ()
+    owned = [wheel["sha256"] for wheel in wheels if wheel.get("owned")]
+    if version is None or not owned:
+        return []
+    rows = Version.objects.filter(wheel__in=owned).exclude(environment=version.environment_id)
+    return list(rows.order_by().values_list("environment_id", flat=True).distinct())
+
+
 @dataclass(frozen=True)
 class DataUse:
     """Environments whose checks have loaded a data set, as (owner, name), the newest uses first."""

@@ -119,6 +119,32 @@ def test_what_could_be_trained_on_comes_first_by_public_evaluations_alone(alice:
     assert "with signal" in html
 
 
+def test_an_environment_names_those_that_are_built_with_it_to_those_who_see_them(alice: User, client: Client) -> None:
+    library, bob = Environment.objects.get(name="tiny-env"), make_user("bob")
+    using, hidden = create_ready_version(bob, "using-env"), create_ready_version(alice, "hidden-env")
+    for version in (using, hidden):
+        assert library.latest is not None
+        assert version.lock is not None
+        owned = {**version.lock["wheels"][0], "sha256": library.latest.wheel_id, "owned": True}
+        version.lock["wheels"].append(owned)
+        version.save()
+    Environment.objects.exclude(pk=hidden.environment_id).update(visibility=Visibility.PUBLIC.value)
+    Environment.objects.filter(pk=hidden.environment_id).update(visibility=Visibility.PRIVATE.value)
+    Environment.objects.update(card_stale=True)
+    refresh_cards()
+    address = "/environments/alice/tiny-env"
+    assert ["bob/using-env" in client.get(address).text, "hidden-env" in client.get(address).text] == [True, False]
+    client.force_login(alice)
+    assert "alice/hidden-env" in client.get(address).text
+    using.refresh_from_db()
+    assert using.lock is not None
+    using.lock["wheels"].pop()
+    using.save()
+    Environment.objects.update(card_stale=True)
+    refresh_cards()
+    assert "using-env" not in client.get(address).text
+
+
 def test_a_page_of_many_environments_costs_no_more_queries(
     alice: User, client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
