@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from uuid import UUID
+
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from hub.accounts.models import Owner, Role, User
@@ -11,6 +14,12 @@ from hub.core.ids import GivenId, find_by_id
 from hub.webhooks.models import Delivery, Webhook
 
 MOST = 10  # webhooks of an owner
+
+
+def owners_with_webhooks(owners: Iterable[UUID]) -> set[UUID]:
+    """Return which of the owners have an enabled webhook."""
+    rows = Webhook.objects.filter(owner__in=list(owners), disabled_at__isnull=True)
+    return set(rows.order_by().values_list("owner_id", flat=True))
 
 
 def webhooks_of(user: User, owner: Owner) -> QuerySet[Webhook]:

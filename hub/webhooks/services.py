@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from uuid import UUID
+
 from django.conf import settings
 from django.db import transaction
 from envhub.client.outside.addresses import OutboundRefused
 from envhub.client.outside.ways import way
-from envhub.protocol.accounts.webhooks import DeliveryState, WebhookBody, WebhookEvent, WebhookRequest, WebhookRun
+from envhub.protocol.accounts.webhooks import (
+    DeliveryState,
+    WebhookBody,
+    WebhookEvent,
+    WebhookNote,
+    WebhookRequest,
+    WebhookRun,
+    WebhookScore,
+)
 from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import Failure, RunKind, RunState
 
@@ -85,19 +96,35 @@ def tell_webhooks(run: Run) -> None:
     """`hub.runs.endings`: a message for each webhook of the run's owner and each of its events that has happened."""
     if run.parent_id is not None:
         return
-    webhooks = list(Webhook.objects.filter(owner=run.owner_id, disabled_at__isnull=True).order_by("pk")[:MOST])
-    if not webhooks:
-        return
-    now, data = clock.now(), _about(run)
-    bodies = {
-        event.value: WebhookBody(type=event, timestamp=now, data=data).model_dump_json() for event in _events(run)
-    }
+    if webhooks := _webhooks(run.owner_id):
+        for event in _events(run):
+            _send(webhooks, event, _about(run))
+
+
+def tell_webhooks_of(event: WebhookEvent, *, owner_id: UUID, data: WebhookScore | WebhookNote) -> None:
+    """Queue a message for each webhook of the owner that wants such events; call it in the event's transaction.
+
+    `url` in the data is the path of a page; the message has its whole address.
+    """
+    whole = data.model_copy(update={"url": _address(data.url)})
+    _send(_webhooks(owner_id), event, whole)
+
+
+def _webhooks(owner_id: UUID) -> list[Webhook]:
+    return list(Webhook.objects.filter(owner=owner_id, disabled_at__isnull=True).order_by("pk")[:MOST])
+
+
+def _send(webhooks: Iterable[Webhook], event: WebhookEvent, data: WebhookRun | WebhookScore | WebhookNote) -> None:
+    now = clock.now()
+    body = WebhookBody(type=event, timestamp=now, data=data).model_dump_json()
+    wanting = [webhook for webhook in webhooks if event.value in webhook.events]
     Delivery.objects.bulk_create(
-        Delivery(webhook=webhook, event=event, body=body, due_at=now)
-        for webhook in webhooks
-        for event, body in bodies.items()
-        if event in webhook.events
+        Delivery(webhook=webhook, event=event.value, body=body, due_at=now) for webhook in wanting
     )
+
+
+def _address(path: str) -> str:
+    return f"{str(settings.HUB.base_url).rstrip('/')}{path}"
 
 
 def disable_failing(*, webhook: Webhook, why: str) -> None:
@@ -145,7 +172,7 @@ def _about(run: Run) -> WebhookRun:
         state=RunState(run.state),
         owner=run.owner.slug,
         subject=run.subject,
-        url=f"{str(settings.HUB.base_url).rstrip('/')}{run.subject_url or f'/runs/{run.pk}'}",
+        url=_address(run.subject_url or f"/runs/{run.pk}"),
         started_by=run.created_by.username,
         failure=Failure.model_validate(run.failure) if run.failure else None,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookNote
 from envhub.protocol.evals.annotations import ANY_LABEL, LABEL_PATTERN
 
 from hub.accounts.models import Role, User
@@ -16,6 +17,7 @@ from hub.evals.annotation_targets import AnnotationTarget, Place
 from hub.evals.annotations import MOST_LABELS, MOST_NOTES, MOST_ON_ROLLOUT, MOST_VIEWS, labels_in, notes_of, saved_views
 from hub.evals.models import Note, SavedRolloutView
 from hub.notices.services import tell_of_note
+from hub.webhooks.services import tell_webhooks_of
 
 
 def add_label(*, user: User, of: AnnotationTarget, place: Place, name: str) -> None:
@@ -75,6 +77,10 @@ def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> No
             text=text,
             url=f"{place.address}#said",
         )
+        about = WebhookNote(
+            about=f"{place.title} of {of.title}", author=user.username, text=text, url=f"{place.address}#said"
+        )
+        tell_webhooks_of(WebhookEvent.NOTE_ADDED, owner_id=of.owner.pk, data=about)
         made: Note = of.kind.notes.objects.create(**of.own, rollout=place.row, text=text, created_by=user)
         return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import Q
 from envhub.protocol.accounts.notices import NoticeKind, ScoreWatchRequest
+from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookScore
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Role, User
@@ -16,6 +17,8 @@ from hub.evals.statistics import Aggregate
 from hub.notices.services import tell
 from hub.registry.models import Environment
 from hub.runs.models import Run
+from hub.webhooks.queries import owners_with_webhooks
+from hub.webhooks.services import tell_webhooks_of
 
 MOST = 50  # watches per user and environment
 MOST_TOLD = 1000  # users notified about one evaluation
@@ -50,9 +53,10 @@ def tell_watchers(evaluation: Evaluation) -> None:
     mean = reward.summary("reward").mean
     beyond = Q(below__gt=mean) | Q(above__lt=mean)
     of_it = Q(environment=evaluation.environment_id, model_name__in=("", evaluation.model_name))
-    rows = ScoreWatch.objects.filter(of_it, beyond).select_related("user").order_by("pk")[:MOST_TOLD]
+    rows = ScoreWatch.objects.filter(of_it, beyond).select_related("user__owner").order_by("pk")[:MOST_TOLD]
     watchers = {row.user_id: row for row in rows if _may_see(row.user, evaluation)}
     environment = evaluation.environment
+    having = owners_with_webhooks(row.user.owner.pk for row in watchers.values())
     for row in watchers.values():
         side = f"below {row.below:g}" if row.below is not None and mean < row.below else f"above {row.above:g}"
         tell(
@@ -62,6 +66,17 @@ def tell_watchers(evaluation: Evaluation) -> None:
             detail=f"The mean reward is {side}, as you asked to be told.",
             url=f"/evaluations/{evaluation.pk}",
         )
+        if row.user.owner.pk not in having:
+            continue
+        score = WebhookScore(
+            environment=f"{environment.owner.slug}/{environment.name}",
+            model=evaluation.model_name,
+            mean=mean,
+            below=row.below,
+            above=row.above,
+            url=f"/evaluations/{evaluation.pk}",
+        )
+        tell_webhooks_of(WebhookEvent.SCORE_CROSSED, owner_id=row.user.owner.pk, data=score)
 
 
 def _may_see(user: User, evaluation: Evaluation) -> bool:

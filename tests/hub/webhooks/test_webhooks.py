@@ -17,12 +17,16 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
+from envhub.protocol.accounts.notices import ScoreWatchRequest
 from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
 from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.runs import Failure, FailureKind, RunKind, RunState
 
 from hub.accounts.models import Role, User
 from hub.core.errors import Conflict, Invalid
+from hub.evals.annotation_targets import place_in, target_of
+from hub.evals.queries import get_rollout
+from hub.evals.services import add_note, watch_scores
 from hub.notices.models import Notice
 from hub.registry.models import Version
 from hub.runs.models import Run
@@ -32,6 +36,7 @@ from hub.webhooks.models import Delivery, Webhook
 from hub.webhooks.posting import Message, Outcome
 from hub.webhooks.sender import DELAYS, LEASE, Sender, note_outcome
 from tests.factories.accounts import bearer, make_owner, make_token, make_user
+from tests.factories.evals import create_hosted, make_record, start, store
 from tests.factories.registry import create_ready_version
 from tests.factories.runs import hold_run, make_run
 
@@ -288,3 +293,27 @@ def test_an_owner_has_few_webhooks(alice: User, monkeypatch: pytest.MonkeyPatch)
         webhook_of(alice)
     with pytest.raises((Invalid, ValueError), match=r"sends webhook\.test"):
         WebhookRequest(url="http://127.0.0.1:9/hook", events=("webhook.test",))  # type: ignore[arg-type]
+
+
+def test_a_note_and_a_score_that_is_watched_for_are_told_with_where_to_look(alice: User) -> None:
+    bob, evaluation = make_user("bob"), create_hosted(alice)
+    webhook_of(alice), webhook_of(bob)
+    alice.owner.memberships.create(user=bob, role=Role.MEMBER)
+    for user in (alice, bob):
+        watch_scores(user=user, environment=evaluation.environment, request=ScoreWatchRequest(model="", below=0.9))
+    start(evaluation)
+    store(evaluation, [make_record(0, 0, 0.5), make_record(1, 0, 0.5)])
+    place = place_in(evaluation, get_rollout(evaluation, 1, 0))
+    add_note(user=bob, of=target_of(evaluation), place=place, text="look")
+    assert evaluation.run is not None
+    evaluation.run.refresh_from_db()
+    end_attempt(run=evaluation.run, to=RunState.SUCCEEDED, now=timezone.now())
+    told = {(row.webhook.owner.slug, row.event): json.loads(row.body)["data"] for row in Delivery.objects.all()}
+    assert set(told) == {
+        *(("alice", event) for event in ("note.added", "score.crossed", "evaluation.finished")),
+        ("bob", "score.crossed"),
+    }
+    note, score = told["alice", "note.added"], told["bob", "score.crossed"]
+    assert (note["author"], note["text"], "example 1" in note["about"]) == ("bob", "look", True)
+    assert note["url"].startswith("http")
+    assert (score["mean"], score["below"], score["url"].endswith(f"/evaluations/{evaluation.pk}")) == (0.5, 0.9, True)

@@ -22,6 +22,8 @@ class WebhookEvent(StrEnum):
     RUN_FAILED = "run.failed"  # of any kind
     VERSION_READY = "version.ready"
     VERSION_INVALID = "version.invalid"
+    SCORE_CROSSED = "score.crossed"  # a score that the owner, a user, watches
+    NOTE_ADDED = "note.added"  # on a rollout of the owner
     TEST = "webhook.test"
 
 
@@ -112,9 +114,29 @@ class WebhookRun(Response):
     failure: Failure | None = None
 
 
+class WebhookScore(Response):
+    """The mean reward of an evaluation that is below or above what was watched for."""
+
+    environment: str  # owner/name
+    model: str
+    mean: float
+    below: float | None = None
+    above: float | None = None
+    url: str  # the evaluation's page
+
+
+class WebhookNote(Response):
+    """A note on a rollout."""
+
+    about: str  # the rollout, in words
+    author: str
+    text: str
+    url: str
+
+
 class WebhookBody(Response):
     """The body of a message."""
 
     type: WebhookEvent
     timestamp: datetime
-    data: WebhookRun | None = None  # None for a test
+    data: WebhookRun | WebhookScore | WebhookNote | None = None  # None for a test
