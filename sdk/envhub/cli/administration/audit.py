@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 
-OwnerOption = Annotated[
-    str | None, typer.Option("--owner", "--team", help="Whose (default: yours; for administrators everybody's).")
-]
+OwnerOption = Annotated[str | None, owner_option("Whose (default: yours; for administrators everybody's).")]
 
 
 def list_entries(

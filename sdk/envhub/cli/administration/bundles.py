@@ -10,6 +10,7 @@ import typer
 
 from envhub.cli.administration.bundle_report import print_contents, print_gaps
 from envhub.cli.environments.version_card import print_needs
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -75,7 +76,7 @@ def _contents(
 def import_bundle(
     ctx: typer.Context,
     file: File,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Its new owner (default: you).")] = None,
+    owner: Annotated[str | None, owner_option("Its new owner (default: you).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the build.")] = True,
     json: JsonFlag = False,
 ) -> None:

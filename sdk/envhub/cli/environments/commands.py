@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from envhub.cli.environments.version_card import print_card
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current, printable
 from envhub.cli.terminal.tables import Fit
@@ -26,7 +27,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 def list_environments(
     ctx: typer.Context,
     search: Annotated[str | None, typer.Argument(help="Words to search for.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     kind: Annotated[str | None, typer.Option(help="Only single-turn, multi-turn or tools.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
     starred: Annotated[bool, typer.Option("--starred", help="Only those that you have starred.")] = False,

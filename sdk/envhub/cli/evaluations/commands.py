@@ -13,6 +13,7 @@ from envhub.cli.runs import print_log
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.conversation import print_rollout
 from envhub.cli.terminal.ids import id_of, index
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
@@ -42,7 +43,7 @@ def list_evaluations(
         str | None, typer.Argument(help="Only for owner/name[@version], or name for your own.")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:
@@ -89,7 +90,7 @@ def rollouts(
         sort=sort,
     ), limit))  # fmt: skip
     rows = [(row.example, row.rollout, row.outcome, row.reward, row.asked, row.answered, row.target, row.turns,
-             row.usage.completion_tokens, row.duration_s, row.failure_message[:80], ", ".join(row.labels))
+             row.usage.completion_tokens, row.duration_s, row.failure_message, ", ".join(row.labels))
             for row in found]  # fmt: skip
     columns = ("example", "rollout", "outcome", "reward", "prompt", "answer", "target", "turns", "tokens", "seconds",
                "failure", "labels")  # fmt: skip

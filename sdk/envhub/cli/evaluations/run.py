@@ -16,6 +16,7 @@ from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalOptions, local_evaluations
 from envhub.cli.evaluations.summary import page, print_summary
 from envhub.cli.terminal.option_values import json_object, judge_pairs, replay_of
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
@@ -67,7 +68,7 @@ def run(
             "training:RUN/STEP/ROLLOUT/CALLS). `hub eval replay` and `hub train replay` fill in the rest.",
         ),
     ] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose evaluation (default: yours).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[
         bool, typer.Option("--local", help="Run ./environments/NAME (or the installed package) on this machine.")

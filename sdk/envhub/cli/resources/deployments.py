@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.short_ids import id_in
@@ -44,7 +45,7 @@ LISTED = Fit(drop=("tokens in", "tokens out", "base", "last used", "requests"), 
 
 def list_deployments(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:

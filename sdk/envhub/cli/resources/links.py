@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from envhub.cli.terminal.ids import id_of, index
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
@@ -71,7 +72,7 @@ def list_links(
         str | None, typer.Argument(metavar="[ID]", help="Only those that show this evaluation (or training run).")
     ] = None,
     training: Training = False,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose links (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose links (default: yours).")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 100,
     json: JsonFlag = False,
 ) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.owners import OnlyOwner, Owner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.client.sandboxes import SandboxFailed
@@ -48,7 +49,6 @@ Models = Annotated[
 ]
 Name = Annotated[str, typer.Option(help="Its name.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="Label to find it by (repeat).")]
-OwnerOption = Annotated[str | None, typer.Option("--owner", "--team", help="Whose (default: yours).")]
 
 
 def request_of(
@@ -107,7 +107,7 @@ def create(
     model: Models = None,
     name: Name = "",
     label: Labels = None,
-    owner: OwnerOption = None,
+    owner: Owner = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it runs.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -144,7 +144,7 @@ def wait_for(session: Session, view: SandboxView) -> SandboxView:
 
 def list_sandboxes(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     state: Annotated[SandboxState | None, typer.Option(help="Only in this state.")] = None,
     label: Annotated[str | None, typer.Option(help="Only with this label.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,

@@ -12,6 +12,7 @@ import typer
 from envhub.cli.runs import print_log
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.export_format import format_of
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.short_ids import id_in, is_whole
 from envhub.cli.terminal.tables import Fit
@@ -57,7 +58,7 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet", ".tfevents": "tensorboard"
 
 def list_training(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
