@@ -108,6 +108,10 @@ def _inputs(user: User, owner: Owner, toml: str) -> tuple[ArgumentInput, ...]:
     return argument_inputs((version.describe or {}).get("args_schema"))
 
 
+def _team_option(user: User, owner: Owner) -> str:
+    return f" --team {owner.slug}" if owner.slug != user.username else ""
+
+
 def _form(
     request: HttpRequest,
     user: User,
@@ -123,7 +127,8 @@ def _form(
         texts, unreadable = {}, error.message
     texts |= {name: value for name, value in (typed or {}).items() if name in errors}
     found = list(member_owners(user, Role.MEMBER)[:OFFERED])
-    side = (typed or {}).get("side", "") if fragment_of(request) == "live" else ""
+    is_live = fragment_of(request) == "live"
+    side = (typed or {}).get("side", "") if is_live else ""
     others = {ARGUMENT + one.name for one in inputs} ^ {name for name in typed or {} if name.startswith(ARGUMENT)}
     return {
         "section": "training",
@@ -137,6 +142,8 @@ def _form(
         "new_settings": side == "file" or (side == "fields" and bool(others)),
         "owners": found if owner in found else [owner, *found],
         "owner": owner.slug,
+        "is_live": is_live,
+        "command": f"hub train run train.toml{_team_option(user, owner)}",
         "environments": search_environments(user).order_by("-pk")[:OFFERED],
         "models": [
             f"{row.owner.slug}/{row.name}"
