@@ -206,6 +206,8 @@ def test_the_start_says_what_failed_lately_and_why(showcase: Showcase, ada: Clie
     assert "no module named &lt;b&gt;numpy" in html
     assert "Failed in the last week" not in mallory.get("/").content.decode()
     Run.objects.filter(pk=showcase.ended.run_id).update(created_at=timezone.now() - timedelta(days=8))
+    assert "no module named" in ada.get("/").content.decode()
+    Run.objects.filter(pk=showcase.ended.run_id).update(finished_at=timezone.now() - timedelta(days=8))
     assert "no module named" not in ada.get("/").content.decode()
 
 
