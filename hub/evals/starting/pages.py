@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
+from envhub.protocol.evals.command_line import command_of
 from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay
 from envhub.protocol.registry.needs import Need, NeedKind
@@ -28,7 +29,6 @@ from hub.core.pages import fragment_of, page, show
 from hub.evals.queries import configuration_of, get_evaluation
 from hub.evals.replays import find_origin
 from hub.evals.services import create_evaluation
-from hub.evals.starting.command_line import command_of
 from hub.evals.starting.fields import Maker
 from hub.evals.starting.form import ARGUMENT, JUDGE, REPLAY, SECRET, grants_of, read_form, replay_of, texts_of
 from hub.evals.starting.preflight import obstacles
