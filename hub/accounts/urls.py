@@ -2,7 +2,18 @@
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from hub.accounts import account_pages, api, entrance_pages, pages, passkeys, team_api, team_pages, user_api, user_pages
+from hub.accounts import (
+    account_pages,
+    acting_pages,
+    api,
+    entrance_pages,
+    pages,
+    passkeys,
+    team_api,
+    team_pages,
+    user_api,
+    user_pages,
+)
 
 api_urls: list[URLPattern | URLResolver] = [
     path("me", api.me),
@@ -32,6 +43,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("settings/users", user_pages.user_list, name="users"),
     path("settings/users/<str:name>/disable", user_pages.user_disable, name="user-disable"),
     path("settings/users/<str:name>/enable", user_pages.user_enable, name="user-enable"),
+    path("settings/acting", acting_pages.acting, name="acting"),
     path("settings/teams", team_pages.team_list, name="teams"),
     path("teams/<slug:team>", team_pages.team_detail, name="team"),
     path("teams/<slug:team>/rename", team_pages.team_rename, name="team-rename"),

@@ -304,6 +304,7 @@ UNLOGGED = {call.replace(" ", " api/v1/", 1): why for call, why in _API_UNLOGGED
     "POST settings/confirm": "shows again who the user is, and changes nothing",
     "POST settings/confirm/passkey": "shows again who the user is, and changes nothing",
     "POST settings/confirm/code": "shows again who the user is, and changes nothing",
+    "POST settings/acting": "chooses what the user's own forms begin with, and changes nothing",
     "POST notifications/read": _OWN_NOTICES,
     "POST notifications/choices": _OWN_NOTICES,
     "POST notifications/<id:notice_id>/open": _OWN_NOTICES,

@@ -17,6 +17,7 @@ from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.registry.packages import VersionState
 from pydantic import ValidationError
 
+from hub.accounts.chosen_owner import default_owner
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import SYSTEM_OWNER, get_owner, member_owners, require_role
 from hub.catalog.making import TINY
@@ -164,6 +165,7 @@ def _first_texts(
     texts = texts_of(config, inputs)
     if earlier and member_owners(user, Role.MEMBER).filter(pk=earlier.owner.pk).exists():
         texts["owner"] = earlier.owner.slug
+    texts.setdefault("owner", default_owner(request))
     given = {key: storable_text(request.GET[key]) for key in _GIVEN if request.GET.get(key)}
     return texts | given
 

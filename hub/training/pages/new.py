@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.training.runs import TrainingRequest
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, member_owners, require_role
 from hub.catalog.queries import suggested_model, visible_models
@@ -50,7 +51,7 @@ def training_new(request: HttpRequest) -> HttpResponseBase:
     """
     user = cast("User", request.user)
     typed = {storable_text(key): storable_text(str(value)) for key, value in request.POST.items()}
-    owner = get_owner(user, typed.get("owner") or request.GET.get("owner") or user.username)
+    owner = get_owner(user, typed.get("owner") or named_owner(request))
     require_role(user, owner, Role.MEMBER)  # because the form shows the arguments of the owner's private environments
     toml = typed["toml"].replace("\r\n", "\n") if "toml" in typed else _first(request, user)
     starts = request.method == "POST" and "show" not in typed and not fragment_of(request)
