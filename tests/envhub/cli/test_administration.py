@@ -109,3 +109,12 @@ def test_the_audit_log_is_listed_and_exported_by_who_may_see_it(make_cli: MakeCl
     assert [json.loads(line)["id"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [entry["id"]]
     assert bob.json("audit", "list") == []
     bob("audit", "list", "--owner", "root-user", code=1)
+
+
+def test_the_log_is_narrowed_by_who_and_when(cli: Cli) -> None:
+    cli("secret", "set", "KEY", stdin="value")
+    cli("team", "create", "acme")
+    found = cli.json("audit", "list", "--actor", "alice", "--action", "set a secret", "--since", "2026-01-01")
+    assert [entry["action"] for entry in found] == ["set a secret"]
+    assert cli.json("audit", "list", "--until", "2020-01-01") == []
+    assert "since is not a time" in cli("audit", "list", "--since", "yesterday", code=1).stderr
