@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.progress import state_line
@@ -29,6 +30,7 @@ RunId = Annotated[
     typer.Argument(
         help="The run's id (the first characters are enough) or address.",
         callback=id_of("a run", "hub run list", _whole),
+        autocompletion=completing.runs,
     ),
 ]
 

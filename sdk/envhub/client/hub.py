@@ -73,8 +73,11 @@ class HubClient:
         transport: httpx.BaseTransport | None = None,
         retry: Retry | None = None,
         traceparent: str = "",
+        timeout_s: float = 60.0,
     ) -> None:
-        self.connection = Connection(url, token, transport=transport, retry=retry, traceparent=traceparent)
+        self.connection = Connection(
+            url, token, transport=transport, retry=retry, traceparent=traceparent, timeout_s=timeout_s
+        )
 
     if not TYPE_CHECKING:  # would hide misspelt attributes from a type checker
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from envhub.cli.environments.version_card import print_card
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import parse
@@ -20,7 +21,12 @@ from envhub.protocol.registry.packages import EnvironmentPatch, EnvironmentView,
 from envhub.protocol.visibility import Visibility
 
 LISTED = Fit(drop=("description", "visibility", "stars", "state", "version"), cut=("description",))
-Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="owner/name, or name for your own; some commands take @version.", autocompletion=completing.environments
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 
 

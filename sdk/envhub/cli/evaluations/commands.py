@@ -10,6 +10,7 @@ import typer
 from envhub.cli.evaluations.follow import follow
 from envhub.cli.evaluations.summary import coverage, origin, print_summary, print_with_failure, score
 from envhub.cli.runs import print_log
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.conversation import print_rollout
 from envhub.cli.terminal.ids import id_of, index
@@ -33,16 +34,25 @@ ROLLOUTS = Fit(
 EVALUATION = id_of("an evaluation", "hub eval list", _whole)  # reads one, whole or not
 EvaluationId = Annotated[
     str,
-    typer.Argument(help="The evaluation's id (the first characters are enough) or address.", callback=EVALUATION),
+    typer.Argument(
+        help="The evaluation's id (the first characters are enough) or address.",
+        callback=EVALUATION,
+        autocompletion=completing.evaluations,
+    ),
 ]
 
 
 def list_evaluations(
     ctx: typer.Context,
     environment: Annotated[
-        str | None, typer.Argument(help="Only for owner/name[@version], or name for your own.")
+        str | None,
+        typer.Argument(
+            help="Only for owner/name[@version], or name for your own.", autocompletion=completing.environments
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Only for this model.", autocompletion=completing.models)
+    ] = None,
     owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,

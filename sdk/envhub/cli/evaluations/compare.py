@@ -10,6 +10,7 @@ import typer
 
 from envhub.cli.evaluations.commands import EVALUATION, EvaluationId
 from envhub.cli.evaluations.summary import score
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.protocol.evals.command_line import command_like
 from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
@@ -39,7 +40,10 @@ def compare(
     ctx: typer.Context,
     a: EvaluationId,
     b: EvaluationId,
-    others: Annotated[list[str] | None, typer.Argument(help="Up to six more, each compared with A.")] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Argument(help="Up to six more, each compared with A.", autocompletion=completing.evaluations),
+    ] = None,
     sort: Annotated[
         Order | None, typer.Option(help="Order of the examples (default: better; for more than two: flips).")
     ] = None,

@@ -10,6 +10,7 @@ from envhub.cli.evaluations.annotate import Example, Rollout
 from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.evaluations.files import validated
 from envhub.cli.evaluations.run import start_all
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, current
@@ -31,7 +32,13 @@ def replay(
     rollout: Rollout,
     calls: Calls,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Model that answers from there on (default: the same).")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model that answers from there on (default: the same).",
+            autocompletion=completing.models,
+        ),
     ] = None,
     rollouts: GoingOn = 1,
     version: Annotated[str | None, typer.Option(help="Version of the environment (default: the evaluation's).")] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.ids import id_of, index
 from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, current
@@ -22,14 +23,19 @@ Training = Annotated[bool, typer.Option("--training", help="The id is that of a 
 
 
 def _ids(ctx: typer.Context, texts: list[str]) -> list[str]:
-    return [OBJECT(ctx, text) for text in texts]
+    return [OBJECT(ctx, text) for text in texts or ()]  # none while a shell completes
 
 
 def create(
     ctx: typer.Context,
     ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID...", help="An evaluation; several: their comparison.", callback=_ids),
+        typer.Argument(
+            metavar="ID...",
+            help="An evaluation; several: their comparison.",
+            callback=_ids,
+            autocompletion=completing.evaluations,
+        ),
     ],
     training: Training = False,
     example: Annotated[

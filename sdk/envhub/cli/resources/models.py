@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import transfer
@@ -21,7 +22,7 @@ from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelR
 from envhub.protocol.models.money import dollars
 from envhub.protocol.visibility import Visibility
 
-Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
+Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.", autocompletion=completing.models)]
 
 LISTED = Fit(drop=("base", "source", "where", "last error", "serves"), wrap=("needs", "last error"))
 SeenBy = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.owners import OnlyOwner, Owner
@@ -26,7 +27,12 @@ def _whole(session: Session, beginning: str) -> str:
 
 read_id = id_of("a sandbox", "hub sandbox list", _whole)
 SandboxId = Annotated[
-    str, typer.Argument(help="The sandbox's id (the first characters are enough) or address.", callback=read_id)
+    str,
+    typer.Argument(
+        help="The sandbox's id (the first characters are enough) or address.",
+        callback=read_id,
+        autocompletion=completing.sandboxes,
+    ),
 ]
 Image = Annotated[str, typer.Option(help="Name of its image.")]
 Cpus = Annotated[float | None, typer.Option(help="CPUs (default: the worker's).")]
@@ -45,7 +51,13 @@ Start = Annotated[
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", metavar="<str>", help="owner/name that it may call at $OPENAI_BASE_URL (repeat)."),
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="<str>",
+        help="owner/name that it may call at $OPENAI_BASE_URL (repeat).",
+        autocompletion=completing.models,
+    ),
 ]
 Name = Annotated[str, typer.Option(help="Its name.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="Label to find it by (repeat).")]
@@ -180,7 +192,10 @@ def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> N
 
 def delete(
     ctx: typer.Context,
-    sandbox_ids: Annotated[list[str], typer.Argument(help="Ids or addresses.", metavar="SANDBOX_ID...")],
+    sandbox_ids: Annotated[
+        list[str],
+        typer.Argument(help="Ids or addresses.", metavar="SANDBOX_ID...", autocompletion=completing.sandboxes),
+    ],
     yes: Yes = False,
     json: JsonFlag = False,
 ) -> None:
