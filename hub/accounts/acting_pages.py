@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from hub.accounts.chosen_owner import choose_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import member_owners
-from hub.core.errors import NotFound
+from hub.core.errors import Invalid
 from hub.core.pages import page, show
 
 OFFERED = 200
@@ -34,7 +34,7 @@ def acting(request: HttpRequest) -> HttpResponseBase:
         return show(request, "accounts/acting.html", context)
     owner = owners.filter(slug=request.POST.get("owner", "")).first()
     if owner is None:
-        raise NotFound("you are not a member of this team", hint="choose another")
+        raise Invalid("you are not a member of this team", hint="choose another")
     choose_owner(request, owner)
     return redirect(_without_owner(request, request.POST.get("next", "")))
 

@@ -107,6 +107,20 @@ class Membership(models.Model):
         return f"{self.user_id}@{self.owner_id}"
 
 
+class OwnerQuota(models.Model):
+    """What an administrator has set for one owner. None: the hub's figure for everybody; 0: no limit."""
+
+    owner = models.OneToOneField(Owner, primary_key=True, on_delete=models.CASCADE, related_name="quota")
+    running = models.PositiveIntegerField(null=True, blank=True)  # runs of each kind that workers may have at once
+    gpu_hours = models.FloatField(null=True, blank=True)  # of 30 days
+    tokens = models.PositiveBigIntegerField(null=True, blank=True)  # of 30 days
+    storage_gb = models.FloatField(null=True, blank=True)  # 10^9 bytes
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"quota of {self.owner_id}"
+
+
 class TeamInvitation(models.Model):
     """A single-use link that makes whoever accepts it a member of a team; kept hashed. One by mail has an address."""
 

@@ -9,6 +9,7 @@ from hub.accounts import (
     entrance_pages,
     pages,
     passkeys,
+    quota_api,
     team_api,
     team_pages,
     user_api,
@@ -29,6 +30,8 @@ api_urls: list[URLPattern | URLResolver] = [
     path("teams/<slug:team>/invitations/<id:invitation_id>", team_api.invitation_detail),
     path("teams/<slug:team>/invitations/<id:invitation_id>/send", team_api.invitation_send),
     path("join", team_api.join),
+    path("quotas", quota_api.quotas),
+    path("quotas/<slug:owner>", quota_api.quota_detail),
     path("device/code", api.device_code),
     path("device/token", api.device_token),
 ]

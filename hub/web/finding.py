@@ -69,6 +69,7 @@ ADMINISTRATORS_PLACES = {
     "Administration: queue": "administration-queue",
     "Administration: sandboxes": "administration-sandboxes",
     "Administration: storage": "administration-storage",
+    "Administration: quotas": "administration-quotas",
     "Administration: data sets": "administration-data",
     "Administration: users": "users",
 }

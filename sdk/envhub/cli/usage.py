@@ -45,5 +45,7 @@ def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
         session.note(f"{owner.owner}: {decimal(owner.stored_bytes)}{limit} stored")
         if owner.gpu_hours_limit is not None:
             session.note(f"{owner.owner}: {owner.gpu_hours:.1f} of {owner.gpu_hours_limit:g} GPU hours")
+        if owner.at_once:
+            session.note(f"{owner.owner}: at most {owner.at_once} at once")
         if owner.tokens_limit is not None:
             session.note(f"{owner.owner}: {owner.tokens:,} of {owner.tokens_limit:,} tokens")

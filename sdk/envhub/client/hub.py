@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envhub.client.links import Links
     from envhub.client.models import Models
     from envhub.client.notices import Notices
+    from envhub.client.quotas import Quotas
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
@@ -49,6 +50,7 @@ class HubClient:
     blobs: Blobs
     bundles: Bundles
     environments: Environments
+    quotas: Quotas
     runs: Runs
     evaluations: Evaluations
     links: Links

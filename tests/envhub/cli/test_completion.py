@@ -20,7 +20,7 @@ from tests.envhub.cli.conftest import Cli
 from tests.factories.catalog import create_endpoint
 from tests.factories.evals import create_hosted
 from tests.factories.registry import create_ready_version
-from tests.factories.training_runs import create_run
+from tests.factories.training_runs import create_run, training_request
 
 HUB = [sys.executable, "-c", "import sys; sys.argv[0] = 'hub'; from envhub.cli import hub; hub()"]
 
@@ -74,7 +74,7 @@ def test_ids_are_as_short_as_in_tables(cli: Cli) -> None:
     assert offered(cli, f"hub eval show {key[:20]}") == [key]
     assert offered(cli, f"hub eval compare {key[:13]} {key[:4]}") == [key[:13]]
     assert run[:13] in [one[:13] for one in offered(cli, "hub run logs ")]
-    training = create_run(cli.user, name="my-run")
+    training = create_run(cli.user, training_request(name="my-run"))
     assert set(offered(cli, "hub train show ")) == {"my-run", str(training.pk)[:13]}
 
 

@@ -361,6 +361,8 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         ("api/v1/users/<str:name>", "patch"): {"is_active": False},
         (account.TEAM, "patch"): {"display_name": "x"},
         ("settings/acting", "post"): {"owner": "alice"},
+        ("api/v1/quotas/<slug:owner>", "put"): {"gpu_hours": 1},
+        ("administration/quotas", "post"): {"owner": "alice"},
         (f"{account.TEAM}/members", "post"): {"user": "bob"},
         (f"{account.TEAM}/members/<slug:user>", "patch"): {"role": "reader"},
         (f"{_RUN}/claim", "post"): {"worker_id": str(world.worker.pk)},

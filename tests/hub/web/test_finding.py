@@ -63,8 +63,7 @@ def test_places_are_those_that_the_user_may_go_to(showcase: Showcase) -> None:
     assert "Administration: queue" in titles(root, "administration")["Go to"]
     client = Client()
     client.force_login(root)
-    for hit in find(root, "")[0].hits:
-        assert client.get(hit.url).status_code == 200, hit
+    assert [hit for hit in find(root, "")[0].hits if client.get(hit.url, follow=True).status_code != 200] == []
 
 
 def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -> None:
