@@ -30,7 +30,7 @@ from tests.hub.web.browser import Look, LookAt, by_turns
 from tests.hub.web.showcase import Showcase, make_showcase
 
 PATIENCE_MS = 20_000  # Swagger UI reads the whole schema first
-ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "data"))
+ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "quotas", "data"))
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

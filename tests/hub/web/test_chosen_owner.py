@@ -100,3 +100,10 @@ def test_a_choice_gives_no_rights_and_ends_with_the_membership(browser: Client, 
     assert browser.get("/settings/secrets").status_code == 200  # of their own
     Membership.objects.filter(user=ada, owner=lab).delete()
     assert ">ada</span>" in browser.get("/").content.decode()
+
+
+def test_the_start_of_a_team_without_environments_says_how_to_push_one(browser: Client) -> None:
+    choose(browser, "lab")
+    html = browser.get("/").content.decode()
+    assert "hub push my-env --team lab" in html
+    assert "Add a sample environment" not in html

@@ -29,10 +29,10 @@ MORE_QUERIES = {
     "environment-settings": 14,  # the owners, the former names
     "evaluate": 17,  # the arguments, the owners, the models to choose from
     "environment-evaluations": 17,  # the leaderboard beside the list, the watches of scores
-    "needing-evaluate": 27,  # it looks at everything that could stand in the way
+    "needing-evaluate": 28,  # it looks at everything that could stand in the way
     "rollout": 16,  # its neighbours in the list, and the next that failed or scored nothing
     "failed-rollout": 16,
-    "home": 20,  # it shows four lists, one of them with stars
+    "home": 21,  # it shows four lists, one of them with stars
 }
 
 
