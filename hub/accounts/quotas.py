@@ -61,9 +61,9 @@ def _limits(own: OwnerQuota | None) -> Limits:
     return Limits(
         running=own.running or None if own else None,
         has_own_running=own is not None and own.running is not None,
-        gpu_hours=_limit(own and own.gpu_hours, hub.owner_gpu_hours),
-        tokens=_limit(own and own.tokens, hub.owner_tokens),
-        storage_gb=_limit(own and own.storage_gb, hub.owner_quota_gb),
+        gpu_hours=_limit(own.gpu_hours if own else None, hub.owner_gpu_hours),
+        tokens=_limit(own.tokens if own else None, hub.owner_tokens),
+        storage_gb=_limit(own.storage_gb if own else None, hub.owner_quota_gb),
     )
 
 
