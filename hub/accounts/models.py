@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
@@ -28,10 +29,12 @@ class User(AbstractUser):
 
     admin_rights_given = True  # False on the user object of an API token that lacks the admin scope
 
+    only_owner: UUID | None = None  # on the user object of an API token for one owner: it acts for no other
+
     @property
     def is_administrator(self) -> bool:
         """Whether this request may do and see everything."""
-        return self.is_active and self.is_superuser and self.admin_rights_given
+        return self.is_active and self.is_superuser and self.admin_rights_given and self.only_owner is None
 
     def get_session_auth_hash(self) -> str:
         """What a session holds and must go on to match: it changes with the password, and with the epoch."""
@@ -148,6 +151,7 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
+    owner = models.ForeignKey(Owner, null=True, blank=True, on_delete=models.CASCADE, related_name="+")  # the only one
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

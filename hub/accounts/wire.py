@@ -19,6 +19,7 @@ def token_view(token: ApiToken) -> TokenView:
         name=token.name,
         prefix=token.prefix,
         scopes=tuple(Scope(scope) for scope in token.scopes),
+        owner=token.owner.slug if token.owner else None,
         created_at=token.created_at,
         expires_at=token.expires_at,
         last_used_at=token.last_used_at,
