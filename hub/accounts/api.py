@@ -29,8 +29,8 @@ from rest_framework.request import Request
 from hub.accounts.client_address import client_address
 from hub.accounts.errors import DeviceError
 from hub.accounts.models import ApiToken, User
-from hub.accounts.permissions import require_scope, scopes_of
-from hub.accounts.queries import get_token, tokens_of
+from hub.accounts.permissions import require_account, scopes_of
+from hub.accounts.queries import get_token, own_or_team, tokens_of
 from hub.accounts.services import create_token, exchange_device_code, limit_rate, revoke_token, start_device_login
 from hub.accounts.signing_in import must_confirm
 from hub.accounts.wire import token_view, who_am_i
@@ -59,16 +59,22 @@ def me(request: Request) -> HttpResponse:
 def tokens(request: Request) -> HttpResponse:
     """List the caller's API tokens, or create one. Only the response to POST contains the token itself."""
     if request.method == "GET":
-        user = require_scope(request, Scope.READ)
+        user = require_account(request, Scope.READ)
         rows, following = newest_first(tokens_of(user), request)
         return answer_page(rows, following, token_view)
-    user = require_scope(request, Scope.WRITE)
+    user = require_account(request, Scope.WRITE)
     if request.auth is None and must_confirm(request._request):
         hint = f"confirm your password: {reverse('account_reauthenticate')}"
         raise NotAllowed("creating a token requires a recent sign-in", code="confirm_identity", hint=hint)
     body = parse(request, TokenRequest)
     _refuse_more_than_own(request, body)
-    secret, token = create_token(user=user, name=body.name, scopes=body.scopes, expires_in_days=body.expires_in_days)
+    secret, token = create_token(
+        user=user,
+        name=body.name,
+        scopes=body.scopes,
+        expires_in_days=body.expires_in_days,
+        owner=own_or_team(user, body.owner) if body.owner else None,
+    )
     return answer(TokenCreated(token=secret, view=token_view(token)), status=201)
 
 
@@ -89,7 +95,7 @@ def _refuse_more_than_own(request: Request, body: TokenRequest) -> None:
 @api_view(["DELETE"])
 def token_detail(request: Request, token_id: GivenId) -> HttpResponse:
     """Revoke one of the caller's tokens."""
-    user = require_scope(request, Scope.WRITE)
+    user = require_account(request, Scope.WRITE)
     return answer(token_view(revoke_token(token=get_token(user, token_id))))
 
 

@@ -38,6 +38,7 @@ def user_of_token(secret: str) -> tuple[User, ApiToken]:
     token = live_token(secret, now=now)
     note_token_use(token=token, now=now)
     token.user.admin_rights_given = Scope.ADMIN in token.scopes
+    token.user.only_owner = token.owner_id
     trust_caller()
     return token.user, token
 

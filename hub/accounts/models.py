@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
@@ -28,10 +29,12 @@ class User(AbstractUser):
 
     admin_rights_given = True  # False on the user object of an API token that lacks the admin scope
 
+    only_owner: UUID | None = None  # on the user object of an API token for one owner: it acts for no other
+
     @property
     def is_administrator(self) -> bool:
         """Whether this request may do and see everything."""
-        return self.is_active and self.is_superuser and self.admin_rights_given
+        return self.is_active and self.is_superuser and self.admin_rights_given and self.only_owner is None
 
     def get_session_auth_hash(self) -> str:
         """What a session holds and must go on to match: it changes with the password, and with the epoch."""
@@ -107,6 +110,20 @@ class Membership(models.Model):
         return f"{self.user_id}@{self.owner_id}"
 
 
+class OwnerQuota(models.Model):
+    """What an administrator has set for one owner. None: the hub's figure for everybody; 0: no limit."""
+
+    owner = models.OneToOneField(Owner, primary_key=True, on_delete=models.CASCADE, related_name="quota")
+    running = models.PositiveIntegerField(null=True, blank=True)  # runs of each kind that workers may have at once
+    gpu_hours = models.FloatField(null=True, blank=True)  # of 30 days
+    tokens = models.PositiveBigIntegerField(null=True, blank=True)  # of 30 days
+    storage_gb = models.FloatField(null=True, blank=True)  # 10^9 bytes
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"quota of {self.owner_id}"
+
+
 class TeamInvitation(models.Model):
     """A single-use link that makes whoever accepts it a member of a team; kept hashed. One by mail has an address."""
 
@@ -134,6 +151,7 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=16)
     digest = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
+    owner = models.ForeignKey(Owner, null=True, blank=True, on_delete=models.CASCADE, related_name="+")  # the only one
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

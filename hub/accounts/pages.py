@@ -13,7 +13,7 @@ from django.contrib.auth import logout as end_session
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -21,9 +21,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 from envhub.protocol.accounts.users import Scope
 
+from hub.accounts.chosen_owner import chosen_team
 from hub.accounts.client_address import client_address
-from hub.accounts.models import User
-from hub.accounts.queries import get_token, tokens_of, waiting_device
+from hub.accounts.models import Role, User
+from hub.accounts.queries import get_token, member_owners, own_or_team, tokens_of, waiting_device
 from hub.accounts.relying_party import obstacle_here
 from hub.accounts.services import (
     create_token,
@@ -168,10 +169,11 @@ def device(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/device.html", context)
 
 
+@page
 @never_cache
 @login_required
 @require_http_methods(["GET", "POST"])
-def tokens(request: HttpRequest) -> HttpResponse:
+def tokens(request: HttpRequest) -> HttpResponseBase:
     """The user's API tokens; making one shows its secret once, in the answer to the form."""
     user = cast("User", request.user)
     context: dict[str, object] = {"section": "settings", "scopes": _grantable(user), "lifetimes": LIFETIMES}
@@ -186,7 +188,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
             name=(request.POST.get("name", "").strip() or "token")[:100],
             scopes=wanted,
             expires_in_days=int(days) if days.isdecimal() and int(days) in LIFETIMES else 90,
+            owner=own_or_team(user, request.POST["owner"]) if request.POST.get("owner") else None,
         )
+    team = chosen_team(request)
+    context["owners"], context["owner"] = member_owners(user, Role.READER)[:100], team.slug if team else ""
     context["tokens"] = tokens_of(user)[:200]
     return render(request, "accounts/token_list.html", context)
 

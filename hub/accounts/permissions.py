@@ -36,6 +36,15 @@ def require_scope(request: Request | HttpRequest, scope: Scope) -> User:
     return user
 
 
+def require_account(request: Request | HttpRequest, scope: Scope) -> User:
+    """As require_scope, for what concerns the person: a token for one owner may not. Raises NotAllowed."""
+    user = require_scope(request, scope)
+    if user.only_owner is not None:
+        hint = "use a token for all of your owners"
+        raise NotAllowed("this token acts for a single owner only", code="token_limited", hint=hint)
+    return user
+
+
 def check_read(request: Request | HttpRequest) -> None:
     """For reads that anonymous callers may make too: a token that is sent must have the scope read."""
     if isinstance(request.user, User):

@@ -42,8 +42,13 @@ def visible_owners(user: Caller) -> QuerySet[Owner]:
         return Owner.objects.none()
     if user.is_administrator:
         return Owner.objects.order_by("slug")
-    mine = Membership.objects.filter(user=user).values("owner_id")
-    return Owner.objects.filter(pk__in=mine).order_by("slug")
+    return Owner.objects.filter(pk__in=_memberships(user).values("owner_id")).order_by("slug")
+
+
+def _memberships(user: User) -> QuerySet[Membership]:
+    """Return the user's memberships; those of a token for one owner are that one."""
+    rows = Membership.objects.filter(user=user)
+    return rows if user.only_owner is None else rows.filter(owner=user.only_owner)
 
 
 def visible_owner_ids(user: Caller) -> QuerySet[Owner, UUID]:
@@ -62,7 +67,7 @@ def member_owners(user: Caller, role: Role) -> QuerySet[Owner]:
     if not isinstance(user, User) or not user.is_active:
         return Owner.objects.none()
     roles = [item.value for item in Role if item.includes(role)]
-    return Owner.objects.filter(memberships__user=user, memberships__role__in=roles).order_by("slug")
+    return Owner.objects.filter(pk__in=_memberships(user).filter(role__in=roles).values("owner_id")).order_by("slug")
 
 
 def get_owner(user: Caller, slug: str) -> Owner:
@@ -70,6 +75,14 @@ def get_owner(user: Caller, slug: str) -> Owner:
     owner = visible_owners(user).filter(slug=slug).first()
     if owner is None:
         raise NotFound(f"the owner {slug} does not exist or is not yours", hint="`hub whoami` lists your owners")
+    return owner
+
+
+def own_or_team(user: User, slug: str) -> Owner:
+    """The owner `slug` if the user is a member of it; for an administrator, too, only then. Raises NotFound."""
+    owner = member_owners(user, Role.READER).filter(slug=slug).first()
+    if owner is None:
+        raise NotFound(f"you are not a member of {slug[:64]}", hint="`hub whoami` lists your owners")
     return owner
 
 
@@ -93,7 +106,7 @@ def role_of(user: Caller, owner: Owner) -> Role | None:
         return None
     if user.is_administrator:
         return Role.OWNER
-    membership = Membership.objects.filter(user=user, owner=owner).first()
+    membership = _memberships(user).filter(owner=owner).first()
     return Role(membership.role) if membership else None
 
 
@@ -195,7 +208,7 @@ def find_user(name: str) -> User:
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
     """The user's tokens, newest first, revoked ones too."""
-    return ApiToken.objects.filter(user=user).order_by("-pk")
+    return ApiToken.objects.filter(user=user).select_related("owner").order_by("-pk")
 
 
 def live_token(secret: str, *, now: datetime) -> ApiToken:

@@ -27,7 +27,7 @@ from rest_framework.request import Request
 
 from hub.accounts.client_address import client_address
 from hub.accounts.models import Owner, Role, User
-from hub.accounts.permissions import require_scope
+from hub.accounts.permissions import require_account, require_scope
 from hub.accounts.queries import get_team, members_of, open_invitations, require_role, visible_teams
 from hub.accounts.services import (
     add_member,
@@ -58,7 +58,7 @@ def teams(request: Request) -> HttpResponse:
     if request.method == "GET":
         user = require_scope(request, Scope.READ)
         return answer_page(*newest_first(visible_teams(user), request), team_view)
-    user = require_scope(request, Scope.WRITE)
+    user = require_account(request, Scope.WRITE)
     body = parse(request, TeamRequest)
     made = create_team(user=user, slug=body.name, display_name=body.display_name)
     return answer(team_view(get_team(user, made.slug)), status=201)
@@ -167,7 +167,7 @@ def invitation_send(request: Request, team: str, invitation_id: GivenId) -> Http
 @api_view(["POST"])
 def join(request: Request) -> HttpResponse:
     """Accept an invitation to a team. Its link works once."""
-    user = require_scope(request, Scope.WRITE)
+    user = require_account(request, Scope.WRITE)
     limit_rate(key=f"join:{client_address(request._request)}", limit=30, per=timedelta(minutes=5))
     made = join_team(user=user, secret=parse(request, TeamJoinRequest).secret)
     return answer(Joined(team=made.owner.slug, role=TeamRole(made.role)))

@@ -2,7 +2,19 @@
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from hub.accounts import account_pages, api, entrance_pages, pages, passkeys, team_api, team_pages, user_api, user_pages
+from hub.accounts import (
+    account_pages,
+    acting_pages,
+    api,
+    entrance_pages,
+    pages,
+    passkeys,
+    quota_api,
+    team_api,
+    team_pages,
+    user_api,
+    user_pages,
+)
 
 api_urls: list[URLPattern | URLResolver] = [
     path("me", api.me),
@@ -18,6 +30,8 @@ api_urls: list[URLPattern | URLResolver] = [
     path("teams/<slug:team>/invitations/<id:invitation_id>", team_api.invitation_detail),
     path("teams/<slug:team>/invitations/<id:invitation_id>/send", team_api.invitation_send),
     path("join", team_api.join),
+    path("quotas", quota_api.quotas),
+    path("quotas/<slug:owner>", quota_api.quota_detail),
     path("device/code", api.device_code),
     path("device/token", api.device_token),
 ]
@@ -32,6 +46,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("settings/users", user_pages.user_list, name="users"),
     path("settings/users/<str:name>/disable", user_pages.user_disable, name="user-disable"),
     path("settings/users/<str:name>/enable", user_pages.user_enable, name="user-enable"),
+    path("settings/acting", acting_pages.acting, name="acting"),
     path("settings/teams", team_pages.team_list, name="teams"),
     path("teams/<slug:team>", team_pages.team_detail, name="team"),
     path("teams/<slug:team>/rename", team_pages.team_rename, name="team-rename"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envhub.protocol.accounts.quotas import QuotaView
 from envhub.protocol.accounts.teams import MemberView, TeamInvitationView, TeamRole, TeamView
 from envhub.protocol.accounts.users import Scope, TokenView, UserView, WhoAmI
 
-from hub.accounts.models import ApiToken, Owner, TeamInvitation, User
+from hub.accounts.models import ApiToken, Owner, OwnerQuota, TeamInvitation, User
 from hub.accounts.queries import visible_owners
 
 
@@ -18,10 +19,23 @@ def token_view(token: ApiToken) -> TokenView:
         name=token.name,
         prefix=token.prefix,
         scopes=tuple(Scope(scope) for scope in token.scopes),
+        owner=token.owner.slug if token.owner else None,
         created_at=token.created_at,
         expires_at=token.expires_at,
         last_used_at=token.last_used_at,
         revoked=token.revoked_at is not None,
+    )
+
+
+def quota_view(quota: OwnerQuota) -> QuotaView:
+    """An owner's own quota; without any figure where none is set."""
+    return QuotaView(
+        owner=quota.owner.slug,
+        running=quota.running,
+        gpu_hours=quota.gpu_hours,
+        tokens=quota.tokens,
+        storage_gb=quota.storage_gb,
+        changed_at=quota.changed_at,
     )
 
 

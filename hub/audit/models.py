@@ -22,7 +22,15 @@ class AuditEntry(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        indexes = [models.Index(fields=["owner_id", "-id"], name="audit_by_owner")]
+        indexes = [
+            models.Index(fields=["owner_id", "-id"], name="audit_by_owner"),
+            models.Index(fields=["owner_id", "actor", "-id"], name="audit_by_owner_actor"),
+            models.Index(fields=["owner_id", "action", "-id"], name="audit_by_owner_action"),
+            models.Index(fields=["owner_id", "token_prefix", "-id"], name="audit_by_owner_token"),
+            models.Index(fields=["actor", "-id"], name="audit_by_actor"),
+            models.Index(fields=["action", "-id"], name="audit_by_action"),
+            models.Index(fields=["token_prefix", "-id"], name="audit_by_token"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.action} {self.subject}"

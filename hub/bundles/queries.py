@@ -50,7 +50,7 @@ def image_names(uses: Iterable[VersionUse]) -> list[str]:
 def image_kept(name: str, version: Version, user: User) -> Image | None:
     """An image as a run of the version by `user` would have it, if the hub has its bytes."""
     owner_id = version.environment.owner_id
-    row = find_image(name, owner_id=user.owner.pk, user=user, authors={owner_id})
+    row = find_image(name, owner_id=user.only_owner or user.owner.pk, user=user, authors={owner_id})
     return row if row is not None and row.blob_id is not None else None
 
 

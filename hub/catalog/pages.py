@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest
 from envhub.protocol.visibility import Visibility
 
+from hub.accounts.chosen_owner import default_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import Caller, get_owner, member_owners, owner_ids, require_role
 from hub.catalog.capacity import capacity_now
@@ -63,7 +64,7 @@ def _listing(request: HttpRequest) -> dict[str, Any]:
         "owner": narrowed,
         "owners": owners,
         "kinds": [kind.value for kind in EndpointKind],
-        "form": {"kind": EndpointKind.OPENAI.value, "test": "on"},
+        "form": {"kind": EndpointKind.OPENAI.value, "test": "on", "owner": default_owner(request)},
     }
 
 

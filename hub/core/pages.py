@@ -22,7 +22,7 @@ from hub.core.errors import HubError, NotAuthenticated
 from hub.core.ids import AmbiguousId
 from hub.core.requests.twins import api_path_of
 
-FRAGMENTS = frozenset({"live", "palette", "results"})  # ids of elements; each has templates/layouts/<id>.html
+FRAGMENTS = frozenset({"live", "owners", "palette", "results"})  # ids of elements; each has templates/layouts/<id>.html
 HEADLINES = {
     400: "Bad request",
     403: "You are not allowed to do this",

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.accounts.links import ShareLinkRequest
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
 from hub.core import clock
@@ -127,7 +128,7 @@ def _of_target(rows: QuerySet[ShareLink], target: Target) -> QuerySet[ShareLink]
 def link_list(request: HttpRequest) -> HttpResponseBase:
     """All links of one owner (the user unless `owner` says otherwise), newest first."""
     user = cast("User", request.user)
-    owner = get_owner(user, request.GET.get("owner") or user.username)
+    owner = get_owner(user, named_owner(request))
     rows, following = newest_first(links_of(user, owner), request)
     context = {
         "section": "settings",

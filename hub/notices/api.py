@@ -10,7 +10,7 @@ from envhub.protocol.base import Page
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
-from hub.accounts.permissions import require_scope
+from hub.accounts.permissions import require_account
 from hub.core.http import answer, answer_page, parse
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first
@@ -24,7 +24,7 @@ from hub.notices.wire import choices_view, notice_view
 @api_view(["GET"])
 def notices(request: Request) -> HttpResponse:
     """List the caller's notifications, newest first."""
-    user = require_scope(request, Scope.READ)
+    user = require_account(request, Scope.READ)
     return answer_page(*newest_first(notices_of(user), request), notice_view)
 
 
@@ -32,7 +32,7 @@ def notices(request: Request) -> HttpResponse:
 @api_view(["POST"])
 def read_all(request: Request) -> HttpResponse:
     """Mark all notifications as read."""
-    mark_read(user=require_scope(request, Scope.WRITE))
+    mark_read(user=require_account(request, Scope.WRITE))
     return HttpResponse(status=204)
 
 
@@ -40,7 +40,7 @@ def read_all(request: Request) -> HttpResponse:
 @api_view(["POST"])
 def read_one(request: Request, notice_id: GivenId) -> HttpResponse:
     """Mark a notification as read."""
-    user = require_scope(request, Scope.WRITE)
+    user = require_account(request, Scope.WRITE)
     mark_read(user=user, notice=get_notice(user, notice_id))
     return HttpResponse(status=204)
 
@@ -51,6 +51,6 @@ def read_one(request: Request, notice_id: GivenId) -> HttpResponse:
 def choices(request: Request) -> HttpResponse:
     """Return or change which notifications the caller receives."""
     if request.method == "PUT":
-        user = require_scope(request, Scope.WRITE)
+        user = require_account(request, Scope.WRITE)
         return answer(choices_view(choose_notices(user=user, choices=parse(request, NoticeChoices))))
-    return answer(choices_view(choices_of(require_scope(request, Scope.READ))))
+    return answer(choices_view(choices_of(require_account(request, Scope.READ))))

@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 from envhub.protocol.registry.packages import ForkRequest
 
+from hub.accounts.chosen_owner import default_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
 from hub.core.errors import HubError
@@ -46,7 +47,7 @@ def environment_fork(request: HttpRequest, owner: str, name: str) -> HttpRespons
         "owners": member_owners(user, Role.MEMBER)[:100],
         "versions": environment_versions(environment).order_by("-pk")[:MOST_VERSIONS],
         "chosen": given.get("version") or request.GET.get("version") or (context["view"] and context["view"].version),
-        "to_owner": given.get("owner", user.username),
+        "to_owner": given.get("owner") or default_owner(request),
         "to_name": given.get("name", environment.name),
         "visibility": given.get("visibility", environment.visibility),
     }

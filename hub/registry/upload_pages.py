@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods
 from envhub.protocol.registry.packages import LONGEST_CHANGES
 from envhub.protocol.visibility import Visibility
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
 from hub.core.errors import HubError
@@ -41,7 +42,7 @@ def environment_new(request: HttpRequest) -> HttpResponseBase:
     context: dict[str, Any] = {
         "section": "environments",
         "owners": member_owners(user, Role.MEMBER)[:100],
-        "owner": request.POST.get("owner") or request.GET.get("owner", user.username),
+        "owner": named_owner(request),
         "visibility": request.POST.get("visibility", ""),
         "message": request.POST.get("message", ""),
         "longest_message": LONGEST_CHANGES,

@@ -143,6 +143,10 @@ class Run(models.Model):
             models.Index(fields=["owner", "kind", "-id"], name="run_by_owner_kind"),
             models.Index(fields=["state", "-id"], name="run_by_state"),
             models.Index(fields=["kind", "-id"], name="run_by_kind"),
+            models.Index(fields=["-finished_at"], name="run_failed", condition=models.Q(state="failed")),
+            models.Index(
+                fields=["owner", "-finished_at"], name="run_failed_by_owner", condition=models.Q(state="failed")
+            ),
             models.Index(fields=["worker", "state"], name="run_by_worker"),
             models.Index(fields=["sent_to"], name="run_on_its_way", condition=models.Q(state="queued")),
             models.Index(fields=["parent"], name="run_part", condition=models.Q(parent__isnull=False)),

@@ -35,9 +35,9 @@ def visible_runs(user: Caller) -> QuerySet[Run]:
 
 
 def failed_runs(user: Caller, since: datetime) -> QuerySet[Run]:
-    """Return the runs created since a moment that failed, newest first."""
-    rows = visible_runs(user).filter(state=RunState.FAILED.value, parent__isnull=True, created_at__gte=since)
-    return rows.order_by("-pk")
+    """Return the runs that failed since a moment, however long ago they began; the latest failure first."""
+    rows = visible_runs(user).filter(state=RunState.FAILED.value, parent__isnull=True, finished_at__gte=since)
+    return rows.order_by("-finished_at", "-pk")
 
 
 def unfinished_runs(user: Caller) -> QuerySet[Run]:

@@ -11,7 +11,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import F, Sum, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Greatest
@@ -20,6 +19,7 @@ from envhub.protocol.accounts.usage import USAGE_DAYS, KindUsage, ModelUsage, Us
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner
+from hub.accounts.quotas import Limits, limits_of, limits_of_each
 from hub.core.errors import Conflict
 from hub.runs.models import OwnerModelUsage, OwnerUsage, Run
 
@@ -84,7 +84,7 @@ def _add(
 
 
 def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
-    """Return the usage of each owner, in the same order, with three queries for all."""
+    """Return the usage of each owner, in the same order, with four queries for all."""
     since = now.date() - timedelta(days=USAGE_DAYS - 1)
     found: dict[tuple[UUID, str], dict[str, float]] = {}
     rows = OwnerUsage.objects.filter(owner__in=owners, day__gte=since).order_by().values_list("owner_id", "kind")
@@ -98,8 +98,14 @@ def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
         used["gpu_seconds"] += seconds * gpus_of(run)
         used["cpu_seconds"] += run.attempt_cpu_seconds
     models = _by_model(owners, since)
+    limits = limits_of_each(owner.pk for owner in owners)
     return [
-        _view(owner, {kind: used for (key, kind), used in found.items() if key == owner.pk}, models.get(owner.pk, []))
+        _view(
+            owner,
+            {kind: used for (key, kind), used in found.items() if key == owner.pk},
+            models.get(owner.pk, []),
+            limits[owner.pk],
+        )
         for owner in owners
     ]
 
@@ -117,25 +123,26 @@ def _by_model(owners: Sequence[Owner], since: date) -> dict[UUID, list[ModelUsag
 
 def check_usage(*, owner: Owner, kind: RunKind, wants_gpus: bool) -> None:
     """Check an owner's limits before a run is queued. Raises LimitReached."""
-    wants_tokens = kind in SPENDS_TOKENS and settings.HUB.owner_tokens
-    if not wants_tokens and not (wants_gpus and settings.HUB.owner_gpu_hours):
+    limits = limits_of(owner.pk)
+    wants_tokens = kind in SPENDS_TOKENS and limits.tokens
+    if not wants_tokens and not (wants_gpus and limits.gpu_hours):
         return
     (used,) = usage_of([owner], now=timezone.now())
     if wants_gpus and used.gpu_hours_limit is not None and used.gpu_hours >= used.gpu_hours_limit:
-        raise _reached(owner, f"{used.gpu_hours:.1f} of {used.gpu_hours_limit:g} GPU hours", "HUB_OWNER_GPU_HOURS")
+        raise _reached(owner, f"{used.gpu_hours:.1f} of {used.gpu_hours_limit:g} GPU hours")
     if wants_tokens and used.tokens_limit is not None and used.tokens >= used.tokens_limit:
-        raise _reached(owner, f"{used.tokens:,} of {used.tokens_limit:,} tokens", "HUB_OWNER_TOKENS")
+        raise _reached(owner, f"{used.tokens:,} of {used.tokens_limit:,} tokens")
 
 
-def _reached(owner: Owner, what: str, setting: str) -> LimitReached:
+def _reached(owner: Owner, what: str) -> LimitReached:
     return LimitReached(
         f"{owner.slug} has used {what} of the last {USAGE_DAYS} days",
-        hint=f"older usage no longer counts (see `hub usage`); ask the operator to raise {setting}",
+        hint="older usage no longer counts (see `hub usage`); ask an administrator for a higher quota",
     )
 
 
-def _view(owner: Owner, kinds: dict[str, dict[str, float]], models: Sequence[ModelUsage]) -> UsageView:
-    hub = settings.HUB
+def _view(owner: Owner, kinds: dict[str, dict[str, float]], models: Sequence[ModelUsage], limits: Limits) -> UsageView:
+    at_once = {kind: limits.running_of(kind) for kind in RunKind}
     return UsageView(
         owner=owner.slug,
         kinds=tuple(
@@ -152,7 +159,8 @@ def _view(owner: Owner, kinds: dict[str, dict[str, float]], models: Sequence[Mod
         models=tuple(models[:MOST_MODELS]),
         cost=sum(one.cost for one in models),
         gpu_hours=sum(used["gpu_seconds"] for used in kinds.values()) / 3600,
-        gpu_hours_limit=hub.owner_gpu_hours or None,
+        gpu_hours_limit=limits.gpu_hours,
         tokens=int(sum(used["prompt_tokens"] + used["completion_tokens"] for used in kinds.values())),
-        tokens_limit=hub.owner_tokens or None,
+        tokens_limit=limits.tokens,
+        running_limits={kind.value: limit for kind, limit in at_once.items() if limit is not None},
     )

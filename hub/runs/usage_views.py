@@ -19,7 +19,7 @@ from hub.accounts.queries import Caller, member_owners
 from hub.core.http import answer
 from hub.core.pages import show
 from hub.runs.usage import usage_of
-from hub.storage.quota import quota, used_by
+from hub.storage.quota import quotas, used_by
 
 
 @extend_schema(responses=UsageViews)
@@ -40,7 +40,8 @@ def usage_page(request: HttpRequest) -> HttpResponse:
 
 def _usage(user: Caller) -> UsageViews:
     owners = sorted(member_owners(user, Role.READER), key=lambda owner: owner.slug)
-    stored, limit = used_by(owner.pk for owner in owners), quota()
+    keys = [owner.pk for owner in owners]
+    stored, limits = used_by(keys), quotas(keys)
     views = zip(owners, usage_of(owners, now=timezone.now()), strict=True)
-    kept = {owner.pk: {"stored_bytes": stored[owner.pk], "stored_limit": limit} for owner in owners}
+    kept = {owner.pk: {"stored_bytes": stored[owner.pk], "stored_limit": limits[owner.pk]} for owner in owners}
     return UsageViews(owners=tuple(view.model_copy(update=kept[owner.pk]) for owner, view in views))

@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 from envhub.protocol.accounts.secrets import SecretRequest
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, has_role, member_owners, require_role
 from hub.core.errors import HubError
@@ -30,7 +31,7 @@ from hub.secrets.services import delete_secret, set_secret
 def secret_list(request: HttpRequest) -> HttpResponseBase:
     """One owner's secrets (the user's own unless `owner` says otherwise); POST sets one."""
     user = cast("User", request.user)
-    owner = get_owner(user, request.POST.get("owner") or request.GET.get("owner") or user.username)
+    owner = get_owner(user, named_owner(request))
     require_role(user, owner, Role.MEMBER)
     error: HubError | None = None
     if request.method == "POST":

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from hub.accounts.models import Role
 from hub.accounts.queries import member_owners
 from hub.core.pages import show
-from hub.storage.quota import quota, used_by
+from hub.storage.quota import quotas, used_by
 
 
 @never_cache
@@ -18,10 +18,14 @@ from hub.storage.quota import quota, used_by
 @require_safe
 def storage_use(request: HttpRequest) -> HttpResponse:
     """Show the stored bytes of each owner that the user belongs to, and the limit."""
-    owners, limit = list(member_owners(request.user, Role.READER)), quota()
-    used = used_by(owner.pk for owner in owners)
-    rows = [(owner.slug, used[owner.pk], _percent(used[owner.pk], limit)) for owner in owners]
-    return show(request, "storage/storage_use.html", {"section": "settings", "rows": rows, "limit": limit})
+    owners = list(member_owners(request.user, Role.READER))
+    keys = [owner.pk for owner in owners]
+    used, limits = used_by(keys), quotas(keys)
+    rows = [
+        (owner.slug, used[owner.pk], limits[owner.pk], _percent(used[owner.pk], limits[owner.pk])) for owner in owners
+    ]
+    context = {"section": "settings", "rows": rows, "has_limits": any(limits.values())}
+    return show(request, "storage/storage_use.html", context)
 
 
 def _percent(used: int, limit: int | None) -> int:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID, uuid5
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
+from hub.accounts.quotas import limits_of_each
 from hub.core.errors import TooLarge
 from hub.storage.models import EVERYBODY, Blob, BlobHolder, PendingUpload, StorageUse
 
@@ -31,15 +31,19 @@ class QuotaExceeded(TooLarge):
         super().__init__(
             f"storage is full: {used / GB:.2f} of {limit / GB:g} GB are used, {size / GB:.2f} GB more would not fit",
             hint="delete versions, evaluations, checkpoints or models (their space is free after the hub's next "
-            "collect_garbage; uploads that were not finished count for a day), or ask its operator for a higher "
-            "HUB_OWNER_QUOTA_GB",
+            "collect_garbage; uploads that were not finished count for a day), or ask an administrator for more",
         )
 
 
-def quota() -> int | None:
+def quota(owner: UUID) -> int | None:
     """Return the bytes that an owner may store; None: no limit."""
-    gigabytes: float = settings.HUB.owner_quota_gb
-    return round(gigabytes * GB) or None
+    return quotas([owner])[owner]
+
+
+def quotas(owners: Iterable[UUID]) -> dict[UUID, int | None]:
+    """Return the bytes that each of these owners may store; None: no limit."""
+    limits = {owner: limits.storage_gb for owner, limits in limits_of_each(owners).items()}
+    return {owner: None if limit is None else round(limit * GB) for owner, limit in limits.items()}
 
 
 def used_by(holders: Iterable[UUID]) -> dict[UUID, int]:
@@ -58,7 +62,7 @@ def inbox_of_runs(owner: UUID) -> UUID:
 def reserve(*, inbox: UUID, blobs: Mapping[str, int], by_run: bool) -> None:
     """Reserve room for uploads (sha256 -> size) that are about to begin, in addition to what is stored for the inbox's
     owner and pending in it. Raises QuotaExceeded."""
-    limit = MAX_OF_RUNS if by_run else quota()
+    limit = MAX_OF_RUNS if by_run else quota(inbox)
     if limit is None or not blobs:
         return
     with transaction.atomic():
@@ -79,7 +83,7 @@ def reserve(*, inbox: UUID, blobs: Mapping[str, int], by_run: bool) -> None:
 
 def check_room(*, holder: UUID, size: int) -> None:
     """Check that bytes fit before they are taken from an inbox; `charge` has the last word. Raises QuotaExceeded."""
-    limit = None if holder == EVERYBODY else quota()
+    limit = None if holder == EVERYBODY else quota(holder)
     if limit is not None and (used := used_by([holder])[holder]) + size > limit:
         raise QuotaExceeded(used=used, size=size, limit=limit)
 
@@ -88,7 +92,7 @@ def charge(*, holder: UUID, size: int) -> None:
     """Count bytes of a new BlobHolder of `holder`, inside its transaction. Raises QuotaExceeded."""
     if holder == EVERYBODY:
         return
-    row, limit = StorageUse.objects.filter(pk=holder), quota()
+    row, limit = StorageUse.objects.filter(pk=holder), quota(holder)
     fits = row if limit is None else row.filter(size__lte=limit - size)
     if fits.update(size=F("size") + size) == 1:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -29,7 +30,7 @@ from hub.sandboxes.queries import living_by_owner, living_by_worker, living_sand
 from hub.sandboxes.wire import sandbox_views
 from hub.storage.garbage import latest_pass
 from hub.storage.queries import largest_holders, pending_uploads, total_held
-from hub.storage.quota import quota
+from hub.storage.quota import GB, quotas
 
 MOST_GROUPS = 50  # owners, or workers, that are counted on the page of sandboxes
 MOST_OWNERS = 200
@@ -89,6 +90,7 @@ class Held:
 
     owner: str
     size: int
+    limit: int | None
     percent: int
 
 
@@ -99,16 +101,18 @@ class Held:
 def storage(request: HttpRequest) -> HttpResponseBase:
     """Bytes by owner, uploads that are not confirmed, and what the garbage collection found last."""
     require_administrator(request, Scope.READ)
-    used, limit = largest_holders(MOST_OWNERS), quota()
+    used = largest_holders(MOST_OWNERS)
+    limits = quotas(used)
     names = dict(Owner.objects.filter(pk__in=used).values_list("pk", "slug"))
     rows = [
-        Held(names.get(holder, ""), size, min(100, round(100 * size / limit)) if limit else 0)
+        Held(names.get(holder, ""), size, limit, min(100, round(100 * size / limit)) if limit else 0)
         for holder, size in used.items()
+        for limit in [limits[holder]]
     ]
     context = {
         "section": "settings",
         "rows": rows,
-        "limit": limit,
+        "limit": round(settings.HUB.owner_quota_gb * GB),
         "total": total_held(),
         "pending": pending_uploads(),
         "garbage": latest_pass(),

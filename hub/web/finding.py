@@ -13,23 +13,28 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.urls import reverse
+from envhub.protocol.registry.packages import VersionState
 
-from hub.accounts.models import User
-from hub.accounts.queries import Caller
+from hub.accounts.addresses import address_of
+from hub.accounts.models import Owner, User
+from hub.accounts.queries import SYSTEM_OWNER, Caller, visible_owner_ids
 from hub.catalog.queries import visible_models
 from hub.core.ids import AmbiguousId, find_by_id, read_id
 from hub.evals.queries import visible_evaluations
-from hub.registry.queries import search_environments
+from hub.registry.models import Environment
+from hub.registry.queries import search_environments, visible_environments
 from hub.runs.queries import visible_runs
 from hub.sandboxes.queries import visible_sandboxes
 from hub.training.queries import visible_training
 from hub.web.documentation.documents import search as search_documents
 
 SHOWN = 5  # of each kind
-MOST: Mapping[str, int] = defaultdict(lambda: SHOWN, {"Go to": 20})
+MOST: Mapping[str, int] = defaultdict(lambda: SHOWN, {"Go to": 40})
 NEWEST = 100  # rows of a kind whose names are looked at
+EVALUATED = 3  # environments for which an evaluation is offered
+EVALUATE = "evaluate"  # what may be typed before an environment's name, or its first letters
 MOST_WORDS = 8
 PLACES = {  # where there is to go, by the words that find it
     "Environments": "environments",
@@ -44,14 +49,29 @@ PLACES = {  # where there is to go, by the words that find it
     "Documentation": "documents",
 }
 OWN_PLACES = {
+    "New environment": "environment-new",
+    "Deployments": "deployments",
+    "Notifications": "notifications",
+    "Act for a team": "acting",
     "Settings: API tokens": "tokens",
     "Settings: secrets": "secrets",
     "Settings: teams": "teams",
     "Settings: audit log": "audit",
     "Settings: usage and quotas": "usage",
     "Settings: storage": "storage",
+    "Settings: webhooks": "webhooks",
+    "Settings: share links": "links",
     "Settings: account": "account",
     "Settings: password": "password",
+}
+ADMINISTRATORS_PLACES = {
+    "Administration: workers": "workers",
+    "Administration: queue": "administration-queue",
+    "Administration: sandboxes": "administration-sandboxes",
+    "Administration: storage": "administration-storage",
+    "Administration: quotas": "administration-quotas",
+    "Administration: data sets": "administration-data",
+    "Administration: users": "users",
 }
 
 
@@ -77,11 +97,16 @@ def find(user: Caller, words: str) -> list[Group]:
     asked = words.lower().split()[:MOST_WORDS]
     if not asked:
         return _groups({"Go to": _places(user, asked)})
+    wants_evaluation = len(asked) > 1 and len(asked[0]) > 2 and EVALUATE.startswith(asked[0])
+    about = asked[1:] if wants_evaluation else asked
+    environments = list(search_environments(user, search=" ".join(about)).order_by("-updated_at", "-pk")[:SHOWN])
     return _groups(
         {
             "By id": _by_id(user, words.strip()),
             "Go to": _places(user, asked),
-            "Environments": _environments(user, words),
+            "Evaluate": _to_evaluate(user, environments),
+            "Environments": _environments(() if wants_evaluation else environments),
+            "Users and teams": _owners(user, asked),
             "Models": _models(user, asked),
             "Evaluations": _evaluations(user, asked),
             "Training": _training(user, asked),
@@ -97,15 +122,36 @@ def _groups(found: dict[str, Iterable[Hit]]) -> list[Group]:
 
 def _places(user: Caller, asked: list[str]) -> Iterator[Hit]:
     places = PLACES | OWN_PLACES if isinstance(user, User) else PLACES
+    if isinstance(user, User) and user.is_administrator:
+        places = places | ADMINISTRATORS_PLACES
     for title, name in places.items():
         if _has_all(title, asked):
             yield Hit(title, "", reverse(name))
 
 
-def _environments(user: Caller, words: str) -> Iterator[Hit]:
-    for row in search_environments(user, search=words).order_by("-updated_at", "-pk")[:SHOWN]:
+def _environments(rows: Iterable[Environment]) -> Iterator[Hit]:
+    for row in rows:
         url = reverse("environment", args=(row.owner.slug, row.name))
         yield Hit(f"{row.owner.slug}/{row.name}", row.description, url)
+
+
+def _to_evaluate(user: Caller, rows: Iterable[Environment]) -> Iterator[Hit]:
+    """Forms that evaluate a model on what is found, for those who may start something."""
+    ready = (row for row in rows if row.latest and row.latest.state == VersionState.READY.value and not row.archived)
+    for row in islice(ready if isinstance(user, User) else (), EVALUATED):
+        name = f"{row.owner.slug}/{row.name}"
+        yield Hit(f"Evaluate {name}", "start an evaluation", reverse("evaluate", args=(row.owner.slug, row.name)))
+
+
+def _owners(user: Caller, asked: list[str]) -> Iterator[Hit]:
+    """Users and teams whose name begins so, of whom the user may see something; the first NEWEST are looked at."""
+    if len(asked) != 1:
+        return
+    begins = Owner.objects.filter(slug__startswith=asked[0]).exclude(slug=SYSTEM_OWNER).order_by("slug")
+    shows = Exists(visible_environments(user).filter(owner_id=OuterRef("pk")))
+    rows = Owner.objects.filter(pk__in=begins.values("pk")[:NEWEST])
+    for row in rows.filter(Q(pk__in=visible_owner_ids(user)) | shows).order_by("slug")[:SHOWN]:
+        yield Hit(row.slug, row.kind, address_of(row.slug))
 
 
 def _models(user: Caller, asked: list[str]) -> Iterator[Hit]:

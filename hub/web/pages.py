@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import condition, require_safe
 
+from hub.accounts.chosen_owner import chosen_team
 from hub.accounts.models import Role, User
 from hub.accounts.queries import member_owners
 from hub.core.pages import page, show
@@ -43,11 +44,14 @@ def home(request: HttpRequest) -> HttpResponseBase:
         public = search_environments(user).order_by("-pk")[:SHOWN]
         return show(request, "web/welcome.html", {"environments": listed(user, public), "hub_url": hub_url})
     now = timezone.now()
+    team = chosen_team(request)
+    own = environments_of(user).filter(owner=team) if team else environments_of(user)
     runs = list(unfinished_runs(user)[:SHOWN])
     failed = list(failed_runs(user, now - LATELY)[:SHOWN])
     views = run_views([*runs, *failed], now=now)
     context = {
-        "environments": listed(user, environments_of(user).order_by("-updated_at", "-pk")[:SHOWN]),
+        "environments": listed(user, own.order_by("-updated_at", "-pk")[:SHOWN]),
+        "team": team,
         "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
         "moved": moved_scores(user, since=now - LATELY, most=SHOWN),
         "runs": [(run, views[run.pk]) for run in runs],

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.web import administration, owner_pages, pages
+from hub.web import administration, owner_pages, pages, quota_pages
 from hub.web.documentation import pages as documentation
 from hub.web.sdk_wheel import FILENAME
 
@@ -14,6 +14,7 @@ page_urls: list[URLPattern | URLResolver] = [
     path("administration/queue", administration.queue, name="administration-queue"),
     path("administration/sandboxes", administration.sandboxes, name="administration-sandboxes"),
     path("administration/storage", administration.storage, name="administration-storage"),
+    path("administration/quotas", quota_pages.quotas, name="administration-quotas"),
     path("administration/data", administration.data_sets, name="administration-data"),
     path("administration/data/forget", administration.data_forget, name="administration-data-forget"),
     path("cli", pages.cli, name="cli"),

@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from envhub.protocol.accounts.webhooks import CHOICES, WebhookBody, WebhookRequest
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Role, User
 from hub.accounts.queries import get_owner, member_owners
 from hub.core.errors import HubError
@@ -32,7 +33,7 @@ from hub.webhooks.queries import deliveries_of, get_delivery, get_webhook, webho
 def webhook_list(request: HttpRequest) -> HttpResponseBase:
     """One owner's webhooks (the user's own unless `owner` says otherwise); POST makes one and shows its secret once."""
     user = cast("User", request.user)
-    owner = get_owner(user, request.POST.get("owner") or request.GET.get("owner") or user.username)
+    owner = get_owner(user, named_owner(request, Role.MAINTAINER))
     url, events = request.POST.get("url", "").strip(), request.POST.getlist("events")
     error: HubError | None = None
     secret = ""

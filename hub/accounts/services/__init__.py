@@ -4,6 +4,7 @@ from hub.accounts.services.devices import decide_device, exchange_device_code, s
 from hub.accounts.services.invitations import accept_invitation, invite_user
 from hub.accounts.services.limits import forget_old_counts, limit_login, limit_rate
 from hub.accounts.services.links import create_login_link, find_linked, first_login_link, use_link
+from hub.accounts.services.quotas import set_quota
 from hub.accounts.services.sessions import end_other_sessions, forget_old_sessions, keep_session
 from hub.accounts.services.team_invitations import invite_to_team, join_team, revoke_invitation, send_invitation
 from hub.accounts.services.teams import (
@@ -58,6 +59,7 @@ __all__ = [
     "revoke_token",
     "send_invitation",
     "set_password",
+    "set_quota",
     "start_device_login",
     "system_owner",
     "use_link",

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from envhub.protocol.accounts.users import Scope
 
-from hub.accounts.models import ApiToken, User
+from hub.accounts.models import ApiToken, Owner, User
 from hub.core.digests import new_secret, sha256_hex
 from hub.core.errors import NotAllowed
 
@@ -19,10 +19,17 @@ USE_IS_NOTED_EVERY = timedelta(minutes=1)
 
 
 def create_token(
-    *, user: User, name: str, scopes: Iterable[Scope] = DEFAULT_SCOPES, expires_in_days: float | None = 365
+    *,
+    user: User,
+    name: str,
+    scopes: Iterable[Scope] = DEFAULT_SCOPES,
+    expires_in_days: float | None = 365,
+    owner: Owner | None = None,
 ) -> tuple[str, ApiToken]:
-    """A new token: its secret (never stored) and its row. Raises NotAllowed for a disabled user, or the scope admin of
-    somebody who is no administrator.
+    """A new token: its secret (never stored) and its row. owner: the only one that it acts for; None: all of the
+    user's.
+
+    Raises NotAllowed for a disabled user, for the scope admin of somebody who is no administrator, or for one owner.
     """
     if not user.is_active:
         raise NotAllowed(
@@ -31,6 +38,8 @@ def create_token(
     wanted = sorted(set(scopes), key=list(Scope).index)
     if Scope.ADMIN in wanted and not user.is_administrator:
         raise NotAllowed("only an administrator's token can have the scope admin")
+    if Scope.ADMIN in wanted and owner is not None:
+        raise NotAllowed("a token for a single owner cannot have the scope admin")
     secret = new_secret(TOKEN_PREFIX)
     token = ApiToken.objects.create(
         user=user,
@@ -38,6 +47,7 @@ def create_token(
         prefix=secret[:10],
         digest=sha256_hex(secret),
         scopes=[scope.value for scope in wanted],
+        owner=owner,
         expires_at=None if expires_in_days is None else timezone.now() + timedelta(days=expires_in_days),
     )
     return secret, token

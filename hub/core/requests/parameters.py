@@ -15,6 +15,8 @@ from hub.core.pagination import MAX_LIMIT
 _SHORT = f", in full or its first characters ({SHORTEST} or more)"
 PAGE = ("before", "limit")  # for lists by `newest_first`
 MEANINGS = {
+    "action": "only these actions, in the words of the log",
+    "actor": "only what this user did",
     "after": "the cursor: the last index that the page before had",
     "after_step": "the cursor: steps after this one",
     "archived": "`yes`: only those that are archived; else only those that are not",
@@ -62,6 +64,7 @@ MEANINGS = {
     "sandbox_id": f"id of the sandbox{_SHORT}",
     "search": "words that must all occur",
     "settings": "which way of measuring, as `settings` of an answer has it; default: one of the newest version",
+    "since": "only from this time on: `2026-01-31` (UTC) or `2026-01-31T18:00:00Z`",
     "slots": "runs at once of one worker of the pool, by queue: `eval:2,build:1`",
     "sort": "the order",
     "starred": "`yes`: only those that the caller has starred",
@@ -69,8 +72,10 @@ MEANINGS = {
     "step": "the training step, from 1",
     "tag": "only those with this tag",
     "team": "the team, by name",
+    "token": "only by this token: its first characters, as the log has them",
     "token_id": f"id of the API token{_SHORT}",
     "training_id": f"id of the training run{_SHORT}",
+    "until": "only up to this day (UTC), or before this time",
     "user": "the user, by name",
     "url": "address of a repository of git, as `git clone` takes it",
     "version": "the version, or `latest`",

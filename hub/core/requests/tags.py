@@ -26,6 +26,7 @@ DESCRIPTIONS = {
     "usage": "What the caller's owners have used",
     "audit": "Every write: who, what, from where",
     "users": "Accounts, for administrators",
+    "quotas": "What single owners may use, for administrators",
     "workers": "Workers, their tokens, and what autoscalers ask",
     "blobs": "Content by its SHA-256: what must be uploaded before it is named elsewhere",
     "wheels": "Wheels that workers built from sources",

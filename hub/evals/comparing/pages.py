@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+from envhub.protocol.evals.command_line import command_like
 from envhub.protocol.evals.evaluations import EvaluationView
 
 from hub.core.pages import page, show
@@ -174,6 +175,7 @@ def _figures_of_two(found: Comparison, sides: Sequence[Side]) -> dict[str, Any]:
         "same": len(found.pairs) - found.better - found.worse,
         "verdict": _verdict(found),
         "p": test.p if test else None,
+        "again": command_like(sides[0].view, sides[1].view.model),
     }
 
 

@@ -10,12 +10,14 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
+from envhub.protocol.evals.command_line import command_of
 from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay
 from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.registry.packages import VersionState
 from pydantic import ValidationError
 
+from hub.accounts.chosen_owner import default_owner
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import SYSTEM_OWNER, get_owner, member_owners, require_role
 from hub.catalog.making import TINY
@@ -28,7 +30,6 @@ from hub.core.pages import fragment_of, page, show
 from hub.evals.queries import configuration_of, get_evaluation
 from hub.evals.replays import find_origin
 from hub.evals.services import create_evaluation
-from hub.evals.starting.command_line import command_of
 from hub.evals.starting.fields import Maker
 from hub.evals.starting.form import ARGUMENT, JUDGE, REPLAY, SECRET, grants_of, read_form, replay_of, texts_of
 from hub.evals.starting.preflight import obstacles
@@ -164,6 +165,7 @@ def _first_texts(
     texts = texts_of(config, inputs)
     if earlier and member_owners(user, Role.MEMBER).filter(pk=earlier.owner.pk).exists():
         texts["owner"] = earlier.owner.slug
+    texts.setdefault("owner", default_owner(request))
     given = {key: storable_text(request.GET[key]) for key in _GIVEN if request.GET.get(key)}
     return texts | given
 

@@ -18,7 +18,7 @@ from envhub.protocol.runs import QueueDemand, RunState, WorkersWanted
 
 from hub.runs.engines import gpu_room_mb
 from hub.runs.models import Run, Worker, WorkerToken
-from hub.runs.placing.fairness import held_now, limit_of, next_runs
+from hub.runs.placing.fairness import held_now, next_runs
 from hub.runs.placing.gpus import need_of
 from hub.runs.queries import runs_of_token, silent_after
 from hub.runs.transitions import HELD, OPEN
@@ -84,17 +84,17 @@ def _waiting(token: WorkerToken, queue: str, gpus: Sequence[int], now: datetime)
     """
     due = Q(not_before__isnull=True) | Q(not_before__lte=now + SOON)
     runs = runs_of_token(token, [queue]).filter(due, state=RunState.QUEUED.value, hosts=1, gpus__lte=len(gpus))
-    running = held_now().by_kind
+    held = held_now()
+    running = held.by_kind
     found = []
     for run in next_runs(runs, queue, most=MOST_LOOKED_AT):
-        limit = limit_of(run.kind)
-        if limit is not None and running[run.owner_id, run.kind] >= limit:
+        if held.is_full(run.owner_id, run.kind):
             continue
         if fits(need_of(run), gpus) and serves(run, gpus):
             running[run.owner_id, run.kind] += 1
             found.append(run.gpus)
     for run in _wishing_for_parts(token, queue, gpus):
-        limit = limit_of(run.kind)
+        limit = held.limit(run.owner_id, run.kind)
         missing = max(0, run.parts_wanted - run.open_parts)
         if limit is not None:
             missing = max(0, min(missing, limit - running[run.owner_id, run.kind]))

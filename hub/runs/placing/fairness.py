@@ -18,6 +18,7 @@ from django.db.models import Count, QuerySet
 from envhub.protocol.runs import RunKind, RunState
 
 from hub.accounts.models import Owner
+from hub.accounts.quotas import own_running
 from hub.runs.models import Run
 from hub.runs.transitions import HELD
 
@@ -57,11 +58,12 @@ One = TypeVar("One", bound=Waiting)
 
 
 class Held(NamedTuple):
-    """How many runs of each owner workers have, and the weights of owners with an unusual one."""
+    """How many runs of each owner workers have, and the weights and limits of owners with one of their own."""
 
     by_queue: Counter[tuple[UUID, str]]
     by_kind: Counter[tuple[UUID, str]]
     weights: dict[UUID, float]
+    own_limits: dict[UUID, int | None]
 
     def share(self, owner_id: UUID, queue: str, more: int = 0) -> float:
         """Return an owner's weighted share of a queue with `more` runs added; the owner with the least is next."""
@@ -69,14 +71,13 @@ class Held(NamedTuple):
 
     def is_full(self, owner_id: UUID, kind: str) -> bool:
         """Return whether the owner has as many runs of the kind as allowed."""
-        limit = limit_of(kind)
+        limit = self.limit(owner_id, kind)
         return limit is not None and self.by_kind[owner_id, kind] >= limit
 
-
-def limit_of(kind: str) -> int | None:
-    """Return how many runs of a kind workers may have for one owner at once; None: no limit."""
-    limits: dict[RunKind, int] = settings.HUB.owner_running
-    return limits.get(RunKind(kind))
+    def limit(self, owner_id: UUID, kind: str) -> int | None:
+        """Return how many runs of a kind workers may have for the owner at once; None: no limit."""
+        of_all: dict[RunKind, int] = settings.HUB.owner_running
+        return self.own_limits[owner_id] if owner_id in self.own_limits else of_all.get(RunKind(kind))
 
 
 def held_now() -> Held:
@@ -84,7 +85,8 @@ def held_now() -> Held:
     rows = Run.objects.filter(state__in=HELD).order_by().values_list("owner_id", "queue", "kind")
     given: dict[str, float] = settings.HUB.owner_weights
     weights = dict(Owner.objects.filter(slug__in=given).values_list("pk", "slug")) if given else {}
-    held = Held(Counter(), Counter(), {owner_id: given[slug] for owner_id, slug in weights.items()})
+    own_weights = {owner_id: given[slug] for owner_id, slug in weights.items()}
+    held = Held(Counter(), Counter(), own_weights, own_running())
     for owner_id, queue, kind, count in rows.annotate(Count("pk")):
         held.by_queue[owner_id, queue] += count
         held.by_kind[owner_id, kind] += count

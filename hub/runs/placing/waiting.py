@@ -22,7 +22,7 @@ from hub.runs.engines import why_unserved
 from hub.runs.models import Run, Worker
 from hub.runs.placing.cluster_waiting import cluster_room
 from hub.runs.placing.clusters import held_needs
-from hub.runs.placing.fairness import Held, held_now, in_fair_order, limit_of
+from hub.runs.placing.fairness import Held, held_now, in_fair_order
 from hub.runs.placing.gpus import need_of
 from hub.runs.placing.pace import duration_in_words, seconds_of, until_start
 from hub.runs.queries import abilities_of, silent_after
@@ -198,7 +198,7 @@ def _reason(run: Run, fleet: _Fleet, line: _Line, held: _Busy, now: datetime) ->
         return serving
     if line.held.is_full(run.owner_id, run.kind):
         count = line.held.by_kind[run.owner_id, run.kind]
-        most = f"at most {limit_of(run.kind)} {_PLURAL[RunKind(run.kind)]}"
+        most = f"at most {line.held.limit(run.owner_id, run.kind)} {_PLURAL[RunKind(run.kind)]}"
         return Reason(Cause.OWNER_LIMIT, f"{run.owner.slug} has {count} of {most} running")
     ahead, slots = line.ahead[run.pk], serving.slots
     if run.hosts > 1:

@@ -12,6 +12,7 @@ from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Pr
 from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.accounts.models import Owner
+from hub.accounts.quotas import limits_of
 from hub.core.database_json import storable
 from hub.core.errors import Conflict, HubError, NotAllowed
 from hub.core.ids import GivenId
@@ -19,7 +20,6 @@ from hub.runs.errors import NotClaimable, StaleAttempt
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, Worker
 from hub.runs.placing.clusters import cluster_need_of, held_needs, hosts_of, left_of
-from hub.runs.placing.fairness import limit_of
 from hub.runs.placing.gpus import need_of
 from hub.runs.queries import claimable_runs
 from hub.runs.services.finishing import end_attempt
@@ -90,7 +90,7 @@ def _check_cluster(run: Run, worker: Worker) -> None:
 
 def _lease(run: Run, worker: Worker, **fields: object) -> Run:
     """Move the run to LEASED. Raises NotClaimable if its owner has as many runs of the kind as allowed."""
-    limit = limit_of(run.kind)
+    limit = limits_of(run.owner_id).running_of(RunKind(run.kind))
     with transaction.atomic():
         if limit is not None:
             Owner.objects.select_for_update().get(pk=run.owner_id)  # so that two workers take turns to count

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods
 from envhub.protocol.registry.packages import VersionState
 from envhub.protocol.training.runs import TrainingRequest
 
+from hub.accounts.chosen_owner import named_owner
 from hub.accounts.models import Owner, Role, User
 from hub.accounts.queries import get_owner, has_role, member_owners, require_role
 from hub.catalog.queries import suggested_model, visible_models
@@ -51,7 +52,7 @@ def training_new(request: HttpRequest) -> HttpResponseBase:
     """
     user = cast("User", request.user)
     typed = {storable_text(key): storable_text(str(value)) for key, value in request.POST.items()}
-    owner = get_owner(user, typed.get("owner") or request.GET.get("owner") or user.username)
+    owner = get_owner(user, typed.get("owner") or named_owner(request))
     require_role(user, owner, Role.MEMBER)  # because the form shows the arguments of the owner's private environments
     toml = typed["toml"].replace("\r\n", "\n") if "toml" in typed else _first(request, user)
     starts = request.method == "POST" and "show" not in typed and not fragment_of(request)
@@ -110,6 +111,10 @@ def _inputs(user: User, owner: Owner, toml: str) -> tuple[ArgumentInput, ...]:
     return argument_inputs((version.describe or {}).get("args_schema"))
 
 
+def _team_option(user: User, owner: Owner) -> str:
+    return f" --team {owner.slug}" if owner.slug != user.username else ""
+
+
 def _form(
     request: HttpRequest,
     user: User,
@@ -125,7 +130,8 @@ def _form(
         texts, unreadable = {}, error.message
     texts |= {name: value for name, value in (typed or {}).items() if name in errors}
     found = list(member_owners(user, Role.MEMBER)[:OFFERED])
-    side = (typed or {}).get("side", "") if fragment_of(request) == "live" else ""
+    is_live = fragment_of(request) == "live"
+    side = (typed or {}).get("side", "") if is_live else ""
     others = {ARGUMENT + one.name for one in inputs} ^ {name for name in typed or {} if name.startswith(ARGUMENT)}
     return {
         "section": "training",
@@ -139,6 +145,8 @@ def _form(
         "new_settings": side == "file" or (side == "fields" and bool(others)),
         "owners": found if owner in found else [owner, *found],
         "owner": owner.slug,
+        "is_live": is_live,
+        "command": f"hub train run train.toml{_team_option(user, owner)}",
         "environments": search_environments(user).order_by("-pk")[:OFFERED],
         "models": [
             f"{row.owner.slug}/{row.name}"

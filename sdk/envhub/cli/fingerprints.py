@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.ids import id_of
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import EnvhubError
@@ -19,7 +20,12 @@ Settings = Annotated[
 def of_evaluation(
     ctx: typer.Context,
     evaluation_id: Annotated[
-        str, typer.Argument(help="As listed by `hub eval list`.", callback=id_of("an evaluation", "hub eval list"))
+        str,
+        typer.Argument(
+            help="As listed by `hub eval list`.",
+            callback=id_of("an evaluation", "hub eval list"),
+            autocompletion=completing.evaluations,
+        ),
     ],
     settings: Settings = False,
     json: JsonFlag = False,
@@ -32,7 +38,12 @@ def of_evaluation(
 def of_training(
     ctx: typer.Context,
     training_id: Annotated[
-        str, typer.Argument(help="As listed by `hub train list`.", callback=id_of("a training run", "hub train list"))
+        str,
+        typer.Argument(
+            help="As listed by `hub train list`.",
+            callback=id_of("a training run", "hub train list"),
+            autocompletion=completing.training_runs,
+        ),
     ],
     settings: Settings = False,
     json: JsonFlag = False,

@@ -234,6 +234,11 @@ COMMANDS: Table = {
         "disable": "administration.users:disable",
         "enable": "administration.users:enable",
     },
+    "quota": {
+        "": "Quotas of owners, for administrators.",
+        "list": "administration.quotas:list_quotas",
+        "set": "administration.quotas:set_quota",
+    },
     "audit": {
         "": "The audit log: who changed what, for whom, from where.",
         "list": "administration.audit:list_entries",

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.progress import state_line
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
@@ -28,6 +30,7 @@ RunId = Annotated[
     typer.Argument(
         help="The run's id (the first characters are enough) or address.",
         callback=id_of("a run", "hub run list", _whole),
+        autocompletion=completing.runs,
     ),
 ]
 
@@ -36,7 +39,7 @@ def list_runs(
     ctx: typer.Context,
     kind: Annotated[RunKind | None, typer.Option(help="Only this kind.")] = None,
     state: Annotated[RunState | None, typer.Option(help="Only in this state.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import typer
 from rich.filesize import decimal
 
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.errors import UsageError
 from envhub.protocol.accounts.usage import USAGE_DAYS, UsageView
 from envhub.protocol.models.money import dollars
 
 
-def usage(ctx: typer.Context, json: JsonFlag = False) -> None:
+def usage(ctx: typer.Context, owner: OnlyOwner = None, json: JsonFlag = False) -> None:
     """Show what your runs have used in the last 30 days, and their limits."""
     session = current(ctx)
     found = session.hub.usage.get()
+    if owner is not None:
+        kept = tuple(one for one in found.owners if one.owner == owner)
+        if not kept:
+            hint = f"Your owners: {', '.join(one.owner for one in found.owners)}."
+            raise UsageError(f"the owner {owner} does not exist or is not yours", hint=hint)
+        found = found.model_copy(update={"owners": kept})
     session.show(found, lambda: _print(session, found.owners))
 
 
@@ -37,5 +45,7 @@ def _print(session: Session, owners: tuple[UsageView, ...]) -> None:
         session.note(f"{owner.owner}: {decimal(owner.stored_bytes)}{limit} stored")
         if owner.gpu_hours_limit is not None:
             session.note(f"{owner.owner}: {owner.gpu_hours:.1f} of {owner.gpu_hours_limit:g} GPU hours")
+        if owner.at_once:
+            session.note(f"{owner.owner}: at most {owner.at_once} at once")
         if owner.tokens_limit is not None:
             session.note(f"{owner.owner}: {owner.tokens:,} of {owner.tokens_limit:,} tokens")

@@ -66,6 +66,7 @@ class Connection:
         transport: httpx.BaseTransport | None = None,
         retry: Retry | None = None,
         traceparent: str = "",
+        timeout_s: float = 60.0,
     ) -> None:
         if token is not None and not (token.isascii() and token.isprintable()):
             raise UsageError("this is not a hub's token", hint="Copy all of it, or create a new one with `hub login`.")
@@ -81,7 +82,7 @@ class Connection:
                 transport=transport,
                 mounts=HOME,
                 headers=headers,
-                timeout=httpx.Timeout(60.0, connect=10.0),
+                timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0)),
             )
         except ValueError as error:
             raise UsageError(

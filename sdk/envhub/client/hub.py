@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envhub.client.links import Links
     from envhub.client.models import Models
     from envhub.client.notices import Notices
+    from envhub.client.quotas import Quotas
     from envhub.client.runs import Runs
     from envhub.client.sandboxes import Sandboxes
     from envhub.client.secrets import Secrets
@@ -49,6 +50,7 @@ class HubClient:
     blobs: Blobs
     bundles: Bundles
     environments: Environments
+    quotas: Quotas
     runs: Runs
     evaluations: Evaluations
     links: Links
@@ -73,8 +75,11 @@ class HubClient:
         transport: httpx.BaseTransport | None = None,
         retry: Retry | None = None,
         traceparent: str = "",
+        timeout_s: float = 60.0,
     ) -> None:
-        self.connection = Connection(url, token, transport=transport, retry=retry, traceparent=traceparent)
+        self.connection = Connection(
+            url, token, transport=transport, retry=retry, traceparent=traceparent, timeout_s=timeout_s
+        )
 
     if not TYPE_CHECKING:  # would hide misspelt attributes from a type checker
 

@@ -109,3 +109,25 @@ def test_the_audit_log_is_listed_and_exported_by_who_may_see_it(make_cli: MakeCl
     assert [json.loads(line)["id"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [entry["id"]]
     assert bob.json("audit", "list") == []
     bob("audit", "list", "--owner", "root-user", code=1)
+
+
+def test_the_log_is_narrowed_by_who_and_when(cli: Cli) -> None:
+    cli("secret", "set", "KEY", stdin="value")
+    cli("team", "create", "acme")
+    found = cli.json("audit", "list", "--actor", "alice", "--action", "set a secret", "--since", "2026-01-01")
+    assert [entry["action"] for entry in found] == ["set a secret"]
+    assert cli.json("audit", "list", "--until", "2020-01-01") == []
+    assert "since is not a time" in cli("audit", "list", "--since", "yesterday", code=1).stderr
+
+
+def test_a_token_for_one_owner_is_listed_as_such_and_acts_for_no_other(cli: Cli) -> None:
+    cli("team", "create", "acme")
+    secret = cli("token", "create", "ci", "--team", "acme").stdout.strip()
+    assert [one["owner"] for one in cli.json("token", "list")] == ["acme", None]
+    cli.environ |= {"HUB_TOKEN": secret, "HUB_OWNER": "acme"}
+    cli("secret", "set", "KEY", stdin="value")
+    assert (
+        "alice does not exist or is not yours"
+        in cli("secret", "set", "KEY", "--owner", "alice", stdin="x", code=1).stderr
+    )
+    assert "single owner only" in cli("token", "list", code=1).stderr

@@ -61,9 +61,13 @@ def test_several_are_held_against_the_first(cli: Cli, two: tuple[str, str]) -> N
     cli("eval", "compare", a, b, "latest", code=2)
 
 
-def test_nothing_in_common_is_said(cli: Cli, two: tuple[str, str]) -> None:
-    empty = create_hosted(cli.user)
-    assert "no example was scored by both" in cli("eval", "compare", two[0], str(empty.pk)).stdout
+def test_nothing_in_common_is_said_with_both_means_and_what_to_run(cli: Cli, two: tuple[str, str]) -> None:
+    other = create_hosted(cli.user, split="train", env_args={"level": 2})
+    shown = cli("eval", "compare", str(other.pk), two[0])
+    assert "no example was scored by both" in shown.stdout
+    assert [line.split()[:2] for line in shown.stdout.splitlines()[-2:]] == [["A", "-"], ["B", "0.2"]]
+    assert "hub eval run alice/tiny-env@0.1.0 -m alice/stub" in shown.stderr
+    assert """--split train --env-args '{"level": 2}'""" in shown.stderr
 
 
 def test_a_pushed_result_of_other_prompts_is_said_to_be_matched_by_them(cli: Cli, two: tuple[str, str]) -> None:

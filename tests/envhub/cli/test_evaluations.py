@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from envhub.cli.terminal.session import Session
 from envhub.protocol.evals.evaluations import EvaluationView
-from envhub.protocol.evals.rollouts import RolloutRecord
+from envhub.protocol.evals.rollouts import RolloutFailure, RolloutRecord
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
 from hub.evals.models import Evaluation, RolloutIndex
@@ -285,6 +285,15 @@ def test_an_example_is_named_by_its_index_alone(cli: Cli, pushed: str, index: st
 @pytest.mark.parametrize("option", [("--outcome", "x"), ("--min-reward", "nan")])
 def test_a_filter_that_makes_no_sense_is_refused(cli: Cli, pushed: str, option: tuple[str, str]) -> None:
     assert "error" in cli("eval", "rollouts", pushed, *option, code=1).stderr
+
+
+def test_a_failure_is_told_whole_where_nothing_is_too_narrow(cli: Cli) -> None:
+    evaluation = create_hosted(cli.user)
+    start(evaluation)
+    message = "the answer has no number " * 8
+    failure = RolloutFailure(kind=FailureKind.ENVIRONMENT, type="ValueError", message=message)
+    store(evaluation, [make_failure(failure=failure)])
+    assert message.strip() in cli("eval", "rollouts", str(evaluation.pk)).stdout
 
 
 def test_rollouts_are_listed_by_example_unless_told_otherwise(cli: Cli, pushed: str) -> None:

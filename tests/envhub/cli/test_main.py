@@ -30,6 +30,12 @@ def test_every_command_exists_and_has_json(cli: Cli, path: list[str]) -> None:
     assert "--json" in cli(*path, "--help").stdout
 
 
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_an_owner_may_be_called_a_team_everywhere(cli: Cli, path: list[str]) -> None:
+    said = cli(*path, "--help").stdout
+    assert ("--owner" in said) == ("--team" in said)
+
+
 def test_help_keeps_brackets_and_whole_sentences(cli: Cli) -> None:
     assert "[owner/]name[@version]" in cli("install", "--help").stdout
     listed = " ".join(cli("--help").stdout.split())

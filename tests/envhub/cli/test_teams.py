@@ -15,6 +15,7 @@ from hub.secrets.models import Secret
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
+from tests.factories.evals import create_hosted
 from tests.factories.packages import write_package
 from tests.factories.registry import create_ready_version
 
@@ -82,6 +83,20 @@ def test_commands_act_for_the_team_that_is_in_use(cli: Cli, team: str) -> None:
     assert Secret.objects.filter(owner__slug="alice").exists()
     cli("team", "use")
     assert cli.json("config")["acts_for"] is None
+
+
+LISTS = [("eval", "list"), ("env", "list"), ("train", "list"), ("run", "list"), ("sandbox", "list"), ("deploy", "list")]
+
+
+@pytest.mark.parametrize("command", LISTS, ids=" ".join)
+def test_a_list_can_be_that_of_a_team(cli: Cli, team: str, command: tuple[str, str]) -> None:
+    create_hosted(cli.user)
+    assert cli.json(*command, "--team", team) == []
+
+
+def test_usage_can_be_that_of_a_team(cli: Cli, team: str) -> None:
+    assert [one["owner"] for one in cli.json("usage", "--team", team)["owners"]] == [team]
+    assert "Your owners: acme, alice." in cli("usage", "--team", "nobody", code=2).stderr
 
 
 def test_another_hub_is_not_acted_on_for_a_team_of_this_one(cli: Cli, team: str) -> None:

@@ -144,8 +144,10 @@ def test_an_evaluation_is_opened_down_to_its_transcript(terminal: Terminal, eval
         await until(pilot, lambda: len(cells(pilot)) == 3)
         assert [(row[0], row[2]) for row in cells(pilot)] == [("0 · 0", "1"), ("1 · 0", "0.25"), ("2 · 0", "")]
         await pilot.press("enter")
-        await until(pilot, lambda: len(folds(pilot)) == 4)
-        assert [fold.collapsed for fold in folds(pilot)] == [False, False, True, False]
+        await until(pilot, lambda: len(folds(pilot)) == 3)
+        titles = [" ".join(fold.title.split()) for fold in folds(pilot)]
+        assert titles == ["0 user", "1 assistant", "3 assistant"]
+        assert "1 → the sum is" in str([fold.title for fold in pilot.app.screen.query(Collapsible)])
         shown = " ".join(str(one.content) for one in pilot.app.screen.query(Static))
         assert "the sum is [red]2[/red][2J" in shown
         assert "\x1b" not in shown
@@ -156,14 +158,45 @@ def test_an_evaluation_is_opened_down_to_its_transcript(terminal: Terminal, eval
 def test_keys_move_among_turns_and_rollouts_and_search_finds(terminal: Terminal, evaluation: Evaluation) -> None:
     async def scene(pilot: Pilot[None]) -> None:
         await open_first(pilot)
-        await pilot.press("j", "j")
-        assert pilot.app.screen._at == 2  # type: ignore[attr-defined]
+        await pilot.press("j")
+        assert pilot.app.screen._at == 1  # type: ignore[attr-defined]
         await pilot.press("slash", *"NEEDLE", "enter", "escape")
-        assert pilot.app.screen._at == 3  # type: ignore[attr-defined]
+        assert pilot.app.screen._at == 2  # type: ignore[attr-defined]
         await pilot.press("n")
         await until(pilot, lambda: "rollout 2 · 0, infrastructure: no answer" in about(pilot))
         await pilot.press("K")
         await until(pilot, lambda: "reward 0.250" in about(pilot))
+
+    terminal.drive(scene)
+
+
+def test_a_long_transcript_is_searched_and_walked_to_its_end(
+    terminal: Terminal, evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envhub.cli.tui.reader.WINDOW", 2)
+
+    async def scene(pilot: Pilot[None]) -> None:
+        await open_first(pilot)
+        assert "turns 1 to 2 of 3" in about(pilot)
+        await pilot.press("slash", *"needle", "enter", "escape")
+        await until(pilot, lambda: "turns 3 to 3 of 3" in about(pilot))
+        await pilot.press("k")
+        await until(pilot, lambda: "turns 1 to 2 of 3" in about(pilot))
+
+    terminal.drive(scene)
+
+
+def test_a_list_that_is_longer_says_so_and_loads_more(
+    terminal: Terminal, evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envhub.cli.tui.rollouts.PAGE", 2)
+
+    async def scene(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(cells(pilot)) == 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: "the first 2 rollouts, 0 failed; press m for 2 more" in about(pilot))
+        await pilot.press("m")
+        await until(pilot, lambda: about(pilot).endswith("3 rollouts, 1 failed"))
 
     terminal.drive(scene)
 

@@ -199,6 +199,7 @@ def test_a_team_that_owns_something_is_not_deleted() -> None:
 USAGE = {"ownermodelusage", "ownerusage"}
 GOES_WITH_A_TEAM = {"membership", "teaminvitation", "push", "run", "sandbox"} | USAGE  # runs: ended ones
 GOES_WITH_A_TEAM |= {
+    "apitoken",  # those for this owner alone
     "begunimage",
     "begunpush",
     "contender",
@@ -206,6 +207,7 @@ GOES_WITH_A_TEAM |= {
     "savedtrainingview",
     "traininglabel",
     "formername",
+    "ownerquota",
     "rolloutlabel",
     "savedview",
     "sharelink",

@@ -1,7 +1,8 @@
 """Who may call each route: the data of test_every_route_as_every_role. A route without a line here fails the test.
 
 To add a route: say its access in RIGHTS; if it takes a new URL argument, say in world.kwargs_of what that is in the
-private world; if it needs a body before it looks at the object, put one in body_of.
+private world; if it needs a body before it looks at the object, put one in body_of. Routes of accounts are in
+account_rights.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from hub.web.sdk_wheel import FILENAME
 from tests.factories.registry import build_pair
+from tests.hub.api import account_rights as account
 from tests.hub.api import training_pages
 from tests.hub.api import world as private
 from tests.hub.api.access import Access
@@ -37,89 +39,10 @@ _SHARED_TRAINING_ROLLOUT = "shared/<str:secret>/rollouts/<int:step>/<int:index>"
 _RUN_PAGE = "runs/<id:run_id>"
 _WEBHOOK = "api/v1/webhooks/<id:webhook_id>"
 _WEBHOOK_PAGE = "settings/webhooks/<id:webhook_id>"
-_TEAM = "api/v1/teams/<slug:team>"
-_TEAM_PAGE = "teams/<slug:team>"
 _MODEL_PAGE = "models/<slug:owner>/<str:name>"
 
 RIGHTS: dict[str, dict[str, Access]] = {
-    # accounts
-    "api/v1/me": {"get": Access.SIGNED_IN},
-    "api/v1/tokens": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "api/v1/tokens/<id:token_id>": {"delete": Access.PERSONAL},
-    "api/v1/device/code": {"post": Access.OPEN},
-    "api/v1/device/token": {"post": Access.OPEN},
-    "api/v1/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
-    "api/v1/users/<str:name>": {"patch": Access.ADMINISTRATOR},
-    "api/v1/audit": {"get": Access.SIGNED_IN},
-    "api/v1/audit/export": {"get": Access.SIGNED_IN},
-    "settings/audit": {"get": Access.SIGNED_IN},
-    "settings/audit/export": {"get": Access.SIGNED_IN},
-    "api/v1/notifications": {"get": Access.SIGNED_IN},
-    "api/v1/notifications/read": {"post": Access.SIGNED_IN},
-    "api/v1/notifications/choices": {"get": Access.SIGNED_IN, "put": Access.SIGNED_IN},
-    "api/v1/notifications/<id:notice_id>/read": {"post": Access.PERSONAL},
-    "notifications": {"get": Access.SIGNED_IN},
-    "notifications/read": {"post": Access.SIGNED_IN},
-    "notifications/choices": {"post": Access.SIGNED_IN},
-    "notifications/<id:notice_id>/open": {"post": Access.PERSONAL},
-    "api/v1/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    _TEAM: {"get": Access.PRIVATE, "patch": Access.PRIVATE, "delete": Access.PRIVATE},
-    f"{_TEAM}/members": {"get": Access.PRIVATE, "post": Access.PRIVATE},
-    f"{_TEAM}/members/<slug:user>": {"patch": Access.PRIVATE, "delete": Access.PRIVATE},
-    f"{_TEAM}/invitations": {"get": Access.PRIVATE, "post": Access.PRIVATE},
-    f"{_TEAM}/invitations/<id:invitation_id>": {"delete": Access.PRIVATE},
-    f"{_TEAM}/invitations/<id:invitation_id>/send": {"post": Access.PRIVATE},
-    "api/v1/join": {"post": Access.SIGNED_IN},
-    "settings/teams": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    _TEAM_PAGE: {"get": Access.PRIVATE},
-    f"{_TEAM_PAGE}/rename": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/delete": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/members": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/members/<slug:user>/role": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/members/<slug:user>/remove": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/invitations": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/invitations/<id:invitation_id>/revoke": {"post": Access.PRIVATE},
-    f"{_TEAM_PAGE}/invitations/<id:invitation_id>/send": {"post": Access.PRIVATE},
-    "join/<str:secret>": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/users/<str:name>/disable": {"post": Access.ADMINISTRATOR},
-    "settings/users/<str:name>/enable": {"post": Access.ADMINISTRATOR},
-    "settings/users": {"get": Access.ADMINISTRATOR, "post": Access.ADMINISTRATOR},
-    "invitation/<str:secret>": {"get": Access.OPEN, "post": Access.OPEN},
-    "login": {"get": Access.OPEN, "post": Access.OPEN},
-    "login/link/<str:secret>": {"get": Access.OPEN, "post": Access.OPEN},
-    "login/passkey": {"get": Access.OPEN, "post": Access.OPEN},
-    "login/second-factor": {"get": Access.OPEN, "post": Access.OPEN},
-    "login/disabled": {"get": Access.OPEN},
-    "login/cancelled": {"get": Access.OPEN},
-    "login/identity/<slug:provider_id>": {"get": Access.OPEN},
-    "login/identity/<slug:provider_id>/callback": {"get": Access.OPEN},
-    "signup": {"get": Access.OPEN, "post": Access.OPEN},
-    "password/forgotten": {"get": Access.OPEN, "post": Access.OPEN},
-    "password/forgotten/sent": {"get": Access.OPEN},
-    "password/done": {"get": Access.OPEN},
-    "password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)": {"get": Access.OPEN, "post": Access.OPEN},
-    "mail/sent": {"get": Access.OPEN},
-    "mail/confirm/<str:key>": {"get": Access.OPEN, "post": Access.OPEN},
-    "settings/account": {"get": Access.SIGNED_IN},
-    "settings/account/mail": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/two-factor": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/two-factor/off": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/recovery-codes": {"get": Access.SIGNED_IN},
-    "settings/account/recovery-codes/new": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/passkeys": {"get": Access.SIGNED_IN},
-    "settings/account/passkeys/add": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/passkeys/<int:pk>": {"get": Access.PERSONAL, "post": Access.PERSONAL},
-    "settings/account/passkeys/<int:pk>/remove": {"get": Access.PERSONAL, "post": Access.PERSONAL},
-    "settings/account/sessions": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/account/identities": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/confirm": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/confirm/passkey": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/confirm/code": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "logout": {"post": Access.OPEN},
-    "device": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/tokens": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
-    "settings/tokens/<id:token_id>/revoke": {"post": Access.PERSONAL},
-    "settings/password": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN},
+    **account.RIGHTS,
     # api
     "api/v1/schema": {"get": Access.OPEN},
     "api/v1/docs": {"get": Access.OPEN},
@@ -417,9 +340,12 @@ def body_of(world: World, route: str, method: str) -> dict[str, Any]:
         ("api/v1/workers/<id:worker_id>", "patch"): {"drained": True},
         ("api/v1/workers/join", "post"): {"name": "w", "hostname": "h", "queues": [], "slots": {}, "sandbox": "bwrap"},
         ("api/v1/users/<str:name>", "patch"): {"is_active": False},
-        (_TEAM, "patch"): {"display_name": "x"},
-        (f"{_TEAM}/members", "post"): {"user": "bob"},
-        (f"{_TEAM}/members/<slug:user>", "patch"): {"role": "reader"},
+        (account.TEAM, "patch"): {"display_name": "x"},
+        ("settings/acting", "post"): {"owner": "alice"},
+        ("api/v1/quotas/<slug:owner>", "put"): {"gpu_hours": 1},
+        ("administration/quotas", "post"): {"owner": "alice"},
+        (f"{account.TEAM}/members", "post"): {"user": "bob"},
+        (f"{account.TEAM}/members/<slug:user>", "patch"): {"role": "reader"},
         (f"{_RUN}/claim", "post"): {"worker_id": str(world.worker.pk)},
         (f"{_RUN}/log", "post"): {"offset": 0, "text": "x"},
         (f"{_RUN}/sandboxes", "post"): {"living": 0},

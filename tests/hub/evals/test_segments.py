@@ -157,7 +157,7 @@ def test_content_that_is_too_large_for_a_request_is_refused(evaluation: Evaluati
 
 
 def test_content_for_which_there_is_no_room_is_refused(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.storage.quota.quota", lambda: 100)
+    monkeypatch.setattr("hub.storage.quota.quota", lambda owner: 100)
     with pytest.raises(QuotaExceeded):
         add_segment(evaluation=evaluation, request=within(make_records([1, 0])), trusted=True)
     assert Segment.objects.count() == 0

@@ -25,7 +25,7 @@ SIZE = 60_000
 @pytest.fixture
 def alice(monkeypatch: pytest.MonkeyPatch) -> User:
     """Any of her wheels fits into her quota, two do not."""
-    monkeypatch.setattr("hub.storage.quota.quota", lambda: 100_000)
+    monkeypatch.setattr("hub.storage.quota.quota", lambda owner: 100_000)
     return make_user("alice")
 
 

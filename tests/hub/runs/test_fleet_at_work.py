@@ -40,5 +40,5 @@ def test_a_beat_that_brings_two_runs_of_many_owners_costs_the_same(
     fleet.join()
     fleet.submit(50)
     worker = get_worker(fleet.token.pk, fleet.rows[-1].pk)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         assert receive_beat(worker=worker, beat=BeatRequest(room={"eval": 2}), now=timezone.now()).sent == 2

@@ -181,7 +181,7 @@ def test_a_page_and_an_answer_show_it_to_members_alone(alice: User, hub: Any) ->
     assert [(owner["owner"], round(owner["gpu_hours"], 1), owner["gpu_hours_limit"]) for owner in shown] == [
         ("alice", 6.0, 10.0)
     ]
-    assert [(owner["stored_bytes"], owner["stored_limit"]) for owner in shown] == [(2_500_000, quota())]
+    assert [(owner["stored_bytes"], owner["stored_limit"]) for owner in shown] == [(2_500_000, quota(alice.owner.pk))]
     client = Client()
     client.force_login(alice)
     page = client.get("/settings/usage").text

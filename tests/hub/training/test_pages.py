@@ -13,6 +13,7 @@ from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import EvaluationPoint, Histogram
 from pytest_django import DjangoAssertNumQueries
 
+from hub.accounts.models import User
 from hub.catalog.models import Model
 from hub.catalog.services import delete_model
 from hub.registry.models import Environment
@@ -21,12 +22,13 @@ from hub.runs.services.finishing import CANCELLED
 from hub.training.models import Step, TrainingRun
 from hub.training.queries import checkpoints_of
 from hub.training.services import report_step
+from tests.factories.accounts import make_owner
 from tests.factories.training_runs import adapter_report, create_run, report, start, step_report
 from tests.factories.training_showcase import TrainingShowcase, long_report, run_of
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES, MOST_QUERIES_OF_THE_FORM = 22, 28
+MOST_QUERIES, MOST_QUERIES_OF_THE_FORM = 23, 28
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -231,6 +233,16 @@ def test_fields_and_file_follow_each_other(showcase: TrainingShowcase, ada: Clie
     html = ada.post("/training/new", typed | {"show": "fields"}).content.decode()
     assert "max_steps = 7" in html
     assert not TrainingRun.objects.filter(max_steps__in=(2, 7)).exists()
+
+
+def test_the_command_names_the_team_that_is_chosen(showcase: TrainingShowcase, ada: Client) -> None:
+    make_owner("lab", members=[User.objects.get(username="ada")])
+    toml = 'model = "ada/tiny"\n[[env]]\nid = "ada/reverse-text"\n'
+    page = ada.post("/training/new", {"toml": toml, "owner": "lab", "show": "file"}).content.decode()
+    assert "hub train run train.toml --team lab</code>" in page
+    live = ada.post("/training/new", {"toml": toml, "owner": "lab", "side": "file"}, headers=LIVE).content.decode()
+    assert "hub train run train.toml --team lab</code>" in live
+    assert "hub train run train.toml</code>" in ada.get("/training/new").content.decode()
 
 
 def test_what_keeps_it_from_starting_is_told_as_it_is_typed(showcase: TrainingShowcase, ada: Client) -> None:

@@ -30,7 +30,7 @@ from tests.hub.web.browser import Look, LookAt, by_turns
 from tests.hub.web.showcase import Showcase, make_showcase
 
 PATIENCE_MS = 20_000  # Swagger UI reads the whole schema first
-ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "data"))
+ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxes", "storage", "quotas", "data"))
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -201,12 +201,12 @@ def test_the_keyboard_alone_skips_filters_and_confirms(look: Look, seeded: Showc
     look.page.keyboard.press("Enter")
     expect(look.page.get_by_role("button", name="Confirm deletion")).to_be_visible()
     look.open("/")
-    look.page.locator(".menu > summary").focus()
+    look.page.locator("main .menu > summary").focus()
     look.page.keyboard.press("Enter")
     expect(look.page.get_by_role("link", name="Training run")).to_be_visible()
     look.page.keyboard.press("Escape")
     expect(look.page.get_by_role("link", name="Training run")).to_be_hidden()
-    expect(look.page.locator(".menu > summary")).to_be_focused()
+    expect(look.page.locator("main .menu > summary")).to_be_focused()
 
 
 def test_enter_in_the_search_box_is_about_what_was_typed(look: Look, seeded: Showcase) -> None:

@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from hub.accounts.models import Owner, User
 from hub.registry.models import Environment
-from tests.factories.accounts import make_user
+from tests.factories.accounts import make_owner, make_user
 from tests.factories.registry import build_pair, push_pair
 from tests.hub.web.browser import Look, LookAt
 
@@ -56,3 +56,21 @@ def test_a_team_is_made_joined_and_sees_what_strangers_do_not(look: Look) -> Non
     look.open("/environments/acme/shared-env")
     expect(look.page.get_by_role("heading", level=1)).to_have_text("Page not found")
     assert [text for text in look.complaints if "404" not in text] == []
+
+
+def test_the_owner_is_chosen_in_the_header_by_keyboard(live_server: LiveServer, look_at: LookAt) -> None:
+    ada = make_user("ada")
+    make_owner("a-team-with-quite-a-long-name-for-a-narrow-header", members=[ada])
+    client = Client()
+    client.force_login(ada)
+    with look_at(live_server.url, session=client.cookies["sessionid"].value, width=360) as look:
+        look.open("/environments/new")
+        look.page.locator("summary.who").focus()
+        look.page.keyboard.press("Enter")
+        expect(look.page.locator(".owners__one")).to_have_count(2)
+        assert (look.overflow(), look.barriers()) == (0, [])
+        look.page.locator("summary.who").press("Tab")  # teams come in the order of their names
+        assert look.page.evaluate("document.activeElement.innerText").startswith("ada") is False
+        look.page.keyboard.press("Enter")
+        expect(look.page.locator("#id_owner")).to_have_value("a-team-with-quite-a-long-name-for-a-narrow-header")
+        assert (look.overflow(), look.complaints) == (0, [])

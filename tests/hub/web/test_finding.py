@@ -11,7 +11,7 @@ from envhub.protocol.visibility import Visibility
 
 from hub.evals.models import Evaluation
 from hub.web.finding import find
-from tests.factories.accounts import make_user
+from tests.factories.accounts import make_owner, make_user
 from tests.factories.registry import create_environments
 from tests.hub.web.showcase import Showcase, make_showcase
 
@@ -35,6 +35,35 @@ def test_each_kind_is_found_by_its_words(showcase: Showcase) -> None:
     assert titles(showcase.user, "entropy")["Documentation"]
     assert titles(showcase.user, "new training")["Go to"] == ["New training run"]
     assert titles(showcase.user, "xyzzy") == {}
+
+
+def test_an_environment_can_be_evaluated_from_here(showcase: Showcase) -> None:
+    title = f"Evaluate {showcase.user.username}/calculator-tool"
+    for words in ("calculator-tool", "eval calculator"):
+        (hit, *_) = next(group.hits for group in find(showcase.user, words) if group.title == "Evaluate")
+        assert (hit.title, hit.url) == (title, f"/environments/{title.removeprefix('Evaluate ')}/evaluate")
+    assert "Evaluate" not in titles(AnonymousUser(), "calculator-tool")
+    assert "Evaluate" not in titles(showcase.user, "broken-env")  # it has no ready version
+
+
+def test_users_and_teams_are_found_by_who_may_see_something_of_them(showcase: Showcase) -> None:
+    hidden = make_owner("quiet-team", members=[showcase.user])
+    create_environments(hidden, 1, private=True)
+    assert titles(showcase.user, "quiet")["Users and teams"] == ["quiet-team"]
+    assert "Users and teams" not in titles(AnonymousUser(), "quiet")
+    create_environments(make_owner("quiet-lab"), 1)
+    assert titles(AnonymousUser(), "quiet")["Users and teams"] == ["quiet-lab"]
+
+
+def test_places_are_those_that_the_user_may_go_to(showcase: Showcase) -> None:
+    own = {"New environment", "Notifications", "Settings: webhooks", "Settings: share links", "Deployments"}
+    assert own <= set(titles(showcase.user, "")["Go to"])
+    assert "Go to" not in titles(showcase.user, "administration")
+    root = make_user("root-user", is_superuser=True)
+    assert "Administration: queue" in titles(root, "administration")["Go to"]
+    client = Client()
+    client.force_login(root)
+    assert [hit for hit in find(root, "")[0].hits if client.get(hit.url, follow=True).status_code != 200] == []
 
 
 def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -> None:

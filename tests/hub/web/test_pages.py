@@ -29,10 +29,10 @@ MORE_QUERIES = {
     "environment-settings": 14,  # the owners, the former names
     "evaluate": 17,  # the arguments, the owners, the models to choose from
     "environment-evaluations": 17,  # the leaderboard beside the list, the watches of scores
-    "needing-evaluate": 27,  # it looks at everything that could stand in the way
+    "needing-evaluate": 28,  # it looks at everything that could stand in the way
     "rollout": 16,  # its neighbours in the list, and the next that failed or scored nothing
     "failed-rollout": 16,
-    "home": 20,  # it shows four lists, one of them with stars
+    "home": 21,  # it shows four lists, one of them with stars
 }
 
 
@@ -206,6 +206,8 @@ def test_the_start_says_what_failed_lately_and_why(showcase: Showcase, ada: Clie
     assert "no module named &lt;b&gt;numpy" in html
     assert "Failed in the last week" not in mallory.get("/").content.decode()
     Run.objects.filter(pk=showcase.ended.run_id).update(created_at=timezone.now() - timedelta(days=8))
+    assert "no module named" in ada.get("/").content.decode()
+    Run.objects.filter(pk=showcase.ended.run_id).update(finished_at=timezone.now() - timedelta(days=8))
     assert "no module named" not in ada.get("/").content.decode()
 
 

@@ -10,6 +10,8 @@ import typer
 
 from envhub.cli.administration.bundle_report import print_contents, print_gaps
 from envhub.cli.environments.version_card import print_needs
+from envhub.cli.terminal import completing
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -25,7 +27,9 @@ File = Annotated[Path, typer.Argument(help="The bundle.", exists=True, dir_okay=
 
 def export(
     ctx: typer.Context,
-    environment: Annotated[str, typer.Argument(help="owner/name or owner/name@version.")],
+    environment: Annotated[
+        str, typer.Argument(help="owner/name or owner/name@version.", autocompletion=completing.environments)
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: NAME-VERSION.bundle here.")] = None,
     adapter: Annotated[
         list[str] | None, typer.Option(help="An adapter or trained model of the catalog, OWNER/NAME (repeatable).")
@@ -75,7 +79,7 @@ def _contents(
 def import_bundle(
     ctx: typer.Context,
     file: File,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Its new owner (default: you).")] = None,
+    owner: Annotated[str | None, owner_option("Its new owner (default: you).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the build.")] = True,
     json: JsonFlag = False,
 ) -> None:

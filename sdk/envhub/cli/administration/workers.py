@@ -93,7 +93,8 @@ def token(
         list[str] | None, typer.Option(metavar="<str>", help="Only these queues (repeat); default: all.")
     ] = None,
     owner: Annotated[
-        list[str] | None, typer.Option(metavar="<str>", help="Only these owners' runs (repeat); default: all.")
+        list[str] | None,
+        typer.Option("--owner", "--team", metavar="<str>", help="Only these owners' runs (repeat); default: all."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from envhub.cli.environments.version_card import is_fine, print_card
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.option_values import json_object, judge_pairs
 from envhub.cli.terminal.progress import goes_on, run_progress
 from envhub.cli.terminal.references import model_reference, parse
@@ -21,7 +22,9 @@ Repeated = list[str] | None
 
 def check(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name[@version], or name for your own.")],
+    name: Annotated[
+        str, typer.Argument(help="owner/name[@version], or name for your own.", autocompletion=completing.environments)
+    ],
     env_args: Annotated[str | None, typer.Option("--env-args", "-a", help="JSON object for load_environment.")] = None,
     taskset: Annotated[str | None, typer.Option(help="JSON object: the taskset's configuration.")] = None,
     harness: Annotated[str | None, typer.Option(help="JSON object: the harness's configuration.")] = None,

@@ -10,7 +10,9 @@ import typer
 from rich.markup import escape
 
 from envhub.cli.environments.version_card import print_card
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current, printable
 from envhub.cli.terminal.tables import Fit
@@ -19,14 +21,19 @@ from envhub.protocol.registry.packages import EnvironmentPatch, EnvironmentView,
 from envhub.protocol.visibility import Visibility
 
 LISTED = Fit(drop=("description", "visibility", "stars", "state", "version"), cut=("description",))
-Name = Annotated[str, typer.Argument(help="owner/name, or name for your own; some commands take @version.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="owner/name, or name for your own; some commands take @version.", autocompletion=completing.environments
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 
 
 def list_environments(
     ctx: typer.Context,
     search: Annotated[str | None, typer.Argument(help="Words to search for.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     kind: Annotated[str | None, typer.Option(help="Only single-turn, multi-turn or tools.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
     starred: Annotated[bool, typer.Option("--starred", help="Only those that you have starred.")] = False,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.protocol.evals.version_diffs import VersionDiff
@@ -13,7 +14,9 @@ from envhub.protocol.evals.version_diffs import VersionDiff
 
 def diff(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name@A: the older version.")],
+    name: Annotated[
+        str, typer.Argument(help="owner/name@A: the older version.", autocompletion=completing.environments)
+    ],
     version: Annotated[str, typer.Argument(help="B: the newer version.")] = "latest",
     json: JsonFlag = False,
 ) -> None:

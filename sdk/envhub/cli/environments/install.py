@@ -19,6 +19,7 @@ import typer
 from envhub.cli.environments import locked
 from envhub.cli.environments.local_packages import find_package, is_package
 from envhub.cli.environments.locked import LockedInstall
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import Reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -44,7 +45,7 @@ class Source:
 
 def pull(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name[@version]")],
+    name: Annotated[str, typer.Argument(help="owner/name[@version]", autocompletion=completing.environments)],
     directory: Annotated[Path | None, typer.Argument(help="Default: ./environments/NAME.")] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -70,7 +71,11 @@ def pull(
 def install(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(help="A package under ./environments, a path (./..), or [owner/]name[@version].")
+        str,
+        typer.Argument(
+            help="A package under ./environments, a path (./..), or [owner/]name[@version].",
+            autocompletion=completing.environments,
+        ),
     ],
     tool: Annotated[Tool | None, typer.Option("--with", help="Installer (default: uv if present).")] = None,
     python: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
@@ -15,7 +16,7 @@ from envhub.protocol.visibility import Visibility
 
 def move(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name.")],
+    name: Annotated[str, typer.Argument(help="owner/name.", autocompletion=completing.environments)],
     to: Annotated[str, typer.Argument(help="The new name, or owner/name to give it to a team.")],
     json: JsonFlag = False,
 ) -> None:
@@ -44,7 +45,12 @@ def forget(
 
 def fork(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="owner/name or owner/name@version (default: the latest).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="owner/name or owner/name@version (default: the latest).", autocompletion=completing.environments
+        ),
+    ],
     to: Annotated[str | None, typer.Argument(help="Its name, or owner/name (default: the same name, yours).")] = None,
     visibility: Annotated[Visibility | None, typer.Option(help="Who may see it (default: as the original).")] = None,
     json: JsonFlag = False,

@@ -12,6 +12,7 @@ import typer
 
 from envhub.cli.environments.local_packages import find_package
 from envhub.cli.environments.version_card import print_needs
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
@@ -27,7 +28,7 @@ from envhub.protocol.visibility import Visibility
 def push(
     ctx: typer.Context,
     package: Annotated[str | None, typer.Argument(help="A directory, or a name under ./environments.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose environment (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose environment (default: yours).")] = None,
     bump: Annotated[Literal["patch", "minor", "major"] | None, typer.Option(help="Increase the version first.")] = None,
     visibility: Annotated[
         Visibility | None,

@@ -10,9 +10,11 @@ import typer
 from envhub.cli.evaluations.follow import follow
 from envhub.cli.evaluations.summary import coverage, origin, print_summary, print_with_failure, score
 from envhub.cli.runs import print_log
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.conversation import print_rollout
 from envhub.cli.terminal.ids import id_of, index
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
@@ -32,17 +34,26 @@ ROLLOUTS = Fit(
 EVALUATION = id_of("an evaluation", "hub eval list", _whole)  # reads one, whole or not
 EvaluationId = Annotated[
     str,
-    typer.Argument(help="The evaluation's id (the first characters are enough) or address.", callback=EVALUATION),
+    typer.Argument(
+        help="The evaluation's id (the first characters are enough) or address.",
+        callback=EVALUATION,
+        autocompletion=completing.evaluations,
+    ),
 ]
 
 
 def list_evaluations(
     ctx: typer.Context,
     environment: Annotated[
-        str | None, typer.Argument(help="Only for owner/name[@version], or name for your own.")
+        str | None,
+        typer.Argument(
+            help="Only for owner/name[@version], or name for your own.", autocompletion=completing.environments
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Only for this model.", autocompletion=completing.models)
+    ] = None,
+    owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:
@@ -89,7 +100,7 @@ def rollouts(
         sort=sort,
     ), limit))  # fmt: skip
     rows = [(row.example, row.rollout, row.outcome, row.reward, row.asked, row.answered, row.target, row.turns,
-             row.usage.completion_tokens, row.duration_s, row.failure_message[:80], ", ".join(row.labels))
+             row.usage.completion_tokens, row.duration_s, row.failure_message, ", ".join(row.labels))
             for row in found]  # fmt: skip
     columns = ("example", "rollout", "outcome", "reward", "prompt", "answer", "target", "turns", "tokens", "seconds",
                "failure", "labels")  # fmt: skip

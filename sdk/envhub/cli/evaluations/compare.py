@@ -9,7 +9,10 @@ from typing import Annotated
 import typer
 
 from envhub.cli.evaluations.commands import EVALUATION, EvaluationId
+from envhub.cli.evaluations.summary import score
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.session import JsonFlag, Session, current
+from envhub.protocol.evals.command_line import command_like
 from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView, MatrixPair, PairedDifference
 from envhub.protocol.evals.evaluations import EvaluationSource, EvaluationView
 
@@ -39,7 +42,10 @@ def compare(
     ctx: typer.Context,
     a: EvaluationId,
     b: EvaluationId,
-    others: Annotated[list[str] | None, typer.Argument(help="Up to six more, each compared with A.")] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Argument(help="Up to six more, each compared with A.", autocompletion=completing.evaluations),
+    ] = None,
     sort: Annotated[
         Order | None, typer.Option(help="Order of the examples (default: better; for more than two: flips).")
     ] = None,
@@ -112,12 +118,25 @@ def _print(session: Session, found: ComparisonView) -> None:
     if found.other_row and EvaluationSource.PUSHED in (found.a.source, found.b.source):
         session.note("note: what this hub did not run is matched by each example's number, prompt and answer")
     if found.reward is None:
+        _print_apart(session, found)
         return
     rows = [_row(item) for item in (found.reward, *found.metrics)]
     session.table(("", "A", "B", "B - A", "std error", "95 % interval", "examples"), rows)
     if found.pairs:
         pairs = [(pair.example, pair.a, pair.b, f"{pair.difference:+.4g}") for pair in found.pairs]
         session.table(("example", "A", "B", "B - A"), pairs)
+
+
+def _print_apart(session: Session, found: ComparisonView) -> None:
+    """Each side's own mean, and the command that makes them comparable."""
+    sides = (("A", found.a), ("B", found.b))
+    session.table(("", "reward over all of its examples"), [(name, score(view.summary)) for name, view in sides])
+    rows = ": the two versions have different rows" if found.a.version != found.b.version else ""
+    whose = "the version of the first, with" if found.a.version else "the same environment, with"
+    session.note(
+        f"No example was scored by both{rows}. To compare them, evaluate the second model on {whose} the same split, "
+        f"number of examples and arguments:\n{command_like(found.a, found.b.model)}"
+    )
 
 
 def verdict(found: ComparisonView) -> str:

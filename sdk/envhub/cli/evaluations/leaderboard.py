@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from envhub.cli.evaluations.summary import coverage, origin, score
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
@@ -18,7 +19,9 @@ RANKED = Fit(drop=("source", "coverage"))
 
 def leaderboard(
     ctx: typer.Context,
-    environment: Annotated[str, typer.Argument(help="owner/name, or name for your own.")],
+    environment: Annotated[
+        str, typer.Argument(help="owner/name, or name for your own.", autocompletion=completing.environments)
+    ],
     settings: Annotated[
         str | None, typer.Option(help="The key of other settings (default: those of the newest version).")
     ] = None,

@@ -10,6 +10,8 @@ from envhub.cli.evaluations.annotate import Example, Rollout
 from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.evaluations.files import validated
 from envhub.cli.evaluations.run import start_all
+from envhub.cli.terminal import completing
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.protocol.base import JsonObject
@@ -19,7 +21,7 @@ Calls = Annotated[int, typer.Option("--calls", min=0, help="How many model calls
 GoingOn = Annotated[int, typer.Option("--rollouts", "-r", min=1, help="How many rollouts continue from there.")]
 Temperature = Annotated[float | None, typer.Option("--temperature", "-T", help="Sampling temperature.")]
 MostTokens = Annotated[int | None, typer.Option("--max-tokens", "-t", help="Maximum tokens in one answer.")]
-EvaluationOwner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")]
+EvaluationOwner = Annotated[str | None, owner_option("Whose evaluation (default: yours).")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")]
 
 
@@ -30,7 +32,13 @@ def replay(
     rollout: Rollout,
     calls: Calls,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Model that answers from there on (default: the same).")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model that answers from there on (default: the same).",
+            autocompletion=completing.models,
+        ),
     ] = None,
     rollouts: GoingOn = 1,
     version: Annotated[str | None, typer.Option(help="Version of the environment (default: the evaluation's).")] = None,

@@ -13,6 +13,7 @@ from envhub.cli.evaluations.commands import EvaluationId
 from envhub.cli.evaluations.files import validated
 from envhub.cli.evaluations.summary import page, print_summary
 from envhub.cli.terminal.export_format import format_of
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
@@ -40,7 +41,7 @@ def push(
     ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Default: as saved.")] = None,
     name: Annotated[str, typer.Option(help="A name to show in lists.")] = "",
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose evaluation (default: yours).")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Upload results made elsewhere (marked self-reported). Uploading the same results again changes nothing."""

@@ -15,7 +15,9 @@ from envhub.cli.evaluations.follow import follow
 from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalOptions, local_evaluations
 from envhub.cli.evaluations.summary import page, print_summary
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.option_values import json_object, judge_pairs, replay_of
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import NotFound, UsageError
@@ -27,9 +29,20 @@ from envhub.protocol.visibility import Visibility
 
 def run(
     ctx: typer.Context,
-    target: Annotated[str, typer.Argument(help="owner/name[@version], or FILE.toml of eval tables.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="owner/name[@version], or FILE.toml of eval tables.", autocompletion=completing.environments
+        ),
+    ],
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="owner/name, or name for your own; see `hub model list`.")
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="owner/name, or name for your own; see `hub model list`.",
+            autocompletion=completing.models,
+        ),
     ] = None,
     num_examples: Annotated[int | None, typer.Option("--num-examples", "-n", help="-1 for all (default 5).")] = None,
     rollouts: Annotated[int | None, typer.Option("--rollouts-per-example", "-r", help="Default 3.")] = None,
@@ -67,7 +80,7 @@ def run(
             "training:RUN/STEP/ROLLOUT/CALLS). `hub eval replay` and `hub train replay` fill in the rest.",
         ),
     ] = None,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose evaluation (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose evaluation (default: yours).")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = True,
     local: Annotated[
         bool, typer.Option("--local", help="Run ./environments/NAME (or the installed package) on this machine.")

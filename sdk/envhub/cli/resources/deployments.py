@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.short_ids import id_in
@@ -18,7 +20,12 @@ from envhub.protocol.models.deployments import DRAIN_SECONDS, DeploymentRequest,
 
 def create(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="owner/name of an adapter or model, or name for your own.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="owner/name of an adapter or model, or name for your own.", autocompletion=completing.models
+        ),
+    ],
     idle: Annotated[float, typer.Option(help="Unload it after this many seconds without a request.")] = 900.0,
     engine: Annotated[
         Literal["torch", "vllm"] | None, typer.Option(help="Engine that serves it (default: the model's own).")
@@ -44,7 +51,7 @@ LISTED = Fit(drop=("tokens in", "tokens out", "base", "last used", "requests"), 
 
 def list_deployments(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.sandboxes.commands import OwnerOption
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import Owner
 from envhub.cli.terminal.progress import goes_on, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
@@ -66,7 +66,7 @@ def add(
         ),
     ],
     layout: Annotated[Layout | None, typer.Option(help="Its format (default: detected).")] = None,
-    owner: OwnerOption = None,
+    owner: Owner = None,
     visibility: Seen = None,
     everybody: Everybody = False,
     json: JsonFlag = False,
@@ -92,7 +92,7 @@ def build(
     ],
     file: Annotated[str, typer.Option("--file", "-f", help="The Dockerfile, as a path in the folder.")] = "Dockerfile",
     build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of an ARG (repeatable).")] = None,
-    owner: OwnerOption = None,
+    owner: Owner = None,
     visibility: Seen = None,
     everybody: Everybody = False,
     json: JsonFlag = False,
@@ -145,7 +145,7 @@ def set_visibility(
     ctx: typer.Context,
     name: Name,
     visibility: Annotated[Visibility, typer.Option(help="public: anyone may use it as hub/OWNER/NAME.")],
-    owner: OwnerOption = None,
+    owner: Owner = None,
     json: JsonFlag = False,
 ) -> None:
     """Make an image public or private. Everybody who runs an environment can use its owner's public images."""
@@ -157,7 +157,7 @@ def set_visibility(
 def delete(
     ctx: typer.Context,
     name: Name,
-    owner: OwnerOption = None,
+    owner: Owner = None,
     everybody: Everybody = False,
     yes: Yes = False,
     json: JsonFlag = False,

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.ids import id_of, index
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.cli.terminal.tables import Fit
 from envhub.errors import UsageError
@@ -21,14 +23,19 @@ Training = Annotated[bool, typer.Option("--training", help="The id is that of a 
 
 
 def _ids(ctx: typer.Context, texts: list[str]) -> list[str]:
-    return [OBJECT(ctx, text) for text in texts]
+    return [OBJECT(ctx, text) for text in texts or ()]  # none while a shell completes
 
 
 def create(
     ctx: typer.Context,
     ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID...", help="An evaluation; several: their comparison.", callback=_ids),
+        typer.Argument(
+            metavar="ID...",
+            help="An evaluation; several: their comparison.",
+            callback=_ids,
+            autocompletion=completing.evaluations,
+        ),
     ],
     training: Training = False,
     example: Annotated[
@@ -71,7 +78,7 @@ def list_links(
         str | None, typer.Argument(metavar="[ID]", help="Only those that show this evaluation (or training run).")
     ] = None,
     training: Training = False,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose links (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose links (default: yours).")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 100,
     json: JsonFlag = False,
 ) -> None:

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, Session, current
@@ -20,7 +22,7 @@ from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelR
 from envhub.protocol.models.money import dollars
 from envhub.protocol.visibility import Visibility
 
-Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.")]
+Reference = Annotated[str, typer.Argument(help="owner/name, or name for your own.", autocompletion=completing.models)]
 
 LISTED = Fit(drop=("base", "source", "where", "last error", "serves"), wrap=("needs", "last error"))
 SeenBy = Annotated[
@@ -49,7 +51,7 @@ def add(
     header: Annotated[list[str] | None, typer.Option(metavar="<str>", help="Name: value (repeat).")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for one call.")] = 300.0,
     max_retries: Annotated[int, typer.Option(help="Retries of one call.")] = 3,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose model (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose model (default: yours).")] = None,
     visibility: SeenBy = None,
     input_price: Annotated[float | None, typer.Option(help="US dollars per million prompt tokens.")] = None,
     output_price: Annotated[float | None, typer.Option(help="US dollars per million output tokens.")] = None,
@@ -141,7 +143,7 @@ def _print_test(session: Session, outcome: ModelTest) -> None:
 def import_endpoints(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="verifiers' endpoints.toml or .py.", exists=True, dir_okay=False)],
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose models (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose models (default: yours).")] = None,
     test: Annotated[bool, typer.Option("--test/--no-test", help="Call each once before saving.")] = True,
     json: JsonFlag = False,
 ) -> None:

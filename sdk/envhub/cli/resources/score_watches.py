@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import NotFound, UsageError
@@ -14,8 +15,12 @@ from envhub.protocol.accounts.notices import ScoreWatchRequest
 
 def watch(
     ctx: typer.Context,
-    environment: Annotated[str, typer.Argument(help="owner/name, or name for your own.")],
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
+    environment: Annotated[
+        str, typer.Argument(help="owner/name, or name for your own.", autocompletion=completing.environments)
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Only for this model.", autocompletion=completing.models)
+    ] = None,
     below: Annotated[float | None, typer.Option(help="Notify me of a mean reward below this.")] = None,
     above: Annotated[float | None, typer.Option(help="Notify me of a mean reward above this.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Stop notifying me.")] = False,

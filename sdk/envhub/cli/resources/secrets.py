@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from envhub.cli.terminal.asking import Yes, ask_to_delete
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
 from envhub.protocol.accounts.secrets import SecretRequest
 
-Owner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose secrets (default: yours).")]
+Owner = Annotated[str | None, owner_option("Whose secrets (default: yours).")]
 Name = Annotated[str, typer.Argument(help="Like an environment variable: MY_API_KEY.")]
 
 

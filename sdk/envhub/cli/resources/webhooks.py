@@ -9,6 +9,7 @@ import typer
 
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.protocol.accounts.webhooks import CHOICES, WebhookEvent, WebhookRequest
@@ -18,7 +19,7 @@ def _whole(session: Session, beginning: str) -> str:
     return session.hub.webhooks.get(beginning).id
 
 
-Owner = Annotated[str | None, typer.Option("--owner", "--team", help="Whose webhooks (default: yours).")]
+Owner = Annotated[str | None, owner_option("Whose webhooks (default: yours).")]
 WEBHOOK = id_of("a webhook", "hub webhook list", _whole)
 WebhookId = Annotated[
     str, typer.Argument(help="The webhook's id (the first characters are enough) or address.", callback=WEBHOOK)

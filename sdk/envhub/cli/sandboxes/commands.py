@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.ids import id_of
+from envhub.cli.terminal.owners import OnlyOwner, Owner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
 from envhub.client.sandboxes import SandboxFailed
@@ -25,7 +27,12 @@ def _whole(session: Session, beginning: str) -> str:
 
 read_id = id_of("a sandbox", "hub sandbox list", _whole)
 SandboxId = Annotated[
-    str, typer.Argument(help="The sandbox's id (the first characters are enough) or address.", callback=read_id)
+    str,
+    typer.Argument(
+        help="The sandbox's id (the first characters are enough) or address.",
+        callback=read_id,
+        autocompletion=completing.sandboxes,
+    ),
 ]
 Image = Annotated[str, typer.Option(help="Name of its image.")]
 Cpus = Annotated[float | None, typer.Option(help="CPUs (default: the worker's).")]
@@ -44,11 +51,16 @@ Start = Annotated[
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", metavar="<str>", help="owner/name that it may call at $OPENAI_BASE_URL (repeat)."),
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="<str>",
+        help="owner/name that it may call at $OPENAI_BASE_URL (repeat).",
+        autocompletion=completing.models,
+    ),
 ]
 Name = Annotated[str, typer.Option(help="Its name.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="<str>", help="Label to find it by (repeat).")]
-OwnerOption = Annotated[str | None, typer.Option("--owner", "--team", help="Whose (default: yours).")]
 
 
 def request_of(
@@ -107,7 +119,7 @@ def create(
     model: Models = None,
     name: Name = "",
     label: Labels = None,
-    owner: OwnerOption = None,
+    owner: Owner = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it runs.")] = True,
     json: JsonFlag = False,
 ) -> None:
@@ -144,7 +156,7 @@ def wait_for(session: Session, view: SandboxView) -> SandboxView:
 
 def list_sandboxes(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
+    owner: OnlyOwner = None,
     state: Annotated[SandboxState | None, typer.Option(help="Only in this state.")] = None,
     label: Annotated[str | None, typer.Option(help="Only with this label.")] = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
@@ -180,7 +192,10 @@ def show(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> N
 
 def delete(
     ctx: typer.Context,
-    sandbox_ids: Annotated[list[str], typer.Argument(help="Ids or addresses.", metavar="SANDBOX_ID...")],
+    sandbox_ids: Annotated[
+        list[str],
+        typer.Argument(help="Ids or addresses.", metavar="SANDBOX_ID...", autocompletion=completing.sandboxes),
+    ],
     yes: Yes = False,
     json: JsonFlag = False,
 ) -> None:

@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from envhub.cli.sandboxes.commands import Models, Name, Network, OwnerOption, Timeout, request_of, wait_for
+from envhub.cli.sandboxes.commands import Models, Name, Network, Timeout, request_of, wait_for
 from envhub.cli.sandboxes.tunnels import frpc
+from envhub.cli.terminal.owners import Owner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SiblingsAddress
@@ -34,7 +35,7 @@ def serve(
     network: Network = None,
     model: Models = None,
     name: Name = "",
-    owner: OwnerOption = None,
+    owner: Owner = None,
     json: JsonFlag = False,
 ) -> None:
     """Provide sandboxes to programs on this machine that use prime-sandboxes, such as verifiers' environments.

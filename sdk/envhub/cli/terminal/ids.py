@@ -19,6 +19,8 @@ def id_of(noun: str, listing: str, whole: Callable[[Session, str], str] | None =
     """
 
     def read(ctx: typer.Context, text: str) -> str:
+        if ctx.resilient_parsing:  # a shell completes what comes after it
+            return text
         found = id_in(text)
         if not found:
             hint = f"`{listing}` shows ids; their first {SHORTEST} or more characters are enough."

@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.runs import print_log
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.export_format import format_of
+from envhub.cli.terminal.owners import OnlyOwner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.short_ids import id_in, is_whole
 from envhub.cli.terminal.tables import Fit
@@ -28,6 +30,8 @@ SHOWN = 5  # runs of one name in a message
 
 def find_training(ctx: typer.Context, text: str) -> str:
     """The id in what was typed, or of the only run of that name: one's own, or OWNER/NAME. Raises UsageError."""
+    if ctx.resilient_parsing:  # a shell completes what comes after it
+        return text
     session, given = current(ctx), id_in(text)
     if is_whole(given) or ("/" in text and given):
         return given if is_whole(given) else session.hub.training.get(given).id
@@ -47,7 +51,9 @@ def find_training(ctx: typer.Context, text: str) -> str:
 TrainingId = Annotated[
     str,
     typer.Argument(
-        help="The training run's id (the first characters are enough), address or name.", callback=find_training
+        help="The training run's id (the first characters are enough), address or name.",
+        callback=find_training,
+        autocompletion=completing.training_runs,
     ),
 ]
 LISTED = Fit(drop=("created", "environments", "model", "reward"))
@@ -57,8 +63,10 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet", ".tfevents": "tensorboard"
 
 def list_training(
     ctx: typer.Context,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only for this model.")] = None,
+    owner: OnlyOwner = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Only for this model.", autocompletion=completing.models)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1)] = 30,
     json: JsonFlag = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import jinja2
 import typer
 
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.training.files import read_training_file
@@ -23,7 +24,10 @@ from envhub.protocol.training.trainer import TrainingMode
 def init(
     ctx: typer.Context,
     env: Annotated[list[str], typer.Option("--env", "-e", metavar="<str>", help="owner/name[@version] (repeat).")],
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model to train (default: ask).")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="The model to train (default: ask).", autocompletion=completing.models),
+    ] = None,
     batch: Annotated[int, typer.Option("--batch", help="Rollouts per step.")] = 128,
     rollouts: Annotated[int, typer.Option("--rollouts", help="Rollouts per example.")] = 8,
     steps: Annotated[int, typer.Option("--steps", help="Optimiser steps.")] = 100,

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from envhub.cli.evaluations.files import validated
 from envhub.cli.evaluations.replay import Calls, EvaluationOwner, GoingOn, MostTokens, Temperature, Wait, sampled
 from envhub.cli.evaluations.run import start_all
+from envhub.cli.terminal import completing
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.training.annotate import Rollout, Step
@@ -30,7 +31,12 @@ def replay(
     calls: Calls,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Model that answers from there on (default: the run's newest adapter)."),
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model that answers from there on (default: the run's newest adapter).",
+            autocompletion=completing.models,
+        ),
     ] = None,
     rollouts: GoingOn = 1,
     temperature: Temperature = None,

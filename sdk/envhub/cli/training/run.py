@@ -8,6 +8,7 @@ from typing import Annotated
 import tomlkit
 import typer
 
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.training.check import TrainFile
@@ -26,7 +27,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run unt
 def run(
     ctx: typer.Context,
     file: TrainFile,
-    owner: Annotated[str | None, typer.Option("--owner", "--team", help="Whose run (default: yours).")] = None,
+    owner: Annotated[str | None, owner_option("Whose run (default: yours).")] = None,
     visibility: Annotated[
         Visibility | None, typer.Option(help="Who may see the run and the models it produces.")
     ] = None,

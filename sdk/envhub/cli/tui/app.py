@@ -33,6 +33,7 @@ class Browser(App[None]):
     Table { height: 1fr; }
     #steps { height: 1fr; } #curve { height: 6; margin: 1 2; }
     .turn { margin: 0 1; border: none; padding: 0 0 1 0; } .turn Static { width: 1fr; }
+    .result { border-left: thick $surface-lighten-2; padding: 0 0 0 1; margin: 1 0 0 0; }
     #search { dock: bottom; display: none; } #search.shown { display: block; }
     #about { padding: 0 2; color: $text-muted; }
     """

@@ -14,7 +14,7 @@ from envhub.packaging.saved.finding import read_saved_results
 from envhub.protocol.evals.evaluations import EvaluationView
 from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
-MOST = 1000  # rollouts of one list
+PAGE = 1000  # rollouts that a list shows at first, and more at each wish
 FILES = ("results.jsonl", "traces.jsonl")
 SNIPPET = 200
 
@@ -39,18 +39,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """Rollouts under a title; `rows` asks for them, again as often as is wanted."""
+    """Rollouts under a title; `rows` asks for the first so many of them, again as often as is wanted."""
 
     title: str
-    rows: Callable[[], list[Entry]]
+    rows: Callable[[int], list[Entry]]
     is_final: Callable[[], bool] = lambda: True
 
 
 def of_evaluation(hub: HubClient, view: EvaluationView) -> Listing:
     """The rollouts of an evaluation, by example."""
 
-    def rows() -> list[Entry]:
-        found = islice(hub.evaluations.rollouts(view.id, sort="example"), MOST)
+    def rows(most: int) -> list[Entry]:
+        found = islice(hub.evaluations.rollouts(view.id, sort="example"), most)
         return [
             Entry(
                 label=f"{row.example} · {row.rollout}",
@@ -71,7 +71,7 @@ def of_evaluation(hub: HubClient, view: EvaluationView) -> Listing:
 def of_step(hub: HubClient, training_id: str, step: int) -> Listing:
     """The rollouts of a training step."""
 
-    def rows() -> list[Entry]:
+    def rows(most: int) -> list[Entry]:
         return [
             Entry(
                 label=f"{row.index} · example {row.example}",
@@ -82,7 +82,7 @@ def of_step(hub: HubClient, training_id: str, step: int) -> Listing:
                 tokens=row.completion_tokens,
                 load=partial(hub.training.rollout, training_id, step, row.index),
             )
-            for row in islice(hub.training.rollouts(training_id, step=step), MOST)
+            for row in islice(hub.training.rollouts(training_id, step=step), most)
         ]
 
     return Listing(f"Step {step}", rows)
@@ -97,8 +97,8 @@ def local_directories(root: Path) -> list[Path]:
 def of_directory(directory: Path) -> Listing:
     """The rollouts that a directory holds."""
 
-    def rows() -> list[Entry]:
-        return [_saved(record) for record in read_saved_results(directory).records[:MOST]]
+    def rows(most: int) -> list[Entry]:
+        return [_saved(record) for record in read_saved_results(directory).records[:most]]
 
     return Listing(str(directory), rows)
 

@@ -1,4 +1,7 @@
-"""One transcript: a fold for each message, tool calls and results shut; the next rollouts are a key away."""
+"""One transcript: a fold for each turn, tool calls shut; the next rollouts are a key away.
+
+A screen holds WINDOW turns; keys and the search move it over all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from textual.widgets import Collapsible, Footer, Header, Input, Static
 from envhub.cli.tui.listings import Entry
 from envhub.cli.tui.screens import HubScreen
 from envhub.cli.tui.texts import body, plain, title
-from envhub.packaging.conversation import Message, conversation
+from envhub.cli.tui.turns import Turn, turns_of
+from envhub.packaging.conversation import ToolCall, conversation
 from envhub.protocol.evals.rollouts import RolloutRecord
 
-MOST = 400  # messages that one screen has
+WINDOW = 400  # turns that one screen has
 LINE = 90  # characters of a title
 
 
@@ -36,8 +40,10 @@ class Reader(HubScreen):
     def __init__(self, heading: str, rows: Sequence[Entry], place: int) -> None:
         super().__init__()
         self._heading, self._rows, self._place = heading, rows, place
-        self._messages: list[Message] = []
-        self._at = 0
+        self._turns: list[Turn] = []
+        self._about = ""
+        self._start = 0  # the first turn on the screen
+        self._at = 0  # the turn in sight, of all
         self._looked_for = ""
 
     def compose(self) -> ComposeResult:
@@ -58,44 +64,59 @@ class Reader(HubScreen):
         if record is None:
             return
         self._place, self._at = place, 0
-        messages = conversation(record)
-        self._messages = messages[:MOST]
-        self.query_one("#about", Static).update(plain(f"{self._heading}: {_about(row, record, len(messages))}"))
+        self._turns = turns_of(conversation(record))
+        self._about = f"{self._heading}: {_about(row, record)}"
+        await self._fill(0)
+        self.query_one("#transcript", VerticalScroll).scroll_home(animate=False)
+        await self._show(0)
+
+    async def _fill(self, start: int) -> None:
+        """Put WINDOW turns on the screen, from `start` on."""
+        self._start = start
+        shown = self._turns[start : start + WINDOW]
+        part = f"; turns {start + 1:,} to {start + len(shown):,} of {len(self._turns):,}"
+        self.query_one("#about", Static).update(plain(self._about + (part if len(shown) < len(self._turns) else "")))
         transcript = self.query_one("#transcript", VerticalScroll)
         await transcript.remove_children()
-        await transcript.mount_all([_fold(number, one) for number, one in enumerate(self._messages)])
-        transcript.scroll_home(animate=False)
-        self._show(0)
+        await transcript.mount_all([_fold(turn) for turn in shown])
 
     def _folds(self) -> list[Collapsible]:
         return list(self.query("#transcript > Collapsible").results(Collapsible))
 
-    def _show(self, place: int) -> None:
-        folds = self._folds()
-        if folds:
-            self._at = max(0, min(place, len(folds) - 1))
-            folds[self._at].query_one("CollapsibleTitle").focus()
-            folds[self._at].scroll_visible(top=True, animate=False)
+    async def _show(self, place: int, *, focus: bool = True) -> None:
+        """Bring a turn into sight; the screen moves to where it is."""
+        if not self._turns:
+            return
+        self._at = max(0, min(place, len(self._turns) - 1))
+        if not self._start <= self._at < self._start + WINDOW:
+            await self._fill(self._at // WINDOW * WINDOW)
+        fold = self._folds()[self._at - self._start]
+        if focus:
+            fold.query_one("CollapsibleTitle").focus()
+        else:
+            fold.collapsed = False
+        fold.scroll_visible(top=True, animate=False)
 
-    def action_close(self) -> None:
+    async def action_close(self) -> None:
         """Leave the search, or the rollout."""
         search = self.query_one("#search", Input)
         if search.has_class("shown"):
             search.remove_class("shown")
-            self._show(self._at)
+            await self._show(self._at)
         else:
             self.app.pop_screen()
 
-    def action_turn(self, by: int) -> None:
+    async def action_turn(self, by: int) -> None:
         """The next turn, or the one before."""
-        self._show(self._at + by)
+        await self._show(self._at + by)
 
     def action_fold(self) -> None:
         """Open or shut the turn, with what is folded in it."""
         folds = self._folds()
         if folds:
-            shut = not folds[self._at].collapsed
-            for one in (folds[self._at], *folds[self._at].query(Collapsible)):
+            fold = folds[self._at - self._start]
+            shut = not fold.collapsed
+            for one in (fold, *fold.query(Collapsible)):
                 one.collapsed = shut
 
     async def action_rollout(self, by: int) -> None:
@@ -117,45 +138,49 @@ class Reader(HubScreen):
         search.add_class("shown")
         search.focus()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The next turn that has them, after the one in sight when they are the same as before."""
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The next turn of all that has them, after the one in sight when they are the same as before."""
         wanted = event.value.strip().lower()
         first = self._at + 1 if wanted == self._looked_for else self._at
-        count, self._looked_for = len(self._messages), wanted
+        count, self._looked_for = len(self._turns), wanted
         order = [place % count for place in range(first, first + count)] if wanted else []
-        place = next((at for at in order if wanted in _words(self._messages[at])), None)
+        place = next((at for at in order if self._turns[at].has(wanted)), None)
         if place is None:
             self.notify("No turn has it.")
             return
-        self._folds()[place].collapsed = False
-        self._at = place
-        self._folds()[place].scroll_visible(top=True, animate=False)
+        await self._show(place, focus=False)
 
 
-def _about(row: Entry, record: RolloutRecord, count: int) -> str:
+def _about(row: Entry, record: RolloutRecord) -> str:
     reward = f", reward {record.reward:.3f}" if record.reward is not None else ""
-    more = f"; the first {MOST} of {count} messages" if count > MOST else ""
     why = f": {record.failure.message}" if record.failure else ""
-    return f"rollout {row.label}, {row.outcome}{why}{reward}{more}"
+    return f"rollout {row.label}, {row.outcome}{why}{reward}"
 
 
-def _words(message: Message) -> str:
-    calls = (f"{call.name} {call.only_argument}" for call in message.calls)
-    return "\n".join((message.text, message.reasoning, *calls)).lower()
+def _line(text: str) -> str:
+    return " ".join(text.split())[:LINE]
 
 
-def _fold(number: int, message: Message) -> Collapsible:
-    """A message under its first line. What tools answered is shut."""
-    first = " ".join(message.text.split())[:LINE]
+def _fold(turn: Turn) -> Collapsible:
+    """A turn under its first line. Calls, and answers of tools that belong to none, are shut."""
+    message = turn.message
     parts: list[Static | Collapsible] = []
     if message.reasoning:
         parts.append(Collapsible(Static(body(message.reasoning)), title="reasoning"))
     if message.text:
         parts.append(Static(body(message.text)))
-    for call in message.calls:
-        line = " ".join(call.only_argument.split())[:LINE]
-        parts.append(Collapsible(Static(body(call.only_argument)), title=title(f"{call.name} {line}")))
+    parts += [_call(turn, place, call) for place, call in enumerate(message.calls)]
     shut = message.kind == "tool"
-    return Collapsible(
-        *parts, title=title(f"{number} {message.role}  {first if shut else ''}"), collapsed=shut, classes="turn"
-    )
+    first = _line(message.text) if shut else ""
+    return Collapsible(*parts, title=title(f"{turn.number} {message.role}  {first}"), collapsed=shut, classes="turn")
+
+
+def _call(turn: Turn, place: int, call: ToolCall) -> Collapsible:
+    """A call with what the tool answered under it; its title has the first line of both."""
+    result = turn.results.get(place)
+    parts = [Static(body(call.only_argument))]
+    heading = f"{call.name} {_line(call.only_argument)}"
+    if result is not None:
+        parts.append(Static(body(result.text), classes="result"))
+        heading += f" → {_line(result.text)}"
+    return Collapsible(*parts, title=title(heading))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from envhub.protocol.base import Response, Slug
 from envhub.protocol.runs import RunKind
 
@@ -45,6 +47,7 @@ class UsageView(Response):
     tokens_limit: int | None = None
     stored_bytes: int = 0  # at present
     stored_limit: int | None = None
+    running_limits: dict[str, int] = Field(default_factory=dict)  # runs that workers may have at once, by kind
 
     @property
     def worker_hours(self) -> float:
@@ -55,6 +58,14 @@ class UsageView(Response):
     def cpu_hours(self) -> float:
         """CPU hours of attempts that have ended."""
         return sum(one.cpu_seconds for one in self.kinds) / 3600
+
+    @property
+    def at_once(self) -> str:
+        """The limits of runs at once, in words."""
+        limits = self.running_limits
+        if len(limits) == len(RunKind) and len(set(limits.values())) == 1:
+            return f"{next(iter(limits.values()))} of each kind"
+        return ", ".join(f"{limit} {kind}" for kind, limit in limits.items())
 
 
 class UsageViews(Response):

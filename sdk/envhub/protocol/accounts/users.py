@@ -34,6 +34,7 @@ class TokenRequest(Request):
     name: str = Field(min_length=1, max_length=100)
     scopes: tuple[Scope, ...] = (Scope.READ, Scope.WRITE, Scope.INFERENCE)
     expires_in_days: int | None = Field(default=365, ge=1, le=3650)
+    owner: Slug | None = None  # the only one that it acts for; None: all of the caller's
 
 
 class TokenView(Response):
@@ -43,6 +44,7 @@ class TokenView(Response):
     name: str
     prefix: str
     scopes: tuple[Scope, ...]
+    owner: Slug | None = None  # the only one that it acts for
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None

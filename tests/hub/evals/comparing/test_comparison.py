@@ -148,6 +148,8 @@ def test_two_that_share_no_example_still_have_a_page_with_their_settings(client_
     assert "Settings that differ" in page
     assert "<b>1.000</b><span>over all of its examples" in page
     assert "hub eval run ada/tiny-env@0.1.0 -m ada/stub" in page
+    swapped = client.get(f"/evaluations/compare?a={b.pk}&b={a.pk}").content.decode()
+    assert "hub eval run ada/tiny-env@0.1.0 -m ada/stub -n 2 -r 2 --split train" in swapped
 
 
 @pytest.mark.parametrize(("question", "pairs"), [("question 0", 1), ("another", 0)])

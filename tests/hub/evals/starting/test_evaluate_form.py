@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import typer
 from envhub.cli.main import app
+from envhub.protocol.evals.command_line import command_of
 from envhub.protocol.evals.evaluations import EvaluationConfig
 from envhub.protocol.evals.replays import Replay
 
 from hub.core.errors import Invalid
-from hub.evals.starting.command_line import command_of
 from hub.evals.starting.form import read_form, texts_of
 from hub.registry.argument_inputs import argument_inputs
 

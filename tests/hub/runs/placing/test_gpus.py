@@ -143,9 +143,9 @@ def test_a_run_that_needs_no_gpu_waits_for_a_slot_as_before() -> None:
     assert reason(gpu_run(0)) == "waiting for a free slot"
 
 
-def test_a_page_of_gpu_runs_costs_seven_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_page_of_gpu_runs_costs_eight_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     worker = gpu_worker(24_564)
     gpu_run(1, state=RunState.RUNNING, worker=worker)
     runs = [gpu_run(1) for _ in range(20)]
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         waiting_reasons(runs, now=timezone.now())

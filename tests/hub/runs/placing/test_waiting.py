@@ -70,11 +70,11 @@ def test_it_tells_how_long_the_back_off_lasts() -> None:
     assert waiting_reasons([run], now=now)[run.pk] == "waiting 12 s before attempt 2"
 
 
-def test_a_page_of_runs_costs_six_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_page_of_runs_costs_seven_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     make_worker(make_worker_token(owners=(make_owner(),))[1])
     make_worker()
     runs = [make_run() for _ in range(20)]
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         waiting_reasons(runs, now=timezone.now())
 
 

@@ -1,12 +1,14 @@
-"""Builds the `hub eval run` command that is equivalent to a form."""
+"""Builds the `hub eval run` command for a configuration, shown by the hub's pages and by the command line."""
 
 from __future__ import annotations
 
 import json
 from shlex import quote
 
+from pydantic import ValidationError
+
 from envhub.protocol.base import JsonObject
-from envhub.protocol.evals.evaluations import EvaluationConfig
+from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
 
 _FLAGS = {
     "num_examples": "-n",
@@ -58,6 +60,18 @@ def command_of(config: EvaluationConfig, *, team: str = "") -> str:
     for name, model in config.judges.items():
         words += _option("--judge", f"{name}={model}")
     return " ".join(quote(word) for word in words)
+
+
+def command_like(view: EvaluationView, model: str) -> str:
+    """Return the command that evaluates `model` on the same version and with the same settings as `view`."""
+    version = f"@{view.version}" if view.version else ""
+    fields = {"environment": view.environment + version, "model": model}
+    kept = {name: value for name, value in view.config.items() if name in EvaluationConfig.model_fields}
+    try:
+        config = EvaluationConfig.model_validate(kept | fields | {"name": "", "visibility": None})
+    except ValidationError:  # stored under other rules, or pushed
+        config = EvaluationConfig.model_validate(fields)
+    return command_of(config)
 
 
 def _table(flag: str, table: JsonObject | None) -> list[str]:
