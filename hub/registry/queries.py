@@ -96,14 +96,14 @@ def dependants_of(user: Viewer, environment: Environment) -> models.QuerySet[Env
     return visible_environments(user).filter(depends_on=environment).select_related("owner").order_by("-pk")
 
 
-def dependencies_in(version: Version | None) -> list[uuid.UUID]:
-    """Return the ids of other environments of this hub whose wheels a version's lock has."""
+def packages_in(version: Version | None) -> models.QuerySet[Environment]:
+    """Return the other environments of this hub whose wheels a version's lock has."""
     wheels = (version.lock or {}).get("wheels", ()) if version is not None else ()
     owned = [wheel["sha256"] for wheel in wheels if wheel.get("owned")]
     if version is None or not owned:
-        return []
-    rows = Version.objects.filter(wheel__in=owned).exclude(environment=version.environment_id)
-    return list(rows.order_by().values_list("environment_id", flat=True).distinct())
+        return Environment.objects.none()
+    holding = Version.objects.filter(wheel__in=owned).order_by().values("environment")
+    return Environment.objects.filter(pk__in=holding).exclude(pk=version.environment_id)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from hub.evals.wire import evaluation_summary
 from hub.registry.cards import MOST_MEANS, Card, Cards
 from hub.registry.facts import facts_of
 from hub.registry.models import Environment
-from hub.registry.queries import dependencies_in
+from hub.registry.queries import packages_in
 from hub.registry.services.environments import public_evaluations, search_text
 
 AT_ONCE = 20  # environments per pass
@@ -60,7 +60,7 @@ def _refresh(key: UUID) -> None:
             ranked_privately=found.members.score is not None,
             card_stale=False,
         )
-        row.depends_on.set(dependencies_in(row.latest))
+        row.depends_on.set(packages_in(row.latest))
 
 
 def _cards(environment: Environment) -> Cards:
