@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 from envhub.errors import PackageError
 from envhub.packaging import references
 from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.archives.sdist_metadata import keep_last_metadata
 from envhub.packaging.archives.sdist_readme import add_readme
 from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
 from envhub.packaging.archives.wheel_record import check_record
@@ -60,6 +61,7 @@ def build_package(project: Project, out: Path) -> BuiltPackage:
     build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
     wheel, sdist = build(project.directory, out)
     metadata = read_wheel_metadata(wheel)
+    keep_last_metadata(sdist, mtime=int(EPOCH))
     if project.readme and not metadata.readme and not _has_readme(sdist):
         add_readme(sdist, project.readme, mtime=int(EPOCH))
     check_pair(metadata, sdist)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import PackageError
-from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.archives.reading import read_member, safe_members
 from envhub.packaging.build import build_package, is_plain_hatchling
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.left_behind import LFS_POINTER
@@ -99,6 +99,17 @@ def test_a_direct_reference_is_built_unless_no_hub_could_use_it(tmp_path: Path, 
 def test_a_missing_readme_is_a_warning(tmp_path: Path) -> None:
     built = build_package(read_project(write_package(tmp_path, readme=None)), tmp_path / "out")
     assert "no README" in built.warnings[0]
+
+
+def test_the_metadata_of_an_earlier_build_in_the_folder_is_not_packed(tmp_path: Path) -> None:
+    directory = write_package(tmp_path, files={"PKG-INFO": "Name: other\n", "rows/PKG-INFO": "Name: a row\n"})
+    pyproject = directory / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().partition("[tool.hatch.build]")[0])
+    first, second = (build_package(read_project(directory), tmp_path / name) for name in ("one", "two"))
+    root = "tiny_env-0.1.0"
+    assert read_member(first.sdist, f"{root}/PKG-INFO", limit=1000).startswith(b"Metadata-Version")
+    assert read_member(first.sdist, f"{root}/rows/PKG-INFO", limit=1000) == b"Name: a row\n"
+    assert sha256(first.sdist) == sha256(second.sdist)
 
 
 @pytest.mark.parametrize("packed", ['"README.md", ', ""])

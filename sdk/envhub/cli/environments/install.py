@@ -25,7 +25,9 @@ from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import EnvhubError, UsageError
 from envhub.packaging import constraints, generation
 from envhub.packaging.archives.reading import unpack
+from envhub.packaging.metadata import read_sdist_pyproject
 from envhub.packaging.project import read_project
+from envhub.packaging.source_archives import METADATA, needs_metadata
 from envhub.protocol.registry.builds import LockedWheel
 from envhub.protocol.registry.packages import GenerationEvidence, VersionView
 
@@ -60,6 +62,8 @@ def pull(
         archive = _download(session, reference, view, "sdist", Path(folder) / "sdist.tar.gz")
         unpack(archive, Path(folder) / "files")
         (root,) = (Path(folder) / "files").iterdir()
+        if not needs_metadata(read_sdist_pyproject(archive)):
+            (root / METADATA).unlink(missing_ok=True)
         target.mkdir(exist_ok=True)
         for entry in root.iterdir():  # not the folder itself: the target may be the working directory
             entry.rename(target / entry.name)
