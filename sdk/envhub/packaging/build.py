@@ -37,8 +37,9 @@ from envhub.packaging.metadata import (
     check_pair,
     read_wheel_metadata,
 )
-from envhub.packaging.project import Project, check_tree
+from envhub.packaging.project import Project
 from envhub.packaging.secret_files import secret_files
+from envhub.packaging.tree import check_tree
 
 INCLUDE = "with hatchling: [tool.hatch.build] include"
 EPOCH = "1580601600"  # 2020-02-02, hatchling's default: the same source gives the same bytes
@@ -56,7 +57,7 @@ class BuiltPackage:
 
 def build_package(project: Project, out: Path) -> BuiltPackage:
     """Build into the directory `out` and check the result as the hub does. Raises PackageError."""
-    check_tree(project.directory)
+    check_tree(project)
     out.mkdir(parents=True, exist_ok=True)
     build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
     wheel, sdist = build(project.directory, out)

@@ -61,33 +61,6 @@ def test_files_that_look_like_secrets_are_refused(tmp_path: Path, name: str) -> 
         build_package(read_project(directory), tmp_path / "out")
 
 
-def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
-    directory = write_package(tmp_path)
-    (directory / "data").symlink_to("/etc")
-    with pytest.raises(PackageError, match="data is a symbolic link"):
-        build_package(read_project(directory), tmp_path / "out")
-
-
-def test_links_to_what_the_package_has_itself_are_no_obstacle(tmp_path: Path) -> None:
-    """Coding agents' folders link to each other's."""
-    directory = write_package(tmp_path, files={".prime/skills/review/SKILL.md": "# Review"})
-    (directory / "NOTES.md").symlink_to("README.md")
-    (directory / ".codex" / "skills").mkdir(parents=True)
-    (directory / ".codex" / "skills" / "review").symlink_to("../../.prime/skills/review")
-    assert build_package(read_project(directory), tmp_path / "out").wheel.exists()
-
-
-@pytest.mark.parametrize("target", [".env", ".git/config", ".git", "..", ".", "gone", "link"])
-def test_a_link_to_what_is_not_published_is_refused(tmp_path: Path, target: str) -> None:
-    directory = write_package(tmp_path)
-    (directory / ".git").mkdir()
-    for name in (".env", ".git/config"):
-        (directory / name).write_text("KEY=1")
-    (directory / "link").symlink_to(target)
-    with pytest.raises(PackageError, match="symbolic link"):
-        build_package(read_project(directory), tmp_path / "out")
-
-
 @pytest.mark.parametrize(("address", "usable"), [("git+https://example.org/x@main", True), ("file:///etc/x", False)])
 def test_a_direct_reference_is_built_unless_no_hub_could_use_it(tmp_path: Path, address: str, usable: bool) -> None:
     extra = "[tool.hatch.metadata]\nallow-direct-references = true\n"

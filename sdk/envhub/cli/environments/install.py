@@ -28,6 +28,7 @@ from envhub.packaging.archives.reading import unpack
 from envhub.packaging.metadata import read_sdist_pyproject
 from envhub.packaging.project import read_project
 from envhub.packaging.source_archives import METADATA, needs_metadata
+from envhub.packaging.tree import walk
 from envhub.protocol.registry.builds import LockedWheel
 from envhub.protocol.registry.packages import GenerationEvidence, VersionView
 
@@ -147,7 +148,7 @@ def _fetch(session: Session, wheels: Iterable[LockedWheel], folder: Path) -> Non
 def _local(name: str, folder: Path) -> Source:
     project = read_project(find_package(name))
     files = {str(path.relative_to(project.directory)): path.read_text(errors="replace")
-             for path in sorted(project.directory.rglob("*.py")) if ".venv" not in path.parts}  # fmt: skip
+             for path in sorted(walk(project.directory)) if path.suffix == ".py" and path.is_file()}  # fmt: skip
     dependencies = tuple(project.pyproject["project"].get("dependencies", ()))
     overrides = project.pyproject.get("tool", {}).get("envhub", {})
     evidence = generation.classify(files, dependencies, overrides)
