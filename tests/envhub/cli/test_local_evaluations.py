@@ -5,14 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from envhub.cli.environments.local_packages import find_local
 from envhub.cli.evaluations.files import Endpoint
+from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalEvaluation, LocalOptions, local_evaluations, policy_of
 from envhub.cli.terminal.session import Session
+from envhub.client import HubClient
+from envhub.client.connection import Retry
 from envhub.errors import UsageError
 from envhub.protocol.base import JsonObject
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 
 from tests.factories.packages import write_package
 
@@ -124,3 +130,22 @@ def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session,
     assert "`hub pull bob/only-a-folder`" in raised.value.hint
     with pytest.raises(UsageError, match="the interpreter"):
         find_local("tiny-env", "/nowhere/python")
+
+
+def test_results_are_shown_and_the_rest_is_evaluated_without_a_hub(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    async def evaluate(*given: Any) -> None:
+        given[3].touch()
+        given[4].append(RolloutRecord(example=0, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=1.0))
+
+    hub = HubClient("http://hub.test", "hub_x", httpx.MockTransport(away), Retry(attempts=1))
+    monkeypatch.setattr(session, "hub", hub, raising=False)
+    monkeypatch.setattr("envhub.cli.evaluations.local._evaluate", evaluate)
+    run_local(session, [one(session, "tiny-env", Endpoint("http://127.0.0.1:1/v1"))] * 2)
+    said = capsys.readouterr()
+    assert said.err.count("not uploaded: cannot reach http://hub.test") == 2
+    assert said.out.count("1/1 scored") == said.out.count("outputs/evals/tiny-env--m/") == 2

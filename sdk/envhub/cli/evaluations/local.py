@@ -19,7 +19,7 @@ from envhub.cli.evaluations.local_runner import LocalRunner
 from envhub.cli.evaluations.results import configuration, results_directory, upload
 from envhub.cli.evaluations.summary import print_summary
 from envhub.cli.terminal.session import Session
-from envhub.errors import ApiError, EnvhubError, UsageError
+from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
 from envhub.packaging.saved.finding import read_saved_results
 from envhub.packaging.saved.metadata import make_metadata, write_results
 from envhub.protocol.base import JsonObject
@@ -155,7 +155,7 @@ def _refresh_latest(target: Path, latest: Path) -> None:
 def _upload(
     session: Session, evaluation: LocalEvaluation, target: Path, records: Sequence[RolloutRecord]
 ) -> EvaluationView | None:
-    """Upload what was just written (with all that the records hold); a refusal does not lose the results."""
+    """Upload what was just written (with all that the records hold). If that fails, the files are still there."""
     if not records:
         return None
     saved = dataclasses.replace(read_saved_results(target), records=tuple(records))
@@ -165,6 +165,10 @@ def _upload(
         return upload(
             session, saved, config.model_copy(update={"visibility": wanted.visibility}), evaluation.options.owner
         )
+    except ConnectionFailed as error:
+        session.note(f"not uploaded: {error.message}")
+        session.note(f"hint: `hub eval push {target}` once it can be reached; or give --skip-upload")
+        return None
     except (ApiError, UsageError) as error:
         session.note(f"not uploaded: {error.message}")
         session.note(f"hint: `hub push {saved.env_id}`, then `hub eval push {target}`; or give --skip-upload")
