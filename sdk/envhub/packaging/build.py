@@ -7,13 +7,16 @@ network. Everything else is built in an isolated environment by the `build` libr
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from build import BuildBackendException, BuildException, ProjectBuilder
 from build.env import DefaultIsolatedEnv
@@ -41,6 +44,9 @@ from envhub.packaging.project import Project
 from envhub.packaging.secret_files import secret_files
 from envhub.packaging.tree import check_tree
 
+LEFTOVERS = ("build", ".pdm-build", "*.egg-info", "*/*.egg-info")
+NO_WHEEL = "the wheel cannot be built from the source distribution"
+NO_WHEEL_HINT = "It may lack a file that the build reads; with setuptools, MANIFEST.in adds files."
 INCLUDE = "with hatchling: [tool.hatch.build] include"
 EPOCH = "1580601600"  # 2020-02-02, hatchling's default: the same source gives the same bytes
 
@@ -102,7 +108,9 @@ def _build_in_process(directory: Path, out: Path) -> tuple[Path, Path]:
 
 
 def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
+    """Build the wheel from the unpacked sdist: setuptools' `build` folder still has modules that were deleted."""
     output: list[str] = []
+    sdist: Path | None = None
 
     def run(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
         environ = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH, **(extra_environ or {})}
@@ -111,16 +119,39 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, cmd)
 
+    def make(kind: Literal["sdist", "wheel"], source: Path) -> Path:
+        builder = ProjectBuilder.from_isolated_env(environment, str(source), runner=run)
+        environment.install(builder.build_system_requires)
+        environment.install(builder.get_requires_for_build(kind))
+        return Path(builder.build(kind, str(out)))
+
+    before = set(_leftovers(directory))
     try:
-        with DefaultIsolatedEnv() as environment:
-            builder = ProjectBuilder.from_isolated_env(environment, str(directory), runner=run)
-            environment.install(builder.build_system_requires)
-            environment.install(builder.get_requires_for_build("wheel"))
-            environment.install(builder.get_requires_for_build("sdist"))
-            return Path(builder.build("wheel", str(out))), Path(builder.build("sdist", str(out)))
-    except (BuildException, BuildBackendException, subprocess.CalledProcessError) as error:
+        with DefaultIsolatedEnv() as environment, tempfile.TemporaryDirectory(prefix="hub-build-") as folder:
+            sdist = make("sdist", directory)
+            with tarfile.open(sdist) as archive:
+                archive.extractall(folder, filter="data")
+            (source,) = Path(folder).iterdir()
+            return make("wheel", source), sdist
+    except (BuildException, BuildBackendException, subprocess.CalledProcessError, tarfile.TarError) as error:
         tail = "\n".join("".join(output).strip().splitlines()[-15:]) or str(error)
-        raise PackageError(f"the package does not build:\n{tail}", code="build_failed") from error
+        what = "the package does not build" if sdist is None else "the wheel cannot be built from the sdist"
+        hint = (
+            ""
+            if sdist is None
+            else "The sdist may lack a file that the build reads (setuptools: name it in MANIFEST.in)."
+        )
+        raise PackageError(f"{what}:\n{tail}", code="build_failed", hint=hint) from error
+    finally:
+        for path in set(_leftovers(directory)) - before:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _leftovers(directory: Path) -> list[Path]:
+    """List the folders that backends make beside the sources."""
+    return [
+        path for pattern in ("build", ".pdm-build", "*.egg-info", "*/*.egg-info") for path in directory.glob(pattern)
+    ]
 
 
 def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:

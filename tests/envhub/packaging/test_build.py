@@ -4,6 +4,7 @@ import subprocess
 from codecs import BOM_UTF8
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from envhub.errors import PackageError
@@ -13,7 +14,7 @@ from envhub.packaging.git_state import read_git_state
 from envhub.packaging.left_behind import LFS_POINTER
 from envhub.packaging.project import bump_version, next_version, read_project
 
-from tests.factories.packages import sha256, write_package
+from tests.factories.packages import metadata_text, sha256, write_package
 
 
 def test_a_package_is_built_twice_to_the_same_bytes(tmp_path: Path) -> None:
@@ -25,22 +26,70 @@ def test_a_package_is_built_twice_to_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_another_backend_is_built_in_isolation(tmp_path: Path) -> None:
-    directory = write_package(tmp_path)
-    (directory / "backend.py").write_text(_BACKEND)
+    directory = _with_backend(
+        tmp_path, 'assert os.environ["SOURCE_DATE_EPOCH"]\nraise SystemExit("this backend says no")'
+    )
+    with pytest.raises(PackageError, match=r"the package does not build:\n(.*\n)*this backend says no$"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
+def test_what_was_deleted_is_not_in_the_wheel_and_a_build_leaves_nothing_behind(tmp_path: Path) -> None:
+    directory = _with_backend(tmp_path)
+    (directory / "build" / "lib").mkdir(parents=True)
+    (directory / "build" / "lib" / "deleted.py").touch()
+    before = sorted(directory.rglob("*"))
+    built = build_package(read_project(directory), tmp_path / "out")
+    assert [member.path for member in safe_members(built.wheel) if member.path.endswith(".py")] == ["tiny_env.py"]
+    assert [path for path in sorted(directory.rglob("*")) if "__pycache__" not in path.parts] == before
+
+
+def test_a_file_that_the_sdist_lacks_is_asked_for(tmp_path: Path) -> None:
+    directory = _with_backend(tmp_path, in_wheel='open("requirements.txt")')
+    (directory / "requirements.txt").touch()
+    with pytest.raises(PackageError, match=r"requirements.txt") as caught:
+        build_package(read_project(directory), tmp_path / "out")
+    assert "MANIFEST.in" in caught.value.hint
+
+
+def _with_backend(root: Path, before: str = "pass", in_wheel: str = "pass") -> Path:
+    """A package whose own backend leaves folders behind as setuptools does, and runs code of the test."""
+    directory = write_package(root)
+    (directory / "backend.py").write_text(_BACKEND.format(before=indent(before, "    "), in_wheel=in_wheel))
     text = (directory / "pyproject.toml").read_text()
     old = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
     new = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     (directory / "pyproject.toml").write_text(text.replace(old, new))
-    with pytest.raises(PackageError, match="this backend says no"):
-        build_package(read_project(directory), tmp_path / "out")
+    return directory
 
 
 _BACKEND = """
-import os
-def build_wheel(directory, config_settings=None, metadata_directory=None):
-    assert os.environ["SOURCE_DATE_EPOCH"]
-    raise SystemExit("this backend says no")
-build_sdist = build_wheel
+import os, pathlib, shutil, tarfile, zipfile
+
+STEM = "tiny_env-0.1.0"
+METADATA = "Metadata-Version: 2.1\\nName: tiny-env\\nVersion: 0.1.0\\nRequires-Dist: verifiers\\n"
+
+def build_sdist(folder, config_settings=None):
+{before}
+    os.makedirs("tiny_env.egg-info", exist_ok=True)
+    pathlib.Path("tiny_env.egg-info/PKG-INFO").write_text(METADATA)
+    with tarfile.open(os.path.join(folder, STEM + ".tar.gz"), "w:gz") as archive:
+        for name in ("pyproject.toml", "backend.py", "tiny_env.py", "README.md"):
+            archive.add(name, f"{{STEM}}/{{name}}")
+        archive.add("tiny_env.egg-info/PKG-INFO", f"{{STEM}}/PKG-INFO")
+    return STEM + ".tar.gz"
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    {in_wheel}
+    os.makedirs("build/lib", exist_ok=True)
+    shutil.copy("tiny_env.py", "build/lib")
+    with zipfile.ZipFile(os.path.join(folder, STEM + "-py3-none-any.whl"), "w") as wheel:
+        for path in pathlib.Path("build/lib").iterdir():
+            wheel.write(path, path.name)
+        wheel.writestr(STEM + ".dist-info/METADATA", METADATA)
+        wheel.writestr(STEM + ".dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        listed = "".join(name + ",,\\n" for name in [*wheel.namelist(), STEM + ".dist-info/RECORD"])
+        wheel.writestr(STEM + ".dist-info/RECORD", listed)
+    return STEM + "-py3-none-any.whl"
 """
 
 
@@ -75,12 +124,13 @@ def test_a_missing_readme_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_metadata_of_an_earlier_build_in_the_folder_is_not_packed(tmp_path: Path) -> None:
-    directory = write_package(tmp_path, files={"PKG-INFO": "Name: other\n", "rows/PKG-INFO": "Name: a row\n"})
+    earlier = metadata_text("tiny-env", "0.0.9")
+    directory = write_package(tmp_path, files={"PKG-INFO": earlier, "rows/PKG-INFO": "Name: a row\n"})
     pyproject = directory / "pyproject.toml"
     pyproject.write_text(pyproject.read_text().partition("[tool.hatch.build]")[0])
     first, second = (build_package(read_project(directory), tmp_path / name) for name in ("one", "two"))
     root = "tiny_env-0.1.0"
-    assert read_member(first.sdist, f"{root}/PKG-INFO", limit=1000).startswith(b"Metadata-Version")
+    assert read_member(first.sdist, f"{root}/PKG-INFO", limit=1000).splitlines()[2] == b"Version: 0.1.0"
     assert read_member(first.sdist, f"{root}/rows/PKG-INFO", limit=1000) == b"Name: a row\n"
     assert sha256(first.sdist) == sha256(second.sdist)
 
