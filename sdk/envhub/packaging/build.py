@@ -134,7 +134,7 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
             (source,) = Path(folder).iterdir()
             return make("wheel", source), sdist
     except (BuildException, BuildBackendException, subprocess.CalledProcessError, tarfile.TarError) as error:
-        tail = "\n".join("".join(output).strip().splitlines()[-15:]) or str(error)
+        tail = "\n".join(_told(error, output).strip().splitlines()[-15:]) or str(error)
         what = "the package does not build" if sdist is None else "the wheel cannot be built from the sdist"
         hint = (
             ""
@@ -152,6 +152,13 @@ def _leftovers(directory: Path) -> list[Path]:
     return [
         path for pattern in ("build", ".pdm-build", "*.egg-info", "*/*.egg-info") for path in directory.glob(pattern)
     ]
+
+
+def _told(error: Exception, output: Sequence[str]) -> str:
+    """Return what the installer of the build requirements printed, if it failed, or else the backend."""
+    said = (error.stdout, error.stderr) if isinstance(error, subprocess.CalledProcessError) else ()
+    installer = "".join(part.decode(errors="replace") for part in said if isinstance(part, bytes))
+    return installer or "".join(output)
 
 
 def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:

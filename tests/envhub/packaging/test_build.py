@@ -51,6 +51,14 @@ def test_a_file_that_the_sdist_lacks_is_asked_for(tmp_path: Path) -> None:
     assert "MANIFEST.in" in caught.value.hint
 
 
+def test_build_requirements_that_cannot_be_installed_are_told(tmp_path: Path) -> None:
+    directory = _with_backend(tmp_path)
+    pyproject = directory / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("requires = []", 'requires = ["./no-such-folder"]'))
+    with pytest.raises(PackageError, match="no-such-folder"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
 def _with_backend(root: Path, before: str = "pass", in_wheel: str = "pass") -> Path:
     """A package whose own backend leaves folders behind as setuptools does, and runs code of the test."""
     directory = write_package(root)
