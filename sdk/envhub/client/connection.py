@@ -266,16 +266,20 @@ class Connection:
         if response.next_request is None:
             return
         to, base = response.next_request.url, httpx.URL(self.url).path.rstrip("/")
-        path = response.request.url.path.removeprefix(base)
+        host, path = f"{to.scheme}://{to.netloc.decode()}", response.request.url.path.removeprefix(base)
         if to.path.endswith(path):
-            address = f"{to.scheme}://{to.netloc.decode()}{to.path.removesuffix(path)}"
-            hint = f"Use that address: `hub login {address}`, or set HUB_URL={address}."
-        elif to_same_path:
-            return
-        else:
-            address = f"{to.scheme}://{to.netloc.decode()}{to.path}"
-            hint = "Is HUB_URL the address of a hub? If a proxy asks for a login in front of it, let /api/ through."
-        raise UsageError(f"{self.url} redirects to {address}", code="redirected", hint=hint)
+            address = f"{host}{to.path.removesuffix(path)}"
+            raise UsageError(
+                f"{self.url} redirects to {address}",
+                code="redirected",
+                hint=f"Use that address: `hub login {address}`, or set HUB_URL={address}.",
+            )
+        if not to_same_path:
+            raise UsageError(
+                f"{self.url} redirects to {host}{to.path}",
+                code="redirected",
+                hint="Is HUB_URL the address of a hub? If a proxy asks for a login in front of it, let /api/ through.",
+            )
 
     def _attempts(self, request: httpx.Request, *, retry_sent: bool) -> httpx.Response:
         for attempt in range(self._retry.attempts):

@@ -45,8 +45,6 @@ from envhub.packaging.secret_files import secret_files
 from envhub.packaging.tree import check_tree
 
 LEFTOVERS = ("build", ".pdm-build", "*.egg-info", "*/*.egg-info")
-NO_WHEEL = "the wheel cannot be built from the source distribution"
-NO_WHEEL_HINT = "It may lack a file that the build reads; with setuptools, MANIFEST.in adds files."
 INCLUDE = "with hatchling: [tool.hatch.build] include"
 EPOCH = "1580601600"  # 2020-02-02, hatchling's default: the same source gives the same bytes
 

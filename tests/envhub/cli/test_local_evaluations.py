@@ -16,11 +16,12 @@ from envhub.cli.evaluations.local_evaluations import LocalEvaluation, LocalOptio
 from envhub.cli.terminal.session import Session
 from envhub.client import HubClient
 from envhub.client.connection import Retry
-from envhub.errors import UsageError
+from envhub.errors import PackageError, UsageError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from uv import find_uv_bin
 
-from tests.factories.packages import write_package
+from tests.factories.packages import LEGACY_SOURCE, make_wheel, write_package
 
 FLAGS: JsonObject = {"model": "m"}
 FILE = """
@@ -121,6 +122,32 @@ def test_a_packages_own_layout_and_entry_module_are_those_that_the_hub_would_use
     (directory / "pyproject.toml").write_text(f'{head}[tool.envhub]\nmodule = "other"\n')
     package = find_local("my-env", sys.executable)
     assert (package.module, package.paths) == ("other", [directory / "src"])
+
+
+@pytest.mark.parametrize("root", ["", "src/"])
+def test_a_module_with_another_name_is_found_as_the_hub_finds_it(session: Session, root: str) -> None:
+    files = {f"{root}game/__init__.py": LEGACY_SOURCE, f"{root}rewards.py": "", "tests/test_game.py": LEGACY_SOURCE}
+    directory = write_package(Path("environments"), "my-env", files=files)
+    (directory / "my_env.py").unlink()
+    package = find_local("my-env", sys.executable)
+    assert (package.module, package.paths) == ("game", [directory / root])
+    (directory / root / "maze.py").write_text(LEGACY_SOURCE)
+    with pytest.raises(PackageError, match="no module my_env: environments are in game, maze") as caught:
+        find_local("my-env", sys.executable)
+    assert "[tool.envhub] module" in caught.value.hint
+
+
+def test_a_folder_that_holds_packages_is_no_module(session: Session) -> None:
+    directory = write_package(Path("environments"), "my-env", files={"lib/my_env/__init__.py": LEGACY_SOURCE})
+    (directory / "my_env.py").unlink()
+    assert find_local("my-env", sys.executable).module == "my_env"
+
+
+def test_an_installed_module_with_another_name_is_found(session: Session, python: str, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "odd-name", files={"puzzle.py": LEGACY_SOURCE, "texts.py": ""}, requires=())
+    install = [find_uv_bin(), "pip", "install", "--offline", "--no-deps", "--python", python, str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    assert find_local("odd-name", python).module == "puzzle"
 
 
 def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session, python: str) -> None:

@@ -107,6 +107,8 @@ async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
                 f"Install the environment: `hub install {command.env_id}` in your virtual environment "
                 "(or `pip install -e .` in its directory); or pass the --python that has it."
             )
+            if f"No module named '{command.module}'" in error.message:
+                error.hint += f' If its module is not called {command.module}, set [tool.envhub] module = "...".'
         elif error.code == "dataset_needs_network" or "huggingface_hub" in error.message:
             error.message = error.message.replace("from the sandbox", "from this machine")
             error.hint = f"The hub's own data sets are found with HF_ENDPOINT={hub}/hf and an API token in HF_TOKEN."
