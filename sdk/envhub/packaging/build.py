@@ -133,13 +133,13 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
             return make("wheel", source), sdist
     except (BuildException, BuildBackendException, subprocess.CalledProcessError, tarfile.TarError) as error:
         tail = "\n".join(_told(error, output).strip().splitlines()[-15:]) or str(error)
-        what = "the package does not build" if sdist is None else "the wheel cannot be built from the sdist"
-        hint = (
-            ""
-            if sdist is None
-            else "The sdist may lack a file that the build reads (setuptools: name it in MANIFEST.in)."
-        )
-        raise PackageError(f"{what}:\n{tail}", code="build_failed", hint=hint) from error
+        if sdist is None:
+            raise PackageError(f"the package does not build:\n{tail}", code="build_failed") from error
+        raise PackageError(
+            f"the wheel cannot be built from the source distribution:\n{tail}",
+            code="build_failed",
+            hint="It may lack a file that the build reads; with setuptools, MANIFEST.in adds files.",
+        ) from error
     finally:
         for path in set(_leftovers(directory)) - before:
             shutil.rmtree(path, ignore_errors=True)
@@ -147,9 +147,7 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
 
 def _leftovers(directory: Path) -> list[Path]:
     """List the folders that backends make beside the sources."""
-    return [
-        path for pattern in ("build", ".pdm-build", "*.egg-info", "*/*.egg-info") for path in directory.glob(pattern)
-    ]
+    return [path for pattern in LEFTOVERS for path in directory.glob(pattern)]
 
 
 def _told(error: Exception, output: Sequence[str]) -> str:
