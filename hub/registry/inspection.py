@@ -7,7 +7,7 @@ request.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,10 @@ def _refuse_dangers(wheel: Path) -> None:
 
 def _check_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:
     """Check direct references: builds fetch those of dependencies, but build requirements must come from the index."""
-    references.find([*found.requires_dist, *_declared(pyproject)])
+    project = _table(pyproject, "project")
+    declared = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    references.find([*found.requires_dist, *_lines(declared)])
+    references.refuse_credentials(_lines(_table(pyproject, "dependency-groups").values()))
     needed = sorted(set(package_metadata.direct_references(package_metadata.build_requirements(dict(pyproject)))))
     if needed:
         raise Invalid(
@@ -140,12 +143,9 @@ def _check_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any
         )
 
 
-def _declared(pyproject: Mapping[str, Any]) -> list[str]:
-    """Return requirements that only pyproject.toml lists: a rebuild of the sdist would use them."""
-    project = _table(pyproject, "project")
-    groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
-    groups += _table(pyproject, "dependency-groups").values()
-    return [item for group in groups if isinstance(group, list) for item in group if isinstance(item, str)]
+def _lines(lists: Iterable[object]) -> list[str]:
+    """Return the requirements in lists that only pyproject.toml has: a rebuild of the sdist would use them."""
+    return [item for group in lists if isinstance(group, list) for item in group if isinstance(item, str)]
 
 
 def _read_sources(wheel: Path) -> dict[str, str]:
