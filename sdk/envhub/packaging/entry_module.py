@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,8 +16,24 @@ def entry_module(name: str, paths: Iterable[str], sources: Mapping[str, str], hu
     only one that defines an environment.
 
     `paths` are those of all files as in a wheel, `sources` the text of Python files among them, `hub_config` is
-    [tool.envhub]. Raises PackageError (`no_module`).
+    [tool.envhub]. Raises PackageError (`no_module`, `standard_module`).
     """
+    found = _found(name, paths, sources, hub_config)
+    if is_standard(found):
+        raise PackageError(
+            f"the module {found} can never be loaded: Python's standard library has a module of this name",
+            code="standard_module",
+            hint='rename it, and name it after the package or as [tool.envhub] module = "..."',
+        )
+    return found
+
+
+def is_standard(module: str) -> bool:
+    """Return whether Python loads a module of its standard library under this name, whatever is installed."""
+    return module in sys.stdlib_module_names
+
+
+def _found(name: str, paths: Iterable[str], sources: Mapping[str, str], hub_config: Mapping[str, Any]) -> str:
     modules = {_module_of(path) for path in paths} - {""}
     wanted = hub_config.get("module") or name.replace("-", "_")
     if wanted in modules:

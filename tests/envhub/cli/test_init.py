@@ -48,6 +48,14 @@ def test_names_that_cannot_be_environments_are_refused(cli: Cli, name: str) -> N
     cli("init", "--", name, code=2)
 
 
+@pytest.mark.parametrize("name", ["math", "Random", "code", "concurrent"])
+def test_names_of_the_standard_library_are_refused(cli: Cli, name: str) -> None:
+    refused = cli("init", name, code=2).stderr
+    assert "standard library" in refused
+    assert f"{name.lower()}-env" in refused
+    assert not Path("environments").exists()
+
+
 def test_an_existing_directory_is_left_alone(cli: Cli) -> None:
     Path("environments/my-env").mkdir(parents=True)
     assert "already exists" in cli("init", "my-env", code=2).stderr

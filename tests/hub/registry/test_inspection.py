@@ -79,6 +79,15 @@ def test_of_several_modules_with_environments_the_author_must_choose() -> None:
 
 
 @pytest.mark.django_db
+def test_a_module_that_the_standard_library_hides_is_refused() -> None:
+    with pytest.raises(HubError) as caught:
+        push(name="random", files={"words.py": ""})
+    assert caught.value.code == "standard_module"
+    declared = '[tool.envhub]\nmodule = "words"'
+    assert push(name="random", files={"words.py": LEGACY_SOURCE}, pyproject=declared).module == "words"
+
+
+@pytest.mark.django_db
 def test_tags_are_cleaned_and_bounded() -> None:
     tags = ", ".join(f'"Tag{n} "' for n in range(30))
     version = push(pyproject=f"[tool.envhub]\ntags = [{tags}, 7]")

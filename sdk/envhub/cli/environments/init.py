@@ -10,6 +10,7 @@ import typer
 
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
+from envhub.packaging.entry_module import is_standard
 from envhub.packaging.template import Template, write_template
 
 
@@ -27,6 +28,11 @@ def init(
     if not re.fullmatch(r"[a-z](?:[a-z0-9-]{0,62}[a-z0-9])?", slug):
         raise UsageError(
             f"{name!r} cannot be an environment's name", hint="Use a-z, 0-9 and dashes, starting with a letter."
+        )
+    if is_standard(slug.replace("-", "_")):
+        raise UsageError(
+            f"{name!r} is also a module of Python's standard library, which would be loaded instead",
+            hint=f"Choose another name, such as {slug}-env.",
         )
     directory = path / name
     if directory.exists():
