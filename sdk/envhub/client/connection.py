@@ -55,7 +55,8 @@ class Retry:
 class Connection:
     """Sends requests to one hub. `transport` replaces the network (tests use it to drive Django in-process).
 
-    Raises UsageError for a token that cannot be sent in a header, and for a proxy with an unknown scheme.
+    Raises UsageError for a token that cannot be sent in a header, an address that is none, and a proxy with an unknown
+    scheme.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class Connection:
                 headers=headers,
                 timeout=httpx.Timeout(60.0, connect=10.0),
             )
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{self.url!r} is not the address of a hub: {error}") from error
         except ValueError as error:
             raise UsageError(
                 f"this environment's proxy cannot be used: {error}",

@@ -135,6 +135,11 @@ def test_errors_survive_a_process_boundary() -> None:
     assert (type(again), again.message, again.hint, again.status) == (NotFound, "what", "do this", 404)
 
 
+def test_an_address_that_is_none_is_named() -> None:
+    with pytest.raises(UsageError, match="'http://hub:port' is not the address of a hub"):
+        HubClient("http://hub:port", None)
+
+
 def test_a_page_that_is_no_hub_is_named() -> None:
     with pytest.raises(ServerError) as caught:
         Server(httpx.Response(200, text="<html>hello</html>")).client().accounts.me()
