@@ -119,17 +119,17 @@ def drop_comment(archive: Path) -> None:
             file.truncate(begin + at + _END)
 
 
-def sdist_of_wheel(wheel: Path, raw: bytes, pyproject: str, target: Path) -> None:
-    """Make an sdist for a pure wheel that came without one: the wheel's files beside `pyproject`.
+def sdist_of_wheel(wheel: Path, beside: Mapping[str, bytes], target: Path) -> None:
+    """Make an sdist for a pure wheel that came without one: the wheel's files and those `beside` them, by their paths.
 
-    `raw` is the wheel's METADATA. The same wheel gives the same bytes.
+    The same wheel gives the same bytes.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
         tree = Path(place) / "tree"
         members = [member for member in unpack(wheel, tree) if not member.path.split("/")[0].endswith(".dist-info")]
-        for name, content in ((METADATA, raw), ("pyproject.toml", pyproject.encode())):
+        for name, content in beside.items():
             (tree / name).write_bytes(content)
-        paths = {METADATA, "pyproject.toml", *(member.path for member in members)}
+        paths = {*beside, *(member.path for member in members)}
         _pack(tree, paths, target, root=f"{target.name.removesuffix('.tar.gz')}/")
 
 
