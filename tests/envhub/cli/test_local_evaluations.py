@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import typer
 from envhub.cli.environments.local_packages import find_local
 from envhub.cli.evaluations.files import Endpoint
 from envhub.cli.evaluations.local import run_local
@@ -16,7 +18,7 @@ from envhub.cli.evaluations.local_evaluations import LocalEvaluation, LocalOptio
 from envhub.cli.terminal.session import Session
 from envhub.client import HubClient
 from envhub.client.connection import Retry
-from envhub.errors import PackageError, UsageError
+from envhub.errors import EnvhubError, PackageError, UsageError
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
 from uv import find_uv_bin
@@ -176,3 +178,25 @@ def test_results_are_shown_and_the_rest_is_evaluated_without_a_hub(
     said = capsys.readouterr()
     assert said.err.count("not uploaded: cannot reach http://hub.test") == 2
     assert said.out.count("1/1 scored") == said.out.count("outputs/evals/tiny-env--m/") == 2
+
+
+@pytest.mark.parametrize("problem", [EnvhubError("it does not load"), KeyboardInterrupt()])
+def test_what_fails_or_is_interrupted_hides_no_finished_results(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: BaseException
+) -> None:
+    async def evaluate(*given: Any) -> None:
+        given[3].touch()
+        if given[1].config.name == "bad":
+            raise problem
+        given[4].append(RolloutRecord(example=0, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=1.0))
+
+    monkeypatch.setattr("envhub.cli.evaluations.local._evaluate", evaluate)
+    endpoint = Endpoint("http://127.0.0.1:1/v1")
+    wanted = [one(session, "tiny-env", endpoint, name=name) for name in ("good", "bad", "good")]
+    wanted = [replace(each, options=replace(each.options, skip_upload=True)) for each in wanted]
+    goes_on = isinstance(problem, EnvhubError)
+    with pytest.raises(typer.Exit if goes_on else KeyboardInterrupt):
+        run_local(session, wanted)
+    said = capsys.readouterr()
+    assert said.out.count("outputs/evals/tiny-env--m/") == (2 if goes_on else 1)
+    assert ("it does not load" in said.err) == goes_on

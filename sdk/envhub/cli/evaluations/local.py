@@ -31,11 +31,25 @@ SANDBOXES = "Its sandboxes can come from the hub: hub sandbox serve -- hub eval 
 
 
 def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
-    """Evaluate, write results in verifiers' format, upload. Exit 1 when no rollout could be scored."""
-    outcomes = [_one(session, evaluation) for evaluation in evaluations]
-    value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
-    session.show(value if len(value) > 1 else value[0], lambda: _print_all(session, outcomes))
-    if any(not item["scored"] for item in outcomes):
+    """Evaluate, write results in verifiers' format, upload. Of several, one that fails does not keep the others.
+
+    Exit 1 when one failed, or no rollout of one could be scored.
+    """
+    outcomes: list[JsonObject] = []
+    try:
+        for evaluation in evaluations:
+            try:
+                outcomes.append(_one(session, evaluation))
+            except EnvhubError as error:
+                if len(evaluations) == 1:
+                    raise
+                session.note(f"{evaluation.package.name} was not evaluated:")
+                session.fail(error)
+    finally:  # an interruption hides nothing that is finished
+        if outcomes:
+            value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
+            session.show(value if len(evaluations) > 1 else value[0], lambda: _print_all(session, outcomes))
+    if len(outcomes) < len(evaluations) or any(not item["scored"] for item in outcomes):
         raise typer.Exit(1)
 
 
