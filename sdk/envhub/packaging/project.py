@@ -88,9 +88,10 @@ def next_version(version: str, part: str) -> str:
     """
     parsed = _parsed(version)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
+    epoch = f"{parsed.epoch}!" if parsed.epoch else ""
     if part == "patch":
-        return f"{major}.{minor}.{micro if parsed.is_prerelease else micro + 1}"
-    return f"{major}.{minor + 1}.0" if part == "minor" else f"{major + 1}.0.0"
+        return f"{epoch}{major}.{minor}.{micro if parsed.is_prerelease else micro + 1}"
+    return f"{epoch}{major}.{minor + 1}.0" if part == "minor" else f"{epoch}{major + 1}.0.0"
 
 
 def _parsed(version: str) -> Version:

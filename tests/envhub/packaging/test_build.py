@@ -182,6 +182,8 @@ def test_a_directory_without_pyproject_says_what_to_do(tmp_path: Path) -> None:
         ("1.2.3", "minor", "1.3.0"),
         ("1.2.3", "major", "2.0.0"),
         ("1.2.3rc1", "patch", "1.2.3"),
+        ("2!1.2", "patch", "2!1.2.1"),
+        ("2!1.2", "minor", "2!1.3.0"),
     ],
 )
 def test_versions_are_bumped(version: str, part: str, expected: str) -> None:
