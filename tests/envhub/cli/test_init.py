@@ -56,6 +56,10 @@ def test_names_of_the_standard_library_are_refused(cli: Cli, name: str) -> None:
     assert not Path("environments").exists()
 
 
+def test_the_name_of_what_the_templates_import_is_refused(cli: Cli) -> None:
+    assert "my-datasets" in cli("init", "datasets", code=2).stderr
+
+
 def test_an_existing_directory_is_left_alone(cli: Cli) -> None:
     Path("environments/my-env").mkdir(parents=True)
     assert "already exists" in cli("init", "my-env", code=2).stderr

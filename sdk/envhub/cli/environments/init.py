@@ -13,6 +13,8 @@ from envhub.errors import UsageError
 from envhub.packaging.entry_module import is_standard
 from envhub.packaging.template import Template, write_template
 
+IMPORTED = {"verifiers", "datasets"}  # what the templates import
+
 
 def init(
     ctx: typer.Context,
@@ -34,6 +36,8 @@ def init(
             f"{name!r} is also a module of Python's standard library, which would be loaded instead",
             hint=f"Choose another name, such as {slug}-env.",
         )
+    if slug in IMPORTED:
+        raise UsageError(f"an environment needs the package {slug} itself", hint=f"Choose another name: my-{slug}.")
     directory = path / name
     if directory.exists():
         raise UsageError(f"{directory} already exists", hint="Choose another name, or remove it.")
