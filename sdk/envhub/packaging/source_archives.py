@@ -28,7 +28,10 @@ VERSIONS_FROM_GIT = frozenset({  # build requirements that fall back to PKG-INFO
     "setuptools-scm", "hatch-vcs", "vcs-versioning", "versioningit",
     "setuptools-git-versioning", "uv-dynamic-versioning",
 })  # fmt: skip
-_NOWHERE = {".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache", "__MACOSX", ".DS_Store"}
+_NOWHERE = {
+    *(".git", ".hg", ".venv", ".tox", ".nox", ".pixi", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"),
+    *(".ruff_cache", "__MACOSX", ".DS_Store"),
+}
 _NOT_AT_THE_TOP = {"venv", "dist", "build", "outputs"}  # deeper in the tree these may be part of the package
 _END, _LONGEST_COMMENT = 22, 65_535
 

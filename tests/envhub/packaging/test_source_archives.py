@@ -33,7 +33,12 @@ def inside(path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("folder", ["", "tiny-env/"])
 def test_a_source_is_put_into_one_folder_with_the_wheels_metadata_and_comes_back(tmp_path: Path, folder: str) -> None:
     files = {"pyproject.toml": PYPROJECT, "tiny_env.py": "x = 1\n", "data/rows.txt": "1"}
-    left_out = {"dist/tiny_env-0.1.0.tar.gz": "", "__pycache__/x.pyc": "", "PKG-INFO": "of an earlier build"}
+    left_out = {
+        "dist/tiny_env-0.1.0.tar.gz": "",
+        "__pycache__/x.pyc": "",
+        ".tox/x": "",
+        "PKG-INFO": "of an earlier build",
+    }
     source = packed(tmp_path / "s.tar.gz", {f"{folder}{name}": text for name, text in (files | left_out).items()})
     sdist, again = tmp_path / "tiny_env-0.1.0.tar.gz", tmp_path / "again.tar.gz"
     sdist_of_source(source, METADATA, sdist)
