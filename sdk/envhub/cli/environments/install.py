@@ -22,7 +22,7 @@ from envhub.cli.environments.locked import LockedInstall
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import Reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.errors import EnvhubError, UsageError
+from envhub.errors import EnvhubError, NotFound, UsageError
 from envhub.packaging import constraints, generation
 from envhub.packaging.archives.reading import unpack
 from envhub.packaging.metadata import read_sdist_pyproject
@@ -123,7 +123,12 @@ def _remote(session: Session, name: str, folder: Path, interpreter: str | None) 
     """The version's lock where `interpreter` can take it; else the hub's wheel itself, hash checked, so that no other
     index can put a namesake in its place."""
     reference = parse(session, name)
-    view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    try:
+        view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    except NotFound as error:
+        if is_package(name):
+            raise UsageError(error.message, hint=f"For the package in this folder, write ./{name}") from error
+        raise
     label = f"{reference.environment}@{view.version}"
     chosen = next((one.verifiers for one in view.tried if one.chosen), "")
     lines = _lines(view.generation, view.dependencies, chosen)
