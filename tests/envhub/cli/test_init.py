@@ -65,6 +65,12 @@ def test_an_existing_directory_is_left_alone(cli: Cli) -> None:
     assert "already exists" in cli("init", "my-env", code=2).stderr
 
 
+@pytest.mark.parametrize(("path", "pushed"), [("environments", "my-env"), (".", "my-env"), ("mine", "mine/my-env")])
+def test_the_next_command_finds_what_was_written(cli: Cli, path: str, pushed: str) -> None:
+    assert f"next: hub push {pushed}\n" in cli("init", "my-env", "--path", path).stdout
+    cli("push", pushed, "--no-wait")
+
+
 def test_what_init_writes_is_pushed(cli: Cli) -> None:
     cli("init", "my_env")
     assert cli.json("push", "my-env", "--no-wait")["version"]["name"] == "my-env"

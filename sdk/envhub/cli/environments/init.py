@@ -43,4 +43,5 @@ def init(
         raise UsageError(f"{directory} already exists", hint="Choose another name, or remove it.")
     written = write_template(directory, slug, template)
     value = {"name": slug, "directory": str(directory), "files": written}
-    session.show(value, lambda: session.out.print(f"wrote {directory}\nnext: hub push {name}", markup=False))
+    pushed = name if path in (Path("environments"), Path()) else directory  # names are found in these two
+    session.show(value, lambda: session.out.print(f"wrote {directory}\nnext: hub push {pushed}", markup=False))
