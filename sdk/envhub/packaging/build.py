@@ -62,6 +62,7 @@ class BuiltPackage:
 def build_package(project: Project, out: Path) -> BuiltPackage:
     """Build into the directory `out` and check the result as the hub does. Raises PackageError."""
     check_tree(project)
+    _check_readme(project)
     out.mkdir(parents=True, exist_ok=True)
     build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
     wheel, sdist = build(project.directory, out)
@@ -155,6 +156,19 @@ def _told(error: Exception, output: Sequence[str]) -> str:
     said = (error.stdout, error.stderr) if isinstance(error, subprocess.CalledProcessError) else ()
     installer = "".join(part.decode(errors="replace") for part in said if isinstance(part, bytes))
     return installer or "".join(output)
+
+
+def _check_readme(project: Project) -> None:
+    """Raise PackageError if the README that pyproject.toml names is not UTF-8; backends do not say which file it is."""
+    named = project.pyproject["project"].get("readme")
+    name = named.get("file") if isinstance(named, dict) else named
+    path = project.directory / name if isinstance(name, str) else None
+    if path is None or not path.is_file():
+        return
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise PackageError(f"{name} is not UTF-8: {error}", code="bad_readme", hint="Save it as UTF-8.") from error
 
 
 def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:

@@ -155,6 +155,13 @@ def test_a_readme_that_pyproject_does_not_name_is_packed_once(tmp_path: Path, pa
     assert sha256(first.sdist) == sha256(second.sdist)
 
 
+def test_a_readme_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    directory = write_package(tmp_path)
+    (directory / "README.md").write_bytes("# Hello".encode("utf-16"))  # as PowerShell writes it
+    with pytest.raises(PackageError, match=r"README.md is not UTF-8"):
+        build_package(read_project(directory), tmp_path / "out")
+
+
 def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:
     path = write_package(tmp_path) / "pyproject.toml"
     path.write_bytes(BOM_UTF8 + path.read_bytes())
