@@ -240,6 +240,7 @@ def _beside(wheel: Path, metadata: PackageMetadata) -> dict[str, bytes]:
     project: dict[str, Any] = {"name": metadata.name, "version": metadata.version}
     project |= {"description": metadata.summary} if metadata.summary else {}
     project |= {"readme": readme} if has_readme else {}
+    project |= {"keywords": list(metadata.keywords)} if metadata.keywords else {}
     project |= {"dependencies": list(metadata.dependencies)}
     project |= {"requires-python": metadata.requires_python} if metadata.requires_python else {}
     hatch: dict[str, Any] = {"build": {"targets": {"wheel": {"only-include": modules}}}}
