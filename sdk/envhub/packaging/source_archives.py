@@ -91,9 +91,12 @@ def needs_metadata(pyproject: Mapping[str, Any]) -> bool:
 
     Elsewhere that file is in the way: hatchling packs it beside the one that it writes, and prefers its version.
     """
-    project = pyproject.get("project", {})
-    return "version" in project.get("dynamic", ()) and any(
-        _requirement_name(text) in VERSIONS_FROM_GIT for text in build_requirements(dict(pyproject))
+    project = pyproject.get("project")
+    dynamic = project.get("dynamic") if isinstance(project, dict) else None
+    return (
+        isinstance(dynamic, list)
+        and "version" in dynamic
+        and any(_requirement_name(text) in VERSIONS_FROM_GIT for text in build_requirements(dict(pyproject)))
     )
 
 

@@ -6,10 +6,11 @@ import io
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envhub.errors import PackageError
-from envhub.packaging.source_archives import repack_source, sdist_of_source, source_of_sdist
+from envhub.packaging.source_archives import needs_metadata, repack_source, sdist_of_source, source_of_sdist
 
 PYPROJECT = '[project]\nname = "tiny-env"\nversion = "0.1.0"\n'
 METADATA = b"Metadata-Version: 2.1\nName: tiny-env\nVersion: 0.1.0\n"
@@ -81,6 +82,11 @@ def test_the_metadata_of_an_earlier_build_is_kept_only_as_the_source_of_the_vers
     repacked = tmp_path / "repacked.tar.gz"
     repack_source(packed(tmp_path / "s.tar.gz", files), "tiny", repacked)
     assert ("source/PKG-INFO" in inside(repacked), "source/data/PKG-INFO" in inside(repacked)) == (kept, True)
+
+
+@pytest.mark.parametrize("odd", [{"project": 3}, {"project": {"dynamic": 3}}, {"build-system": 3}, {}])
+def test_the_metadata_is_not_kept_for_odd_files(odd: dict[str, Any]) -> None:
+    assert not needs_metadata(odd)
 
 
 def test_what_holds_no_project_is_refused(tmp_path: Path) -> None:
