@@ -38,7 +38,7 @@ def _found(name: str, paths: Iterable[str], sources: Mapping[str, str], hub_conf
     wanted = hub_config.get("module") or name.replace("-", "_")
     if wanted in modules:
         return str(wanted)
-    defining = [module for module in sorted(modules) if _defines_environment(module, sources)]
+    defining = defining_modules(sources)
     if "module" not in hub_config and len(found := defining or sorted(modules)) == 1:
         return found[0]
     has = f"environments are in {', '.join(defining[:10])}" if defining else f"it has {', '.join(sorted(modules)[:10])}"
@@ -49,8 +49,13 @@ def _found(name: str, paths: Iterable[str], sources: Mapping[str, str], hub_conf
     )
 
 
+def defining_modules(sources: Mapping[str, str]) -> list[str]:
+    """List the modules that define a load_environment, or export a taskset."""
+    modules = sorted({_module_of(path) for path in sources} - {""})
+    return [module for module in modules if _defines_environment(module, sources)]
+
+
 def _defines_environment(module: str, sources: Mapping[str, str]) -> bool:
-    """Return whether a module defines a load_environment, or exports a taskset."""
     own = {path: text for path, text in sources.items() if _module_of(path) == module}
     usage = verifiers_usage.read(own)
     taskset = usage.find(frozenset({"Taskset"}), in_v1=True)

@@ -32,6 +32,13 @@ class Project:
         """The README beside pyproject.toml that the hub would show, or None."""
         return next((path for name in README_FILES if (path := self.directory / name).is_file()), None)
 
+    @property
+    def hub_config(self) -> dict[str, Any]:
+        """[tool.envhub]; {} if it is absent or not a table."""
+        tool = self.pyproject.get("tool")
+        found = tool.get("envhub") if isinstance(tool, dict) else None
+        return found if isinstance(found, dict) else {}
+
 
 def read_project(directory: Path) -> Project:
     """Read the project in a directory. Raises PackageError if it has no usable pyproject.toml."""
@@ -58,7 +65,7 @@ def read_project(directory: Path) -> Project:
 
 def stated_visibility(project: Project) -> Visibility | None:
     """Return what `[tool.envhub] visibility` says for a new environment. Raises PackageError for an unknown value."""
-    stated = project.pyproject.get("tool", {}).get("envhub", {}).get("visibility")
+    stated = project.hub_config.get("visibility")
     if stated is None:
         return None
     if stated not in set(Visibility):

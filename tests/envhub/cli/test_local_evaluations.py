@@ -139,8 +139,9 @@ def test_a_module_with_another_name_is_found_as_the_hub_finds_it(session: Sessio
     assert "[tool.envhub] module" in caught.value.hint
 
 
-def test_a_folder_that_holds_packages_is_no_module(session: Session) -> None:
-    directory = write_package(Path("environments"), "my-env", files={"lib/my_env/__init__.py": LEGACY_SOURCE})
+def test_a_folder_that_holds_packages_or_a_script_is_no_module(session: Session) -> None:
+    files = {"lib/my_env/__init__.py": LEGACY_SOURCE, "run_it.py": "print('hello')\n"}
+    directory = write_package(Path("environments"), "my-env", files=files)
     (directory / "my_env.py").unlink()
     assert find_local("my-env", sys.executable).module == "my_env"
 

@@ -12,7 +12,7 @@ from envhub.packaging.archives.reading import read_member, safe_members
 from envhub.packaging.build import build_package, is_plain_hatchling
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.left_behind import LFS_POINTER
-from envhub.packaging.project import bump_version, next_version, read_project
+from envhub.packaging.project import bump_version, next_version, read_project, stated_visibility
 
 from tests.factories.packages import metadata_text, sha256, write_package
 
@@ -160,6 +160,12 @@ def test_a_readme_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     (directory / "README.md").write_bytes("# Hello".encode("utf-16"))  # as PowerShell writes it
     with pytest.raises(PackageError, match=r"README.md is not UTF-8"):
         build_package(read_project(directory), tmp_path / "out")
+
+
+@pytest.mark.parametrize("odd", ["tool = 3", "tool.envhub = 3"])
+def test_settings_that_are_no_table_count_as_absent(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'{odd}\n[project]\nname = "tiny-env"\n')
+    assert stated_visibility(read_project(tmp_path)) is None
 
 
 def test_a_byte_order_mark_is_named(tmp_path: Path) -> None:

@@ -155,8 +155,7 @@ def _local(name: str, folder: Path) -> Source:
     files = {str(path.relative_to(project.directory)): path.read_text(errors="replace")
              for path in sorted(walk(project.directory)) if path.suffix == ".py" and path.is_file()}  # fmt: skip
     dependencies = tuple(project.pyproject["project"].get("dependencies", ()))
-    overrides = project.pyproject.get("tool", {}).get("envhub", {})
-    evidence = generation.classify(files, dependencies, overrides)
+    evidence = generation.classify(files, dependencies, project.hub_config)
     return Source(_constrained(_lines(evidence, dependencies), str(project.directory), folder), project.name)
 
 

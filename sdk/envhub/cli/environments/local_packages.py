@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.errors import UsageError
-from envhub.packaging.entry_module import entry_module
+from envhub.packaging.entry_module import defining_modules, entry_module
 from envhub.packaging.project import Project, read_project
 from envhub.packaging.tree import walk
 from envhub.protocol.base import JsonObject
@@ -107,17 +107,18 @@ def _of_directory(directory: Path, owner: str) -> LocalPackage:
 
 
 def _module(project: Project) -> str:
-    """The module that the hub would choose; the usual one if the folder has none, since it may be installed.
+    """The module that the hub would choose; the usual one, which may be installed, if none here defines an environment.
 
     Raises PackageError.
     """
-    hub_config = project.pyproject.get("tool", {}).get("envhub", {})
-    usual = hub_config.get("module") or project.name.replace("-", "_")
+    usual = project.hub_config.get("module") or project.name.replace("-", "_")
     sources = {path: text for path, text in _sources(project.directory).items() if not path.startswith(_NO_MODULES)}
     tops = {path.partition("/")[0] for path in sources}
     modules = {top for top in tops if top.endswith(".py") or top == usual or f"{top}/__init__.py" in sources}
     sources = {path: text for path, text in sources.items() if path.partition("/")[0] in modules}
-    return entry_module(project.name, sources, sources, hub_config) if sources else str(usual)
+    if not defining_modules(sources):
+        return str(usual)
+    return entry_module(project.name, sources, sources, project.hub_config)
 
 
 def _sources(directory: Path) -> dict[str, str]:
