@@ -7,18 +7,19 @@ request.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from envhub.errors import ArchiveError, PackageError
 from envhub.packaging import metadata as package_metadata
-from envhub.packaging import references, verifiers_usage
+from envhub.packaging import references
 from envhub.packaging.archives.reading import Member, read_member, read_members, safe_members
 from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
 from envhub.packaging.archives.wheel_record import check_record
 from envhub.packaging.contents import content_digest
+from envhub.packaging.entry_module import entry_module
 from envhub.packaging.generation import classify
 from envhub.packaging.metadata import README_FILES, PackageMetadata
 from envhub.packaging.secret_files import secret_files
@@ -95,7 +96,7 @@ def _inspect(archives: Archives) -> Package:
     return Package(
         metadata=found,
         version=str(Pep440(found.version)),
-        module=_entry_module(found.name, wheel_members, hub_config, sources),
+        module=entry_module(found.name, (member.path for member in wheel_members), sources, hub_config),
         readme=found.readme or _read_first(README_FILES, archives.sdist, root, sdist_members),
         changes=section_of(_read_first(CHANGELOG_FILES, archives.sdist, root, sdist_members), found.version),
         tags=_tags(found, pyproject, hub_config),
@@ -128,7 +129,10 @@ def _refuse_dangers(wheel: Path) -> None:
 
 def _check_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any]) -> None:
     """Check direct references: builds fetch those of dependencies, but build requirements must come from the index."""
-    references.find([*found.requires_dist, *_declared(pyproject)])
+    project = _table(pyproject, "project")
+    declared = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    references.find([*found.requires_dist, *_lines(declared)])
+    references.refuse_credentials(_lines(_table(pyproject, "dependency-groups").values()))
     needed = sorted(set(package_metadata.direct_references(package_metadata.build_requirements(dict(pyproject)))))
     if needed:
         raise Invalid(
@@ -139,12 +143,9 @@ def _check_direct_references(found: PackageMetadata, pyproject: Mapping[str, Any
         )
 
 
-def _declared(pyproject: Mapping[str, Any]) -> list[str]:
-    """Return requirements that only pyproject.toml lists: a rebuild of the sdist would use them."""
-    project = _table(pyproject, "project")
-    groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
-    groups += _table(pyproject, "dependency-groups").values()
-    return [item for group in groups if isinstance(group, list) for item in group if isinstance(item, str)]
+def _lines(lists: Iterable[object]) -> list[str]:
+    """Return the requirements in lists that only pyproject.toml has: a rebuild of the sdist would use them."""
+    return [item for group in lists if isinstance(group, list) for item in group if isinstance(item, str)]
 
 
 def _read_sources(wheel: Path) -> dict[str, str]:
@@ -160,39 +161,6 @@ def _read_sources(wheel: Path) -> dict[str, str]:
 
     raw = read_members(wheel, wanted, limit=SOURCE_LIMIT)
     return {path: data.decode(errors="replace") for path, data in raw.items()}
-
-
-def _entry_module(name: str, members: list[Member], hub_config: Mapping[str, Any], sources: Mapping[str, str]) -> str:
-    """Return the import name that `load_environment(name)` uses, if the wheel has it; else its only module, or the
-    only one that defines an environment. Raises Invalid."""
-    modules = {_module_of(member.path) for member in members} - {""}
-    wanted = hub_config.get("module") or name.replace("-", "_")
-    if wanted in modules:
-        return str(wanted)
-    defining = [module for module in sorted(modules) if _defines_environment(module, sources)]
-    if "module" not in hub_config and len(found := defining or sorted(modules)) == 1:
-        return found[0]
-    has = f"environments are in {', '.join(defining[:10])}" if defining else f"it has {', '.join(sorted(modules)[:10])}"
-    raise Invalid(
-        f"the wheel has no module {wanted}: {has if modules else 'it has no Python code'}",
-        code="no_module",
-        hint='name the entry module after the package, or set [tool.envhub] module = "..."',
-    )
-
-
-def _defines_environment(module: str, sources: Mapping[str, str]) -> bool:
-    """Return whether a module defines a load_environment, or exports a taskset."""
-    own = {path: text for path, text in sources.items() if _module_of(path) == module}
-    usage = verifiers_usage.read(own)
-    taskset = usage.find(frozenset({"Taskset"}), in_v1=True)
-    return "load_environment" in usage.functions or bool(taskset and usage.exports)
-
-
-def _module_of(path: str) -> str:
-    top, _, rest = path.partition("/")
-    if not rest:
-        return PurePosixPath(top).stem if top.endswith(".py") else ""
-    return top if rest.endswith(".py") and top.isidentifier() else ""
 
 
 def _read_first(names: Sequence[str], sdist: Path, root: str, members: list[Member]) -> str:

@@ -107,7 +107,14 @@ def connect(hub_url: str, patience_s: float) -> Connection:
 
 
 def error_of(response: httpx.Response) -> errors.ApiError:
-    """Return the typed error of a refused call."""
+    """Return the typed error of a refused call, or of one that was redirected: redirects get no token."""
+    if response.next_request is not None:
+        target = response.next_request.url.copy_with(path="/", query=None, fragment=None)
+        return errors.ApiError(
+            f"the hub's address redirects to {str(target).rstrip('/')}",
+            code="redirected",
+            hint="Set WORKER_HUB_URL to the address that the hub itself has (HUB_BASE_URL)",
+        )
     try:
         detail = ErrorBody.model_validate_json(response.content).error
     except ValidationError:

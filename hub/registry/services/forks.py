@@ -42,10 +42,10 @@ def fork_environment(
         with transaction.atomic():
             lock_addresses(owner)
             for address in dict.fromkeys((name, version.project)):
-                _require_free(owner, address)
+                _require_free(owner, address, version.project)
             return _fork(user, version, owner, name, visibility)
     except IntegrityError as error:
-        raise _taken(owner, name) from error
+        raise _taken(owner, name, version.project) from error
 
 
 def _fork(user: User, version: Version, owner: Owner, name: str, visibility: Visibility | None) -> Environment:
@@ -70,12 +70,14 @@ def _fork(user: User, version: Version, owner: Owner, name: str, visibility: Vis
     return row
 
 
-def _require_free(owner: Owner, name: str) -> None:
+def _require_free(owner: Owner, name: str, project: str) -> None:
     known = Environment.objects.filter(owner=owner, name=name).exists()
     if known or FormerName.objects.filter(owner=owner, name=name).exists():
-        raise _taken(owner, name)
+        raise _taken(owner, name, project)
 
 
-def _taken(owner: Owner, name: str) -> Conflict:
-    hint = "choose another name or owner; an owner can have only one environment for each package"
+def _taken(owner: Owner, name: str, project: str) -> Conflict:
+    hint = "choose another name"
+    if name == project:  # pushes of the package go there, whatever the fork is called
+        hint = "fork it for another owner: an owner can have only one environment for each package"
     return Conflict(f"{owner.slug}/{name} already exists", code="name_taken", hint=hint)

@@ -6,17 +6,19 @@ Both use the services of `hub push`, so that limits, hashes and conflicts are th
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import tomlkit
 from django.conf import settings
 from django.db import transaction
 from envhub.errors import ArchiveError, PackageError
-from envhub.packaging.metadata import PackageMetadata, read_wheel_metadata
-from envhub.packaging.source_archives import drop_comment, read_source, sdist_of_wheel
+from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.metadata import PackageMetadata, direct_references, read_wheel_metadata
+from envhub.packaging.source_archives import METADATA, drop_comment, read_source, sdist_of_wheel
 from envhub.protocol.base import BlobRef
 from envhub.protocol.placing.abilities import PACK_SOURCE
 from envhub.protocol.registry.builds import SourcePacked, SourcePayload
@@ -49,6 +51,7 @@ from hub.storage.services import store_file
 
 SOURCES = (".zip", ".tar.gz", ".tgz")
 LONGEST_NAME = 200
+WRITTEN = "# Written by the hub: the wheel was uploaded without a source distribution."
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ def _push_packages(
         if sdist is None:
             root = "-".join(wheel.filename.split("-")[:2])
             sdist = Uploaded(Path(folder) / f"{root}.tar.gz", f"{root}.tar.gz")
-            sdist_of_wheel(wheel.path, metadata.raw, _pyproject(metadata), sdist.path)
+            sdist_of_wheel(wheel.path, _beside(wheel.path, metadata), sdist.path)
         packed = SourcePacked(version=metadata.version, wheel=_stored(wheel, owner), sdist=_stored(sdist, owner))
     return complete_push(push=_begun(owner, user, metadata.name, packed, details))
 
@@ -228,14 +231,24 @@ def _stored(file: Uploaded, owner: Owner) -> PushFile:
     return validate(PushFile, {"filename": file.filename, "sha256": blob.pk, "size": blob.size})
 
 
-def _pyproject(metadata: PackageMetadata) -> str:
-    """Write the pyproject.toml of a wheel without an sdist. JSON strings are valid TOML strings."""
-    found = {"name": metadata.name, "version": metadata.version, "dependencies": list(metadata.dependencies)}
-    if metadata.requires_python:
-        found["requires-python"] = metadata.requires_python
-    lines = [f"{key} = {json.dumps(value)}" for key, value in found.items()]
-    head = "# Written by the hub: the wheel was uploaded without a source distribution."
-    return "\n".join([head, "[project]", *lines, ""])
+def _beside(wheel: Path, metadata: PackageMetadata) -> dict[str, bytes]:
+    """Return what an sdist of the wheel has beside the wheel's files, so that a build of it gives the same package."""
+    tops = {member.path.partition("/")[0] for member in safe_members(wheel)}
+    modules = sorted(top for top in tops if not top.endswith(".dist-info"))
+    readme = "README.rst" if metadata.readme_type == "text/x-rst" else "README.md"
+    has_readme = bool(metadata.readme) and readme not in tops
+    project: dict[str, Any] = {"name": metadata.name, "version": metadata.version}
+    project |= {"description": metadata.summary} if metadata.summary else {}
+    project |= {"readme": readme} if has_readme else {}
+    project |= {"keywords": list(metadata.keywords)} if metadata.keywords else {}
+    project |= {"dependencies": list(metadata.dependencies)}
+    project |= {"requires-python": metadata.requires_python} if metadata.requires_python else {}
+    hatch: dict[str, Any] = {"build": {"targets": {"wheel": {"only-include": modules}}}}
+    hatch |= {"metadata": {"allow-direct-references": True}} if direct_references(metadata.dependencies) else {}
+    system = {"requires": ["hatchling"], "build-backend": "hatchling.build"}
+    document = tomlkit.dumps({"project": project, "build-system": system, "tool": {"hatch": hatch}})
+    files = {METADATA: metadata.raw, "pyproject.toml": f"{WRITTEN}\n{document}".encode()}
+    return files | ({readme: f"{metadata.readme}\n".encode()} if has_readme else {})
 
 
 def _check_size(file: Uploaded) -> None:

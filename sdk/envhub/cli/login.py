@@ -24,7 +24,8 @@ def login(
 ) -> None:
     """Log in: approve this machine in the browser, or store an API token."""
     session = current(ctx)
-    where = hub_address(url) if url else session.configuration.url
+    given = url or session.environ.get("HUB_URL")  # then a broken file, which this replaces, does not matter
+    where = hub_address(given) if given else session.configuration.url
     secret = sys.stdin.readline().strip() if token == "-" else token
     if secret == "":
         raise UsageError("the token is empty", hint="Omit --token to approve the login in a browser.")

@@ -55,7 +55,8 @@ class Retry:
 class Connection:
     """Sends requests to one hub. `transport` replaces the network (tests use it to drive Django in-process).
 
-    Raises UsageError for a token that cannot be sent in a header, and for a proxy with an unknown scheme.
+    Raises UsageError for a token that cannot be sent in a header, an address that is none, and a proxy with an unknown
+    scheme.
     """
 
     def __init__(
@@ -84,6 +85,8 @@ class Connection:
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0)),
             )
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{self.url!r} is not the address of a hub: {error}") from error
         except ValueError as error:
             raise UsageError(
                 f"this environment's proxy cannot be used: {error}",
@@ -151,6 +154,7 @@ class Connection:
             timeout=self._http.timeout if timeout_s is None else httpx.Timeout(timeout_s, connect=10.0),
         )
         response = self._attempts(request, retry_sent=repeatable or method in IDEMPOTENT)
+        self._refuse_redirect(response)
         if response.is_error:
             raise api_error(response)
         return response
@@ -166,6 +170,8 @@ class Connection:
             with self._http.stream("GET", self._address(url), headers=sent, params=_given(params)) as response:
                 if response.has_redirect_location:
                     target = str(response.next_request.url) if response.next_request else ""
+                    if not presigned:
+                        self._refuse_redirect(response, to_same_path=True)
                     with self.stream(target, headers=headers) as final:
                         yield final
                     return
@@ -239,7 +245,7 @@ class Connection:
                 if last:
                     raise problem from error
             else:
-                if not response.is_error:
+                if response.is_success:
                     return
                 problem = api_error(response)
                 # 500 may be S3's InternalError, which is worth a retry
@@ -248,11 +254,36 @@ class Connection:
             self._retry.wait(attempt, problem.message)
 
     def post_form(self, path: str, form: Mapping[str, str]) -> httpx.Response:
-        """POST a form and return any response, since the caller reads the 400s of RFC 8628."""
+        """POST a form and return any response but a redirect, since the caller reads the 400s of RFC 8628."""
         try:
-            return self._http.post(self._address(path), data=dict(form))
+            response = self._http.post(self._address(path), data=dict(form))
         except httpx.TransportError as error:
             raise connection_failed(self.url, error) from error
+        self._refuse_redirect(response)
+        return response
+
+    def _refuse_redirect(self, response: httpx.Response, *, to_same_path: bool = False) -> None:
+        """Raise UsageError for a redirect, which is never followed with the token: the address is not the hub's own.
+
+        `to_same_path`: only for one to the same path elsewhere; downloads are redirected to the storage.
+        """
+        if response.next_request is None:
+            return
+        to, base = response.next_request.url, httpx.URL(self.url).path.rstrip("/")
+        host, path = f"{to.scheme}://{to.netloc.decode()}", response.request.url.path.removeprefix(base)
+        if to.path.endswith(path):
+            address = f"{host}{to.path.removesuffix(path)}"
+            raise UsageError(
+                f"{self.url} redirects to {address}",
+                code="redirected",
+                hint=f"Use that address: `hub login {address}`, or set HUB_URL={address}.",
+            )
+        if not to_same_path:
+            raise UsageError(
+                f"{self.url} redirects to {host}{to.path}",
+                code="redirected",
+                hint="Is HUB_URL the address of a hub? If a proxy asks for a login in front of it, let /api/ through.",
+            )
 
     def _attempts(self, request: httpx.Request, *, retry_sent: bool) -> httpx.Response:
         for attempt in range(self._retry.attempts):
@@ -316,7 +347,7 @@ def connection_failed(url: str, error: httpx.TransportError) -> ConnectionFailed
 
 
 def api_error(response: httpx.Response) -> ApiError:
-    """Convert a response with status >= 400 into an error."""
+    """Convert a response without success into an error."""
     status = response.status_code
     kind = BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     try:

@@ -117,8 +117,8 @@ class Environments:
 
     def check(self, reference: str, version: str, given: CheckSettings, *, reset: bool = False) -> VersionView:
         """Repeat a version's checks with `given` added to its settings; `reset` starts from its package's settings."""
-        path = f"/environments/{reference}/versions/{version}/check{'?reset=true' if reset else ''}"
-        return self._hub.post(path, given, VersionView)
+        path = f"/environments/{reference}/versions/{version}/check"
+        return self._hub.post(path, given, VersionView, reset="true" if reset else None)
 
     def diff(self, reference: str, a: str, b: str) -> VersionDiff:
         """Compare version `b` with version `a`."""

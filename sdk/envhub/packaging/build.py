@@ -7,13 +7,16 @@ network. Everything else is built in an isolated environment by the `build` libr
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from build import BuildBackendException, BuildException, ProjectBuilder
 from build.env import DefaultIsolatedEnv
@@ -25,6 +28,7 @@ from packaging.utils import canonicalize_name
 from envhub.errors import PackageError
 from envhub.packaging import references
 from envhub.packaging.archives.reading import safe_members
+from envhub.packaging.archives.sdist_metadata import keep_last_metadata
 from envhub.packaging.archives.sdist_readme import add_readme
 from envhub.packaging.archives.wheel_dangers import DANGER_HINT, wheel_dangers
 from envhub.packaging.archives.wheel_record import check_record
@@ -36,9 +40,11 @@ from envhub.packaging.metadata import (
     check_pair,
     read_wheel_metadata,
 )
-from envhub.packaging.project import Project, check_tree
+from envhub.packaging.project import Project
 from envhub.packaging.secret_files import secret_files
+from envhub.packaging.tree import check_tree
 
+LEFTOVERS = ("build", ".pdm-build", "*.egg-info", "*/*.egg-info")
 INCLUDE = "with hatchling: [tool.hatch.build] include"
 EPOCH = "1580601600"  # 2020-02-02, hatchling's default: the same source gives the same bytes
 
@@ -55,11 +61,13 @@ class BuiltPackage:
 
 def build_package(project: Project, out: Path) -> BuiltPackage:
     """Build into the directory `out` and check the result as the hub does. Raises PackageError."""
-    check_tree(project.directory)
+    check_tree(project)
+    _check_readme(project)
     out.mkdir(parents=True, exist_ok=True)
     build = _build_in_process if is_plain_hatchling(project.pyproject) else _build_isolated
     wheel, sdist = build(project.directory, out)
     metadata = read_wheel_metadata(wheel)
+    keep_last_metadata(sdist, mtime=int(EPOCH))
     if project.readme and not metadata.readme and not _has_readme(sdist):
         add_readme(sdist, project.readme, mtime=int(EPOCH))
     check_pair(metadata, sdist)
@@ -99,7 +107,9 @@ def _build_in_process(directory: Path, out: Path) -> tuple[Path, Path]:
 
 
 def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
+    """Build the wheel from the unpacked sdist: setuptools' `build` folder still has modules that were deleted."""
     output: list[str] = []
+    sdist: Path | None = None
 
     def run(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
         environ = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH, **(extra_environ or {})}
@@ -108,16 +118,57 @@ def _build_isolated(directory: Path, out: Path) -> tuple[Path, Path]:
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, cmd)
 
+    def make(kind: Literal["sdist", "wheel"], source: Path) -> Path:
+        builder = ProjectBuilder.from_isolated_env(environment, str(source), runner=run)
+        environment.install(builder.build_system_requires)
+        environment.install(builder.get_requires_for_build(kind))
+        return Path(builder.build(kind, str(out)))
+
+    before = set(_leftovers(directory))
     try:
-        with DefaultIsolatedEnv() as environment:
-            builder = ProjectBuilder.from_isolated_env(environment, str(directory), runner=run)
-            environment.install(builder.build_system_requires)
-            environment.install(builder.get_requires_for_build("wheel"))
-            environment.install(builder.get_requires_for_build("sdist"))
-            return Path(builder.build("wheel", str(out))), Path(builder.build("sdist", str(out)))
-    except (BuildException, BuildBackendException, subprocess.CalledProcessError) as error:
-        tail = "\n".join("".join(output).strip().splitlines()[-15:]) or str(error)
-        raise PackageError(f"the package does not build:\n{tail}", code="build_failed") from error
+        with DefaultIsolatedEnv() as environment, tempfile.TemporaryDirectory(prefix="hub-build-") as folder:
+            sdist = make("sdist", directory)
+            with tarfile.open(sdist) as archive:
+                archive.extractall(folder, filter="data")
+            (source,) = Path(folder).iterdir()
+            return make("wheel", source), sdist
+    except (BuildException, BuildBackendException, subprocess.CalledProcessError, tarfile.TarError) as error:
+        tail = "\n".join(_told(error, output).strip().splitlines()[-15:]) or str(error)
+        if sdist is None:
+            raise PackageError(f"the package does not build:\n{tail}", code="build_failed") from error
+        raise PackageError(
+            f"the wheel cannot be built from the source distribution:\n{tail}",
+            code="build_failed",
+            hint="It may lack a file that the build reads; with setuptools, MANIFEST.in adds files.",
+        ) from error
+    finally:
+        for path in set(_leftovers(directory)) - before:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _leftovers(directory: Path) -> list[Path]:
+    """List the folders that backends make beside the sources."""
+    return [path for pattern in LEFTOVERS for path in directory.glob(pattern)]
+
+
+def _told(error: Exception, output: Sequence[str]) -> str:
+    """Return what the installer of the build requirements printed, if it failed, or else the backend."""
+    said = (error.stdout, error.stderr) if isinstance(error, subprocess.CalledProcessError) else ()
+    installer = "".join(part.decode(errors="replace") for part in said if isinstance(part, bytes))
+    return installer or "".join(output)
+
+
+def _check_readme(project: Project) -> None:
+    """Raise PackageError if the README that pyproject.toml names is not UTF-8; backends do not say which file it is."""
+    named = project.pyproject["project"].get("readme")
+    name = named.get("file") if isinstance(named, dict) else named
+    path = project.directory / name if isinstance(name, str) else None
+    if path is None or not path.is_file():
+        return
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise PackageError(f"{name} is not UTF-8: {error}", code="bad_readme", hint="Save it as UTF-8.") from error
 
 
 def _check_files(wheel: Path, sdist: Path, metadata: PackageMetadata) -> None:

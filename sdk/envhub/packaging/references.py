@@ -20,6 +20,7 @@ from envhub.errors import PackageError
 ARCHIVES = (".whl", ".tar.gz", ".zip")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"[A-Za-z0-9][\w./+-]{0,200}")
+CREDENTIALS = "it contains credentials, which everybody who can see the package could read"
 HINT = "write `name @ git+https://HOST/OWNER/REPOSITORY@COMMIT`, or depend on a release of the package index"
 
 
@@ -79,6 +80,17 @@ def read(line: str) -> DirectReference | None:
     return DirectReference(line, name, "git", _plain(parts.scheme, parts.netloc, path), ref, subdirectory)
 
 
+def refuse_credentials(requirements: Iterable[str]) -> None:
+    """Check requirements that nothing installs here. Raises PackageError if an address has a password or a token."""
+    for line in requirements:
+        try:
+            parts = urlsplit((Requirement(line).url or "").removeprefix("git+"))
+        except (InvalidRequirement, ValueError):
+            continue
+        if parts.password or (parts.username and parts.scheme in {"http", "https"}):  # ssh: `git` is no secret
+            raise _unusable(line, CREDENTIALS)
+
+
 def host_of(url: str) -> str:
     """Return the host in the form used by HUB_GIT_HOSTS: only the host for https, else with scheme and port."""
     parts = urlsplit(url)
@@ -108,7 +120,7 @@ def _parts(line: str, url: str) -> tuple[str, SplitResult]:
     if scheme not in {"git+https", "git+http", "https", "http"} or not parts.hostname or parts.query:
         raise _unusable(line, "it is neither a git repository nor a file at an https address")
     if parts.username or parts.password:
-        raise _unusable(line, "it contains credentials, which everybody who can see the package could read")
+        raise _unusable(line, CREDENTIALS)
     if not scheme.startswith("git+") and not parts.path.endswith(ARCHIVES):
         raise _unusable(line, f"it is neither a wheel nor a source archive ({', '.join(ARCHIVES)})")
     return scheme, parts

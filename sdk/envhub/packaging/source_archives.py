@@ -9,20 +9,29 @@ import gzip
 import struct
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from envhub.errors import PackageError
 from envhub.packaging.archives.reading import Member, read_members, safe_members, unpack
-from envhub.packaging.metadata import METADATA_LIMIT, README_FILES, parse_pyproject
+from envhub.packaging.metadata import METADATA_LIMIT, README_FILES, build_requirements, parse_pyproject
 from envhub.packaging.project import SLUG
 
 TOP = "source"  # the only top-level folder of a repacked archive
 METADATA = "PKG-INFO"  # the file of an sdist's metadata, at the top of its folder
-_NOWHERE = {".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache", "__MACOSX", ".DS_Store"}
+VERSIONS_FROM_GIT = frozenset({  # build requirements that fall back to PKG-INFO where there is no repository
+    "setuptools-scm", "hatch-vcs", "vcs-versioning", "versioningit",
+    "setuptools-git-versioning", "uv-dynamic-versioning",
+})  # fmt: skip
+_NOWHERE = {
+    *(".git", ".hg", ".venv", ".tox", ".nox", ".pixi", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"),
+    *(".ruff_cache", "__MACOSX", ".DS_Store"),
+}
 _NOT_AT_THE_TOP = {"venv", "dist", "build", "outputs"}  # deeper in the tree these may be part of the package
 _END, _LONGEST_COMMENT = 22, 65_535
 
@@ -58,7 +67,8 @@ def read_source(archive: Path) -> SourceArchive:
 
 
 def repack_source(archive: Path, folder: str, target: Path) -> Path | None:
-    """Write the project as a tar.gz with the only folder TOP, without what no build needs (`.git`, `.venv`, ...).
+    """Write the project as a tar.gz with the only folder TOP, without what no build needs (`.git`, `.venv`, ...) and
+    without the metadata of an earlier build, unless `needs_metadata`.
 
     Its README is put beside the archive; returns the README's path, or None if there is none. Raises ArchiveError.
     """
@@ -67,11 +77,34 @@ def repack_source(archive: Path, folder: str, target: Path) -> Path | None:
         members = unpack(archive, tree)
         prefix = f"{folder}/" if folder else ""
         kept = [member for member in members if member.path.startswith(prefix) and not _is_skipped(member.path, prefix)]
+        if not needs_metadata(parse_pyproject((tree / folder / "pyproject.toml").read_bytes())):
+            kept = [member for member in kept if member.path != f"{prefix}{METADATA}"]
         with tarfile.open(target, "w:gz") as packed:
             for member in kept:
                 packed.add(tree / member.path, f"{TOP}/{member.path.removeprefix(prefix)}", recursive=False)
         readme = next((path for name in README_FILES if (path := tree / folder / name).is_file()), None)
         return readme.rename(target.parent / readme.name) if readme else None
+
+
+def needs_metadata(pyproject: Mapping[str, Any]) -> bool:
+    """Return whether a build from an unpacked sdist takes the version from its PKG-INFO, for lack of a repository.
+
+    Elsewhere that file is in the way: hatchling packs it beside the one that it writes, and prefers its version.
+    """
+    project = pyproject.get("project")
+    dynamic = project.get("dynamic") if isinstance(project, dict) else None
+    return (
+        isinstance(dynamic, list)
+        and "version" in dynamic
+        and any(_requirement_name(text) in VERSIONS_FROM_GIT for text in build_requirements(dict(pyproject)))
+    )
+
+
+def _requirement_name(text: str) -> str:
+    try:
+        return canonicalize_name(Requirement(text).name)
+    except InvalidRequirement:
+        return ""
 
 
 def drop_comment(archive: Path) -> None:
@@ -92,17 +125,17 @@ def drop_comment(archive: Path) -> None:
             file.truncate(begin + at + _END)
 
 
-def sdist_of_wheel(wheel: Path, raw: bytes, pyproject: str, target: Path) -> None:
-    """Make an sdist for a pure wheel that came without one: the wheel's files beside `pyproject`.
+def sdist_of_wheel(wheel: Path, beside: Mapping[str, bytes], target: Path) -> None:
+    """Make an sdist for a pure wheel that came without one: the wheel's files and those `beside` them, by their paths.
 
-    `raw` is the wheel's METADATA. The same wheel gives the same bytes.
+    The same wheel gives the same bytes.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as place:
         tree = Path(place) / "tree"
         members = [member for member in unpack(wheel, tree) if not member.path.split("/")[0].endswith(".dist-info")]
-        for name, content in ((METADATA, raw), ("pyproject.toml", pyproject.encode())):
+        for name, content in beside.items():
             (tree / name).write_bytes(content)
-        paths = {METADATA, "pyproject.toml", *(member.path for member in members)}
+        paths = {*beside, *(member.path for member in members)}
         _pack(tree, paths, target, root=f"{target.name.removesuffix('.tar.gz')}/")
 
 

@@ -60,6 +60,15 @@ def test_what_is_given_is_kept_and_the_card_turns_green(cli: Cli, version: Versi
     assert version.check_settings["env_args"] == {"n": 2}
 
 
+def test_reset_discards_what_earlier_checks_were_given(cli: Cli, version: Version, worker: Script) -> None:
+    for options in (("--env-args", '{"n": 2}'), ("--reset", "--secret", "API_KEY")):
+        worker(checks=PASSED)
+        cli("env", "check", "tiny-env", *options)
+    version.refresh_from_db()
+    assert version.check_settings.get("env_args", {}) == {}
+    assert version.check_settings["secrets"] == ["API_KEY"]
+
+
 def test_what_is_still_needed_is_exit_1_with_its_command(cli: Cli, version: Version, worker: Script) -> None:
     worker(checks=version.checks)
     said = cli("env", "check", "tiny-env", code=1).stdout

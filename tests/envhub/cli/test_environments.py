@@ -18,6 +18,15 @@ def test_stars_are_counted_and_listed(cli: Cli, make_cli: MakeCli) -> None:
     assert bob.json("env", "unstar", name)["stars"] == 0
 
 
+def test_the_address_of_a_page_is_a_name(cli: Cli) -> None:
+    create_ready_version(cli.user, "six")
+    page = f"https://hub.example/environments/{cli.user.username}/six"
+    for address in (page, f"{page}/", f"{page}?tab=files#L1", f"{page}/versions/0.1.0", f"{page}/versions/0.1.0/files"):
+        assert cli.json("env", "info", address)["environment"]["name"] == "six"
+    assert "9.9" in cli("env", "info", f"{page}/versions/9.9", code=1).stderr
+    assert "is not the name" in cli("env", "info", "https://hub.example/models/a/b", code=2).stderr
+
+
 def test_a_moved_environment_is_reached_by_both_names_until_one_is_forgotten(cli: Cli, make_cli: MakeCli) -> None:
     create_ready_version(cli.user, "three")
     user = cli.user.username

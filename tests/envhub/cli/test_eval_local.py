@@ -133,6 +133,13 @@ def test_hints_are_for_this_machine_and_not_for_a_box(code: str, message: str, h
     assert "sandbox" not in caught.value.message
 
 
+def test_a_module_that_is_not_there_is_asked_for_by_name() -> None:
+    command = Load(env_id="tiny-env", module="tiny_env")
+    with pytest.raises(EnvhubError) as caught:
+        asyncio.run(load_here(Broken("import_error", "No module named 'tiny_env'"), command, "http://hub.test"))
+    assert "[tool.envhub] module" in caught.value.hint
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter of this module's own, into which can be installed; it finds a kept verifiers 0.1.14."""

@@ -48,9 +48,27 @@ def test_names_that_cannot_be_environments_are_refused(cli: Cli, name: str) -> N
     cli("init", "--", name, code=2)
 
 
+@pytest.mark.parametrize("name", ["math", "Random", "code", "concurrent"])
+def test_names_of_the_standard_library_are_refused(cli: Cli, name: str) -> None:
+    refused = cli("init", name, code=2).stderr
+    assert "standard library" in refused
+    assert f"{name.lower()}-env" in refused
+    assert not Path("environments").exists()
+
+
+def test_the_name_of_what_the_templates_import_is_refused(cli: Cli) -> None:
+    assert "my-datasets" in cli("init", "datasets", code=2).stderr
+
+
 def test_an_existing_directory_is_left_alone(cli: Cli) -> None:
     Path("environments/my-env").mkdir(parents=True)
     assert "already exists" in cli("init", "my-env", code=2).stderr
+
+
+@pytest.mark.parametrize(("path", "pushed"), [("environments", "my-env"), (".", "my-env"), ("mine", "mine/my-env")])
+def test_the_next_command_finds_what_was_written(cli: Cli, path: str, pushed: str) -> None:
+    assert f"next: hub push {pushed}\n" in cli("init", "my-env", "--path", path).stdout
+    cli("push", pushed, "--no-wait")
 
 
 def test_what_init_writes_is_pushed(cli: Cli) -> None:

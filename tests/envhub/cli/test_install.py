@@ -53,6 +53,13 @@ def test_a_package_under_environments_is_installed_by_its_name(cli: Cli, python:
         assert cli.json("install", name, "--python", python)["installed"] == "my-env"
 
 
+def test_a_folder_that_looks_like_a_name_is_told_how_to_be_written(cli: Cli, python: str) -> None:
+    cli("init", "my-env")
+    failed = cli("install", "environments/my-env", "--python", python, code=2).stderr
+    assert "no environment environments/my-env" in failed
+    assert "./environments/my-env" in failed
+
+
 def test_what_is_no_package_here_is_ones_own_environment(cli: Cli, python: str) -> None:
     push_version(cli.user, **PLAIN)
     for name in ("tiny-env", "tiny-env@0.1.0"):

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import typer
 from envhub.cli.environments.local_packages import find_local
 from envhub.cli.evaluations.files import Endpoint
+from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalEvaluation, LocalOptions, local_evaluations, policy_of
 from envhub.cli.terminal.session import Session
-from envhub.errors import UsageError
+from envhub.client import HubClient
+from envhub.client.connection import Retry
+from envhub.errors import EnvhubError, PackageError, UsageError
 from envhub.protocol.base import JsonObject
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from uv import find_uv_bin
 
-from tests.factories.packages import write_package
+from tests.factories.packages import LEGACY_SOURCE, make_wheel, write_package
 
 FLAGS: JsonObject = {"model": "m"}
 FILE = """
@@ -117,6 +126,33 @@ def test_a_packages_own_layout_and_entry_module_are_those_that_the_hub_would_use
     assert (package.module, package.paths) == ("other", [directory / "src"])
 
 
+@pytest.mark.parametrize("root", ["", "src/"])
+def test_a_module_with_another_name_is_found_as_the_hub_finds_it(session: Session, root: str) -> None:
+    files = {f"{root}game/__init__.py": LEGACY_SOURCE, f"{root}rewards.py": "", "tests/test_game.py": LEGACY_SOURCE}
+    directory = write_package(Path("environments"), "my-env", files=files)
+    (directory / "my_env.py").unlink()
+    package = find_local("my-env", sys.executable)
+    assert (package.module, package.paths) == ("game", [directory / root])
+    (directory / root / "maze.py").write_text(LEGACY_SOURCE)
+    with pytest.raises(PackageError, match="no module my_env: environments are in game, maze") as caught:
+        find_local("my-env", sys.executable)
+    assert "[tool.envhub] module" in caught.value.hint
+
+
+def test_a_folder_that_holds_packages_or_a_script_is_no_module(session: Session) -> None:
+    files = {"lib/my_env/__init__.py": LEGACY_SOURCE, "run_it.py": "print('hello')\n"}
+    directory = write_package(Path("environments"), "my-env", files=files)
+    (directory / "my_env.py").unlink()
+    assert find_local("my-env", sys.executable).module == "my_env"
+
+
+def test_an_installed_module_with_another_name_is_found(session: Session, python: str, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "odd-name", files={"puzzle.py": LEGACY_SOURCE, "texts.py": ""}, requires=())
+    install = [find_uv_bin(), "pip", "install", "--offline", "--no-deps", "--python", python, str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    assert find_local("odd-name", python).module == "puzzle"
+
+
 def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session, python: str) -> None:
     Path("only_a_folder").mkdir()
     with pytest.raises(UsageError) as raised:
@@ -124,3 +160,44 @@ def test_what_is_neither_here_nor_installed_says_how_to_get_it(session: Session,
     assert "`hub pull bob/only-a-folder`" in raised.value.hint
     with pytest.raises(UsageError, match="the interpreter"):
         find_local("tiny-env", "/nowhere/python")
+
+
+def test_results_are_shown_and_the_rest_is_evaluated_without_a_hub(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    async def evaluate(*given: Any) -> None:
+        given[3].touch()
+        given[4].append(RolloutRecord(example=0, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=1.0))
+
+    hub = HubClient("http://hub.test", "hub_x", httpx.MockTransport(away), Retry(attempts=1))
+    monkeypatch.setattr(session, "hub", hub, raising=False)
+    monkeypatch.setattr("envhub.cli.evaluations.local._evaluate", evaluate)
+    run_local(session, [one(session, "tiny-env", Endpoint("http://127.0.0.1:1/v1"))] * 2)
+    said = capsys.readouterr()
+    assert said.err.count("not uploaded: cannot reach http://hub.test") == 2
+    assert said.out.count("1/1 scored") == said.out.count("outputs/evals/tiny-env--m/") == 2
+
+
+@pytest.mark.parametrize("problem", [EnvhubError("it does not load"), KeyboardInterrupt()])
+def test_what_fails_or_is_interrupted_hides_no_finished_results(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: BaseException
+) -> None:
+    async def evaluate(*given: Any) -> None:
+        given[3].touch()
+        if given[1].config.name == "bad":
+            raise problem
+        given[4].append(RolloutRecord(example=0, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=1.0))
+
+    monkeypatch.setattr("envhub.cli.evaluations.local._evaluate", evaluate)
+    endpoint = Endpoint("http://127.0.0.1:1/v1")
+    wanted = [one(session, "tiny-env", endpoint, name=name) for name in ("good", "bad", "good")]
+    wanted = [replace(each, options=replace(each.options, skip_upload=True)) for each in wanted]
+    goes_on = isinstance(problem, EnvhubError)
+    with pytest.raises(typer.Exit if goes_on else KeyboardInterrupt):
+        run_local(session, wanted)
+    said = capsys.readouterr()
+    assert said.out.count("outputs/evals/tiny-env--m/") == (2 if goes_on else 1)
+    assert ("it does not load" in said.err) == goes_on

@@ -9,7 +9,7 @@ from envhub.errors import NotAllowed, NotAuthenticated
 
 from hub.accounts.services.devices import TOKEN_DAYS, decide_device
 from hub.accounts.services.tokens import create_token
-from tests.envhub.cli.conftest import Cli
+from tests.envhub.cli.conftest import URL, Cli
 from tests.factories.accounts import make_token, make_user
 
 
@@ -43,6 +43,40 @@ def test_login_with_a_token_is_kept_for_its_user_alone(cli: Cli) -> None:
 def test_a_bad_login_is_not_stored(cli: Cli) -> None:
     cli("login", "http://127.0.0.1:8000", "--token", "hub_wrong", code=1)
     assert not cli.config_file.exists()
+
+
+@pytest.mark.parametrize("by", ["argument", "HUB_URL"])
+def test_a_broken_file_is_replaced_by_a_login(cli: Cli, by: str) -> None:
+    token = make_token(cli.user)
+    cli.environ.clear()
+    cli.config_file.write_text("url = ")
+    refused = cli("login", "--token", token, code=2).stderr
+    assert "is broken" in refused
+    assert "hub login URL" in refused
+    cli.environ |= {"HUB_URL": URL} if by == "HUB_URL" else {}
+    cli("login", *([URL] if by == "argument" else []), "--token", token)
+    assert cli.json("whoami")["user"] == "alice"
+
+
+def test_a_broken_file_is_removed_by_a_logout(cli: Cli) -> None:
+    cli.config_file.write_text("url = ")
+    cli("logout")
+    assert not cli.config_file.exists()
+
+
+def test_a_broken_file_does_not_matter_beside_an_address_and_a_token(cli: Cli) -> None:
+    cli.config_file.write_text("url = ")
+    result = cli("whoami")
+    assert "alice" in result.stdout
+    assert "is broken" in result.stderr
+    del cli.environ["HUB_TOKEN"]
+    cli("whoami", code=2)
+
+
+@pytest.mark.parametrize("url", ["http://hub:port", "http://hub:99999", "http://", "hub.test"])
+def test_an_address_that_is_none_is_named(cli: Cli, url: str) -> None:
+    cli.environ["HUB_URL"] = url
+    assert f"{url!r} is not the address of a hub" in cli("whoami", code=2).stderr
 
 
 @pytest.mark.parametrize("token", ["-", ""])

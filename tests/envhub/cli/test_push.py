@@ -162,6 +162,18 @@ def test_pull_gives_back_the_source(cli: Cli) -> None:
     assert "not empty" in cli("pull", "alice/tiny-env", "elsewhere", code=2).stderr
 
 
+def test_what_was_pulled_can_be_edited_and_pushed(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    pyproject = directory / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().partition("[tool.hatch.build]")[0])  # its sdist has the whole folder
+    _push(cli, str(directory))
+    cli("pull", "alice/tiny-env", "elsewhere")
+    assert not Path("elsewhere/PKG-INFO").exists()
+    Path("elsewhere/README.md").write_text("# Other words")
+    done = _push(cli, "elsewhere", "--bump", "patch")
+    assert done["version"]["version"] == "0.1.1"  # type: ignore[index]
+
+
 def test_pull_fills_an_empty_working_directory(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     _push(cli, str(write_package(Path("environments"))))
     Path("here").mkdir()

@@ -9,8 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 from envhub.client import HubClient
+from envhub.client.blobs import LocalBlob
 from envhub.client.connection import Retry
 from envhub.errors import (
+    ApiError,
     Conflict,
     ConnectionFailed,
     EnvhubError,
@@ -19,8 +21,10 @@ from envhub.errors import (
     NotFound,
     RateLimited,
     ServerError,
+    UsageError,
 )
 from envhub.protocol.accounts.users import TokenRequest
+from envhub.protocol.base import Upload
 from envhub.protocol.models.catalog import EndpointVariant, ModelRequest
 
 ME = {"user": "alice", "owners": ["alice"], "scopes": ["read"]}
@@ -131,10 +135,54 @@ def test_errors_survive_a_process_boundary() -> None:
     assert (type(again), again.message, again.hint, again.status) == (NotFound, "what", "do this", 404)
 
 
+def test_an_address_that_is_none_is_named() -> None:
+    with pytest.raises(UsageError, match="'http://hub:port' is not the address of a hub"):
+        HubClient("http://hub:port", None)
+
+
 def test_a_page_that_is_no_hub_is_named() -> None:
     with pytest.raises(ServerError) as caught:
         Server(httpx.Response(200, text="<html>hello</html>")).client().accounts.me()
     assert caught.value.code == "bad_answer"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_no_success_and_names_the_address_to_use(status: int) -> None:
+    server = Server(httpx.Response(status, headers={"Location": "https://hub.test/api/v1/tokens/t1"}))
+    with pytest.raises(UsageError, match=r"http://hub.test redirects to https://hub.test$") as caught:
+        server.client().accounts.revoke_token("t1")
+    assert "`hub login https://hub.test`" in caught.value.hint
+    assert len(server.requests) == 1
+
+
+def test_a_device_login_and_a_download_name_the_redirected_address_too(tmp_path: Path) -> None:
+    code = {"device_code": "d", "user_code": "u", "verification_uri": "v", "verification_uri_complete": "v",
+            "expires_in": 600, "interval": 5}  # fmt: skip
+    login = Server(httpx.Response(200, json=code), _moved("/api/v1/device/token")).client()
+    with pytest.raises(UsageError, match=r"to https://hub.test$"):
+        login.accounts.wait_for_device(login.accounts.start_device_login(), sleep=lambda _: None)
+    export = Server(_moved("/api/v1/evaluations/some-id/export")).client().evaluations.export
+    with pytest.raises(UsageError, match=r"to https://hub.test$"):
+        export("some-id", tmp_path / "all.jsonl", format="jsonl")
+
+
+def test_a_login_page_in_front_of_the_hub_is_named() -> None:
+    answer = httpx.Response(302, headers={"Location": "https://sso.test/login?next=/api/v1/me"})
+    with pytest.raises(UsageError, match=r"redirects to https://sso.test/login$") as caught:
+        Server(answer).client().accounts.me()
+    assert "let /api/ through" in caught.value.hint
+
+
+def test_a_redirected_upload_has_not_arrived() -> None:
+    upload = Upload(sha256="0" * 64, url="http://files.test/a", headers={})
+    with pytest.raises(ApiError, match=r"files.test answered 301"):
+        Server(httpx.Response(301, headers={"Location": "https://files.test/a"})).client().blobs.upload(
+            upload, LocalBlob.of(b"x")
+        )
+
+
+def _moved(path: str) -> httpx.Response:
+    return httpx.Response(308, headers={"Location": f"https://hub.test{path}"})
 
 
 def test_lists_follow_their_pages() -> None:

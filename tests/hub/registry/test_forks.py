@@ -95,7 +95,11 @@ def test_a_fork_of_another_name_goes_on_with_pushes_of_its_package(version: Vers
     assert push_pair(bob, build_pair("tiny-env", "0.2.0")).version.environment == fork
     with pytest.raises(Conflict) as caught:
         fork_environment(user=bob, version=version, owner=bob.owner, name="again")
-    assert caught.value.code == "name_taken"
+    assert (caught.value.code, str(caught.value)) == ("name_taken", "bob/tiny-env already exists")
+    assert "another owner" in caught.value.hint
+    with pytest.raises(Conflict) as caught:
+        fork_environment(user=bob, version=version, owner=bob.owner, name="mine")
+    assert caught.value.hint == "choose another name"
 
 
 def test_the_form_forks_to_a_team_and_says_what_is_taken(version: Version, bob: User, client: Client) -> None:

@@ -137,11 +137,24 @@ def test_an_unusable_reference_of_an_extra_is_refused(requirement: str) -> None:
     [
         '[project]\ndependencies = ["{}"]',
         '[project.optional-dependencies]\nall = ["{}"]',
-        '[dependency-groups]\ndev = ["{}"]',
     ],
 )
 def test_an_unusable_reference_in_the_sources_is_refused(table: str) -> None:
     assert refusal(build_pair(pyproject=table.format(DIRECT[0]))).code == "direct_reference"
+
+
+GROUPS = '[dependency-groups]\ndev = ["pytest", {{include-group = "lint"}}, "{}"]\nlint = ["ruff"]\n'
+
+
+@pytest.mark.parametrize("requirement", [*DIRECT[:2], "evil @ git+https://example.org/x@main", "not a requirement!"])
+def test_a_dependency_group_may_name_anything_since_nothing_installs_it(requirement: str) -> None:
+    push_pair(make_user(), build_pair(pyproject=GROUPS.format(requirement)))
+
+
+@pytest.mark.parametrize("login", ["https://me:key@", "https://token@", "ssh://git:key@"])
+def test_credentials_in_a_dependency_group_are_refused(login: str) -> None:
+    found = refusal(build_pair(pyproject=GROUPS.format(f"evil @ git+{login}example.org/x")))
+    assert (found.code, "credentials" in found.message) == ("direct_reference", True)
 
 
 def test_what_makes_the_wheel_comes_from_the_index_alone() -> None:

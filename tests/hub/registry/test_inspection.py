@@ -74,8 +74,17 @@ def test_of_modules_named_otherwise_the_only_one_with_an_environment_is_the_entr
 def test_of_several_modules_with_environments_the_author_must_choose() -> None:
     with pytest.raises(HubError) as caught:
         push(module="game", files={"maze.py": LEGACY_SOURCE, "rewards.py": ""})
-    said = "the wheel has no module tiny_env: environments are in game, maze"
+    said = "the package has no module tiny_env: environments are in game, maze"
     assert (caught.value.code, caught.value.message) == ("no_module", said)
+
+
+@pytest.mark.django_db
+def test_a_module_that_the_standard_library_hides_is_refused() -> None:
+    with pytest.raises(HubError) as caught:
+        push(name="random", files={"words.py": ""})
+    assert caught.value.code == "standard_module"
+    declared = '[tool.envhub]\nmodule = "words"'
+    assert push(name="random", files={"words.py": LEGACY_SOURCE}, pyproject=declared).module == "words"
 
 
 @pytest.mark.django_db

@@ -6,6 +6,7 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -13,6 +14,9 @@ from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
+from envhub.packaging.archives.reading import safe_members, unpack
+from envhub.packaging.build import build_package
+from envhub.packaging.project import read_project
 from envhub.protocol.placing.abilities import PACK_SOURCE
 from envhub.protocol.registry.builds import SourcePacked
 from envhub.protocol.runs import RunState
@@ -23,6 +27,7 @@ from hub.registry.services import publish_source, uploads
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run
 from hub.runs.services.finishing import end_attempt
+from hub.storage.queries import local_or_temp_path
 from hub.storage.services import store_bytes
 from tests.factories.accounts import make_owner, make_user
 from tests.factories.registry import Pair, build_pair, push_pair
@@ -126,6 +131,20 @@ def test_a_wheel_alone_becomes_a_private_version_and_once_more_changes_nothing(b
     send(browser, (pair.wheel_filename, pair.wheel))
     assert "nothing has changed" in browser.get(location).content.decode()
     assert Run.objects.count() == 1
+
+
+def test_the_source_that_a_wheel_gets_builds_the_same_package(browser: Client, tmp_path: Path) -> None:
+    files = {"rules/__init__.py": "", "rules/texts/rows.json": "[]", "data.txt": "no module"}
+    pair = build_pair(files=files, requires=["verifiers>=0.1.8", "lib @ git+https://example.org/x"])
+    send(browser, (pair.wheel_filename, pair.wheel))
+    with local_or_temp_path(Version.objects.get().sdist_id) as sdist:
+        unpack(sdist, tmp_path / "source")
+    built = build_package(read_project(tmp_path / "source" / "tiny_env-0.1.0"), tmp_path / "out")
+    members = {member.path for member in safe_members(built.wheel) if ".dist-info" not in member.path}
+    assert members == {"tiny_env.py", *files}
+    found = built.metadata
+    assert (found.summary, found.readme, found.requires_python) == ("A small environment.", "# Hello", ">=3.11")
+    assert set(found.dependencies) == {"verifiers>=0.1.8", "lib @ git+https://example.org/x"}
 
 
 def test_a_wheel_that_was_pushed_with_its_own_sdist_is_the_same_version_without_it(

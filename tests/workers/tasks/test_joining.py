@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from envhub.protocol.runs import JoinRequest
 
 from tests.fakes.hub import FakeHub
@@ -46,3 +48,16 @@ async def test_a_page_of_a_proxy_in_the_hubs_place_is_waited_out(
             await asyncio.sleep(0.02)
         server.covered = False
         await waiting
+
+
+async def test_an_address_that_redirects_is_named(announcement: JoinRequest, caplog: pytest.LogCaptureFixture) -> None:
+    async def redirect(request: web.Request) -> web.Response:
+        raise web.HTTPPermanentRedirect(f"https://hub.test{request.path}")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", redirect)
+    async with TestServer(app) as server, HubClient(str(server.make_url("")), "hubw_good", patience_s=0) as hub:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await join(hub, announcement)
+    assert "the hub's address redirects to https://hub.test. Set WORKER_HUB_URL" in caplog.text

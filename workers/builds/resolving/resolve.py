@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from workers.sandbox import make_folder
 from workers.venvs.unprivileged import Tool, hand_over, run_tool
 
 TIMEOUT = 900.0
+ABSENT = re.compile(r"(\S+)\s+was\s+not\s+found\s+in\s+the\s+package\s+registry")  # as uv says it
 SUMMARY = 1900  # characters of an explanation; a longer one is also given whole in the check's detail
 
 
@@ -118,8 +120,18 @@ async def _ask(
     raise Conflict(
         "dependency_conflict",
         f"The dependencies cannot be resolved: {told[:SUMMARY]}",
-        hint="Relax or correct the requirements in pyproject.toml.",
+        hint=_hint(told),
         detail=told if len(told) > SUMMARY else "",
+    )
+
+
+def _hint(told: str) -> str:
+    absent = sorted(set(ABSENT.findall(told)))
+    if not absent:
+        return "Relax or correct the requirements in pyproject.toml."
+    return (
+        f"No index of this hub has {', '.join(absent[:5])}. Push it to the same owner if it is a package of yours, or "
+        "ask the operator to add its index (HUB_PACKAGE_INDEX_URL, WORKER_PACKAGE_INDEX_URL)."
     )
 
 

@@ -10,7 +10,10 @@ import typer
 
 from envhub.cli.terminal.session import JsonFlag, current
 from envhub.errors import UsageError
+from envhub.packaging.entry_module import is_standard
 from envhub.packaging.template import Template, write_template
+
+IMPORTED = {"verifiers", "datasets"}  # what the templates import
 
 
 def init(
@@ -28,9 +31,17 @@ def init(
         raise UsageError(
             f"{name!r} cannot be an environment's name", hint="Use a-z, 0-9 and dashes, starting with a letter."
         )
+    if is_standard(slug.replace("-", "_")):
+        raise UsageError(
+            f"{name!r} is also a module of Python's standard library, which would be loaded instead",
+            hint=f"Choose another name, such as {slug}-env.",
+        )
+    if slug in IMPORTED:
+        raise UsageError(f"an environment needs the package {slug} itself", hint=f"Choose another name: my-{slug}.")
     directory = path / name
     if directory.exists():
         raise UsageError(f"{directory} already exists", hint="Choose another name, or remove it.")
     written = write_template(directory, slug, template)
     value = {"name": slug, "directory": str(directory), "files": written}
-    session.show(value, lambda: session.out.print(f"wrote {directory}\nnext: hub push {name}", markup=False))
+    pushed = name if path in (Path("environments"), Path()) else directory  # names are found in these two
+    session.show(value, lambda: session.out.print(f"wrote {directory}\nnext: hub push {pushed}", markup=False))

@@ -23,10 +23,13 @@ from envhub.cli.terminal import completing
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import Reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.errors import EnvhubError, UsageError
+from envhub.errors import EnvhubError, NotFound, UsageError
 from envhub.packaging import constraints, generation
 from envhub.packaging.archives.reading import unpack
+from envhub.packaging.metadata import read_sdist_pyproject
 from envhub.packaging.project import read_project
+from envhub.packaging.source_archives import METADATA, needs_metadata
+from envhub.packaging.tree import walk
 from envhub.protocol.registry.builds import LockedWheel
 from envhub.protocol.registry.packages import GenerationEvidence, VersionView
 
@@ -61,6 +64,8 @@ def pull(
         archive = _download(session, reference, view, "sdist", Path(folder) / "sdist.tar.gz")
         unpack(archive, Path(folder) / "files")
         (root,) = (Path(folder) / "files").iterdir()
+        if not needs_metadata(read_sdist_pyproject(archive)):
+            (root / METADATA).unlink(missing_ok=True)
         target.mkdir(exist_ok=True)
         for entry in root.iterdir():  # not the folder itself: the target may be the working directory
             entry.rename(target / entry.name)
@@ -123,7 +128,12 @@ def _remote(session: Session, name: str, folder: Path, interpreter: str | None) 
     """The version's lock where `interpreter` can take it; else the hub's wheel itself, hash checked, so that no other
     index can put a namesake in its place."""
     reference = parse(session, name)
-    view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    try:
+        view = session.hub.environments.version(reference.environment, reference.version_or_latest)
+    except NotFound as error:
+        if is_package(name):
+            raise UsageError(error.message, hint=f"For the package in this folder, write ./{name}") from error
+        raise
     label = f"{reference.environment}@{view.version}"
     chosen = next((one.verifiers for one in view.tried if one.chosen), "")
     lines = _lines(view.generation, view.dependencies, chosen)
@@ -148,10 +158,9 @@ def _fetch(session: Session, wheels: Iterable[LockedWheel], folder: Path) -> Non
 def _local(name: str, folder: Path) -> Source:
     project = read_project(find_package(name))
     files = {str(path.relative_to(project.directory)): path.read_text(errors="replace")
-             for path in sorted(project.directory.rglob("*.py")) if ".venv" not in path.parts}  # fmt: skip
+             for path in sorted(walk(project.directory)) if path.suffix == ".py" and path.is_file()}  # fmt: skip
     dependencies = tuple(project.pyproject["project"].get("dependencies", ()))
-    overrides = project.pyproject.get("tool", {}).get("envhub", {})
-    evidence = generation.classify(files, dependencies, overrides)
+    evidence = generation.classify(files, dependencies, project.hub_config)
     return Source(_constrained(_lines(evidence, dependencies), str(project.directory), folder), project.name)
 
 

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.errors import UsageError
-from envhub.packaging.project import read_project
+from envhub.packaging.entry_module import defining_modules, entry_module
+from envhub.packaging.project import Project, read_project
+from envhub.packaging.tree import walk
 from envhub.protocol.base import JsonObject
 
+# Prints the Python files of an installed distribution, or one that stands for a module which was not installed as such.
 # The current directory is not looked at: a folder of that name would be taken for the module.
-_IS_INSTALLED = """
-import importlib.util, sys
+_INSTALLED = """
+import importlib.metadata, importlib.util, json, pathlib, sys
 sys.path.pop(0)
-found = importlib.util.find_spec(sys.argv[1])
-sys.exit(found is None or found.origin is None)
+name = sys.argv[1]
+module = name.replace("-", "_")
+found = importlib.util.find_spec(module)
+if found is not None and found.origin is not None:
+    texts = {module + ".py": ""}
+else:
+    try:
+        files = importlib.metadata.files(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    there = {str(path): path.locate() for path in files if path.suffix == ".py"}
+    texts = {name: pathlib.Path(path).read_text(errors="replace") for name, path in there.items() if path.is_file()}
+print(json.dumps(texts))
 """
+_NO_MODULES = ("tests/", "test/", "docs/", "examples/", "scripts/", "setup.py", "conftest.py", "noxfile.py")
 
 
 @dataclass(frozen=True)
 class LocalPackage:
     """What can be loaded here: `directory` of a source tree, None for what the interpreter has installed.
 
-    reference: the environment that it belongs to on the hub; defaults: its [tool.verifiers.eval]; entry: the module
-    that [tool.envhub] names.
+    reference: the environment that it belongs to on the hub; module: the import name of its entry module; defaults:
+    its [tool.verifiers.eval].
     """
 
     name: str
     reference: str
+    module: str
     directory: Path | None = None
     defaults: JsonObject = field(default_factory=dict)
-    entry: str = ""
-
-    @property
-    def module(self) -> str:
-        """The import name of its entry module."""
-        return self.entry or self.name.replace("-", "_")
 
     @property
     def paths(self) -> list[Path]:
@@ -78,8 +89,8 @@ def find_local(target: str, python: str) -> LocalPackage:
     if (directory := _directory(name)) is not None:
         return _of_directory(directory, owner)
     slug = name.lower().replace("_", "-")
-    if _is_installed(slug, python):
-        return LocalPackage(slug, f"{owner}/{slug}" if owner else slug)
+    if installed := _installed(slug, python):
+        return LocalPackage(slug, f"{owner}/{slug}" if owner else slug, entry_module(slug, installed, installed, {}))
     hub_name = given if owner else f"OWNER/{name}"
     raise UsageError(
         f"no package directory is called {name!r}, and it is not installed for {python}",
@@ -91,14 +102,37 @@ def _of_directory(directory: Path, owner: str) -> LocalPackage:
     project = read_project(directory)
     table = project.pyproject.get("tool", {}).get("verifiers", {}).get("eval", {})
     numbers = {key: table[key] for key in ("num_examples", "rollouts_per_example") if isinstance(table.get(key), int)}
-    entry = project.pyproject.get("tool", {}).get("envhub", {}).get("module")
     reference = f"{owner}/{project.name}" if owner else project.name
-    return LocalPackage(project.name, reference, directory, numbers, entry if isinstance(entry, str) else "")
+    return LocalPackage(project.name, reference, _module(project), directory, numbers)
 
 
-def _is_installed(name: str, python: str) -> bool:
-    command = [python, "-c", _IS_INSTALLED, name.replace("-", "_")]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+def _module(project: Project) -> str:
+    """The module that the hub would choose; the usual one, which may be installed, if none here defines an environment.
+
+    Raises PackageError.
+    """
+    usual = project.hub_config.get("module") or project.name.replace("-", "_")
+    sources = {path: text for path, text in _sources(project.directory).items() if not path.startswith(_NO_MODULES)}
+    tops = {path.partition("/")[0] for path in sources}
+    modules = {top for top in tops if top.endswith(".py") or top == usual or f"{top}/__init__.py" in sources}
+    sources = {path: text for path, text in sources.items() if path.partition("/")[0] in modules}
+    if not defining_modules(sources):
+        return str(usual)
+    return entry_module(project.name, sources, sources, project.hub_config)
+
+
+def _sources(directory: Path) -> dict[str, str]:
+    """The Python files of a folder by their paths, those below `src` as if they lay at the top."""
+    files = [path for path in walk(directory) if path.suffix == ".py" and path.is_file()]
+    names = (path.relative_to(directory).as_posix().removeprefix("src/") for path in files)
+    return {name: path.read_text(errors="replace") for name, path in zip(names, files, strict=True)}
+
+
+def _installed(name: str, python: str) -> dict[str, str]:
+    """The Python files of an installed package; none if it is not installed."""
+    done = subprocess.run([python, "-c", _INSTALLED, name], capture_output=True, text=True, check=False)
+    found: dict[str, str] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return found
 
 
 def _directory(given: str) -> Path | None:

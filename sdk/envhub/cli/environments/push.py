@@ -21,7 +21,14 @@ from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
 from envhub.packaging.template import UNWRITTEN
-from envhub.protocol.registry.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView
+from envhub.protocol.registry.packages import (
+    GitState,
+    PushComplete,
+    PushFile,
+    PushRequest,
+    VersionState,
+    VersionView,
+)
 from envhub.protocol.visibility import Visibility
 
 
@@ -55,12 +62,12 @@ def push(
     before = pyproject.read_bytes()
     project = read_project(directory)
     project = bump_version(project, bump) if bump else project
-    pushed = pyproject.read_bytes()
+    pushed, git = pyproject.read_bytes(), read_git_state(directory)
     try:
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
             built = build_package(project, Path(folder))
             seen_by = _seen_by(session, f"{owner or session.owner}/{built.metadata.name}", project, visibility)
-            done = _upload(session, owner or session.owner, built, directory, seen_by, message)
+            done = _upload(session, owner or session.owner, built, git, seen_by, message)
     except (EnvhubError, KeyboardInterrupt):
         if pyproject.read_bytes() == pushed:  # nobody has written there meanwhile
             pyproject.write_bytes(before)  # a bump without a version would skip a number
@@ -102,7 +109,7 @@ def _upload(
     session: Session,
     owner: str,
     built: BuiltPackage,
-    directory: Path,
+    git: GitState | None,
     visibility: Visibility | None,
     message: str | None,
 ) -> PushComplete:
@@ -119,7 +126,7 @@ def _upload(
         visibility=visibility,
         wheel=wheel,
         sdist=sdist,
-        git=read_git_state(directory),
+        git=git,
         message=message,
     )
     with transfer(session, "uploading", wheel.size + sdist.size) as moved:

@@ -19,7 +19,7 @@ from envhub.cli.evaluations.local_runner import LocalRunner
 from envhub.cli.evaluations.results import configuration, results_directory, upload
 from envhub.cli.evaluations.summary import print_summary
 from envhub.cli.terminal.session import Session
-from envhub.errors import ApiError, EnvhubError, UsageError
+from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
 from envhub.packaging.saved.finding import read_saved_results
 from envhub.packaging.saved.metadata import make_metadata, write_results
 from envhub.protocol.base import JsonObject
@@ -31,11 +31,25 @@ SANDBOXES = "Its sandboxes can come from the hub: hub sandbox serve -- hub eval 
 
 
 def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
-    """Evaluate, write results in verifiers' format, upload. Exit 1 when no rollout could be scored."""
-    outcomes = [_one(session, evaluation) for evaluation in evaluations]
-    value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
-    session.show(value if len(value) > 1 else value[0], lambda: _print_all(session, outcomes))
-    if any(not item["scored"] for item in outcomes):
+    """Evaluate, write results in verifiers' format, upload. Of several, one that fails does not keep the others.
+
+    Exit 1 when one failed, or no rollout of one could be scored.
+    """
+    outcomes: list[JsonObject] = []
+    try:
+        for evaluation in evaluations:
+            try:
+                outcomes.append(_one(session, evaluation))
+            except EnvhubError as error:
+                if len(evaluations) == 1:
+                    raise
+                session.note(f"{evaluation.package.name} was not evaluated:")
+                session.fail(error)
+    finally:  # an interruption hides nothing that is finished
+        if outcomes:
+            value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
+            session.show(value if len(evaluations) > 1 else value[0], lambda: _print_all(session, outcomes))
+    if len(outcomes) < len(evaluations) or any(not item["scored"] for item in outcomes):
         raise typer.Exit(1)
 
 
@@ -107,6 +121,8 @@ async def load_here(local: LocalRunner, command: Load, hub: str) -> Hello:
                 f"Install the environment: `hub install {command.env_id}` in your virtual environment "
                 "(or `pip install -e .` in its directory); or pass the --python that has it."
             )
+            if f"No module named '{command.module}'" in error.message:
+                error.hint += f' If its module is not called {command.module}, set [tool.envhub] module = "...".'
         elif error.code == "dataset_needs_network" or "huggingface_hub" in error.message:
             error.message = error.message.replace("from the sandbox", "from this machine")
             error.hint = f"The hub's own data sets are found with HF_ENDPOINT={hub}/hf and an API token in HF_TOKEN."
@@ -155,7 +171,7 @@ def _refresh_latest(target: Path, latest: Path) -> None:
 def _upload(
     session: Session, evaluation: LocalEvaluation, target: Path, records: Sequence[RolloutRecord]
 ) -> EvaluationView | None:
-    """Upload what was just written (with all that the records hold); a refusal does not lose the results."""
+    """Upload what was just written (with all that the records hold). If that fails, the files are still there."""
     if not records:
         return None
     saved = dataclasses.replace(read_saved_results(target), records=tuple(records))
@@ -165,6 +181,10 @@ def _upload(
         return upload(
             session, saved, config.model_copy(update={"visibility": wanted.visibility}), evaluation.options.owner
         )
+    except ConnectionFailed as error:
+        session.note(f"not uploaded: {error.message}")
+        session.note(f"hint: `hub eval push {target}` once it can be reached; or give --skip-upload")
+        return None
     except (ApiError, UsageError) as error:
         session.note(f"not uploaded: {error.message}")
         session.note(f"hint: `hub push {saved.env_id}`, then `hub eval push {target}`; or give --skip-upload")

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import platformdirs
 import tomlkit
@@ -24,6 +25,7 @@ class Configuration:
     token: str | None
     source: str
     owner: str | None = None  # for whom commands act that name nobody: a team; None: for the caller
+    unread: str = ""  # why the file could not be read
 
 
 def config_path() -> Path:
@@ -32,20 +34,31 @@ def config_path() -> Path:
 
 
 def read_configuration(environ: Mapping[str, str], path: Path) -> Configuration:
-    """Raises UsageError when the file is not TOML, or HUB_URL no address."""
-    stored = _read(path)
+    """Raises UsageError when HUB_URL is no address, or the file is not TOML, unless HUB_URL and HUB_TOKEN are set."""
+    stored, unread = {}, ""
+    try:
+        stored = _read(path)
+    except UsageError as error:
+        if not (environ.get("HUB_URL") and environ.get("HUB_TOKEN")):
+            raise
+        unread = error.message
     url = hub_address(environ.get("HUB_URL") or stored.get("url") or DEFAULT_URL)
     here = url == stored.get("owner_url")
     owner = environ.get("HUB_OWNER") or (stored.get("owner") if here else None)
     if token := environ.get("HUB_TOKEN"):
-        return Configuration(url, token, "HUB_TOKEN", owner)
+        return Configuration(url, token, "HUB_TOKEN", owner, unread)
     saved = stored.get("token") if url == stored.get("url") else None
     return Configuration(url, saved, str(path) if saved else "nowhere", owner)
 
 
 def hub_address(text: str) -> str:
     """The address without a slash at its end. Raises UsageError."""
-    if not text.startswith(("http://", "https://")):
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_address = False
+    if not is_address:
         raise UsageError(f"{text!r} is not the address of a hub", hint="Write http://host:port or https://host.")
     return text.rstrip("/")
 
@@ -85,5 +98,6 @@ def _read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is broken: {error}", hint="Run `hub login` again.") from error
+        hint = "`hub login URL` writes it anew, `hub logout` removes it."
+        raise UsageError(f"{path} is broken: {error}", hint=hint) from error
     return {key: value for key, value in table.items() if isinstance(value, str)}

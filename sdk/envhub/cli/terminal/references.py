@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from envhub.cli.terminal.session import Session
 from envhub.errors import UsageError
 
 _SLUG = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 _PATTERN = re.compile(rf"(?:(?P<owner>{_SLUG})/)?(?P<name>{_SLUG})(?:@(?P<version>[A-Za-z0-9.+!_-]+))?")
+
+
+_ADDRESS = re.compile(
+    r"https?://[^?#]*?/environments/(?P<name>[^/?#]+/[^/?#]+)(?:/versions/(?P<version>[^/?#]+))?([/?#].*)?"
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,12 @@ def model_reference(session: Session, text: str) -> str:
 
 
 def parse(session: Session, text: str, *, need_version: bool = False) -> Reference:
-    """Raises UsageError. A bare name belongs to whom one acts for; underscores of module names are forgiven."""
+    """Raises UsageError. A bare name belongs to whom one acts for; underscores of module names are forgiven.
+
+    The address of a page of an environment, or of one of its versions, is one as well.
+    """
+    if page := _ADDRESS.fullmatch(text):
+        text = unquote("@".join(filter(None, page.group("name", "version"))))
     head, at, version = text.partition("@")
     match = _PATTERN.fullmatch(head.lower().replace("_", "-") + at + version)
     if match is None:

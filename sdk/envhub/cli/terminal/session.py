@@ -46,7 +46,10 @@ class Session:
     @cached_property
     def configuration(self) -> Configuration:
         """The hub to talk to."""
-        return read_configuration(self.environ, self.config_file)
+        found = read_configuration(self.environ, self.config_file)
+        if found.unread:
+            self.note(f"note: {found.unread}; it is not used")
+        return found
 
     @cached_property
     def hub(self) -> HubClient:

@@ -74,6 +74,18 @@ async def test_a_conflict_is_explained(index: PackageIndex, catalog: Catalogs, d
     assert caught.value.detail == ""  # it would say the same again
 
 
+async def test_what_no_index_has_is_named_with_what_to_do(
+    index: PackageIndex, catalog: Catalogs, data: Path, tmp_path: Path
+) -> None:
+    index.add(make_wheel(tmp_path, "one", requires=["private-lib"]))
+    for requirement in ("private-lib>=1", "one"):
+        with pytest.raises(BuildFailed, match="private-lib") as caught:
+            await ask(catalog(), data, requirement)
+        hint = caught.value.failure.hint
+        assert hint.startswith("No index of this hub has private-lib. Push it to the same owner")
+        assert "WORKER_PACKAGE_INDEX_URL" in hint
+
+
 async def test_what_the_index_has_in_older_releases_alone_is_told_without_the_names_of_our_indexes(
     index: PackageIndex, catalog: Catalogs, data: Path, tmp_path: Path
 ) -> None:
@@ -81,6 +93,7 @@ async def test_what_the_index_has_in_older_releases_alone_is_told_without_the_na
     with pytest.raises(BuildFailed, match="only library==") as caught:
         await ask(catalog(), data, "library>=0.2")
     assert "hint" not in caught.value.failure.message
+    assert caught.value.failure.hint.startswith("Relax or correct")
 
 
 async def test_a_full_disk_is_the_workers_fault(
