@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -16,7 +17,7 @@ ID = "01a1ffe9-890d-7592-a1ad-ec58be13e981"
 
 
 def read(text: str) -> str:
-    return id_of("an evaluation", "hub eval list")(None, text)
+    return id_of("an evaluation", "hub eval list")(SimpleNamespace(resilient_parsing=False), text)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_pictures_are_served_apart_to_those_who_see_the_run(db: None) -> None:
 
 def test_the_list_beside_the_transcript_and_the_view_are_kept(ada: Client, showcase: TrainingShowcase) -> None:
     html = ada.get(f"{address(showcase, 'tokens')}&used=yes").text
-    links = re.findall(r'<li><a href="([^"]+)"', html)
+    links = re.findall(r'<li><a href="(/training/[^"]+)"', html)
     assert len(links) > 10
     assert all(link.endswith("?used=yes&amp;show=tokens") for link in links)
     assert 'data-key="J"' in html

@@ -26,10 +26,9 @@ from tests.hub.web.showcase import HOSTILE, Showcase
 pytestmark = pytest.mark.django_db
 MOST_QUERIES = 15
 MORE_QUERIES = {
-    "environment-settings": 14,  # the owners, the former names
-    "evaluate": 17,  # the arguments, the owners, the models to choose from
+    "evaluate": 18,  # the arguments, the owners, the models to choose from
     "environment-evaluations": 17,  # the leaderboard beside the list, the watches of scores
-    "needing-evaluate": 28,  # it looks at everything that could stand in the way
+    "needing-evaluate": 29,  # it looks at everything that could stand in the way
     "rollout": 16,  # its neighbours in the list, and the next that failed or scored nothing
     "failed-rollout": 16,
     "home": 21,  # it shows four lists, one of them with stars
