@@ -28,7 +28,7 @@ from tests.factories.training_showcase import TrainingShowcase, long_report, run
 from tests.hub.training.addresses import NAMES, OPEN, PRIVATE, address
 
 pytestmark = pytest.mark.django_db
-MOST_QUERIES, MOST_QUERIES_OF_THE_FORM = 24, 28
+MOST_QUERIES, MOST_QUERIES_OF_THE_FORM = 24, 29
 
 
 @pytest.mark.parametrize("name", NAMES)
