@@ -29,6 +29,29 @@ def test_a_folder_without_a_package_is_not_called_absent(cli: Cli) -> None:
     assert "no pyproject.toml in empty or environments/empty" in cli("push", "empty", code=2).stderr
 
 
+def test_a_repository_of_several_packages_names_them(cli: Cli) -> None:
+    for name in ("first", "second"):
+        write_package(Path("games") / name, name)
+    for given in ((), (".",), ("games",)):
+        named = cli("push", *given, "--no-wait", code=2).stderr
+        assert "Packages below it: games/first/first, games/second/second. Give one of them." in named
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "problem"),
+    [
+        ("", 2, "repository has no environment"),
+        ('[tool.hatch.build.targets.wheel]\nonly-include = "x"\n', 1, "the package does not build"),
+    ],
+)
+def test_the_project_of_a_whole_repository_is_no_environment(extra: str, code: int, problem: str, cli: Cli) -> None:
+    directory = write_package(Path(), "repository", source="ROWS = 2\n", pyproject_extra=extra)
+    write_package(directory / "environments")
+    refused = cli("push", "repository", "--no-wait", code=code).stderr
+    assert problem in refused
+    assert "Packages below it: environments/tiny_env. Give one of them." in refused
+
+
 def test_the_same_content_again_changes_nothing(cli: Cli) -> None:
     directory = write_package(Path("environments"))
     _push(cli, str(directory))

@@ -10,14 +10,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from envhub.cli.environments.local_packages import find_package
+from envhub.cli.environments.local_packages import find_package, one_of, packages_below
 from envhub.cli.environments.version_card import print_needs
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
-from envhub.errors import EnvhubError, NotFound, UsageError
+from envhub.errors import EnvhubError, NotFound, PackageError, UsageError
 from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
+from envhub.packaging.left_behind import names_environment
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
 from envhub.packaging.template import UNWRITTEN
 from envhub.protocol.registry.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView
@@ -57,7 +58,7 @@ def push(
     pushed = pyproject.read_bytes()
     try:
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
-            built = build_package(project, Path(folder))
+            built = _built(project, Path(folder))
             seen_by = _seen_by(session, f"{owner or session.owner}/{built.metadata.name}", project, visibility)
             done = _upload(session, owner or session.owner, built, directory, seen_by, message)
     except (EnvhubError, KeyboardInterrupt):
@@ -71,6 +72,20 @@ def push(
     session.show(value, lambda: _report(session, view, now, created=done.created, warnings=warnings))
     if wait and view.state is not VersionState.READY:
         raise typer.Exit(1)
+
+
+def _built(project: Project, folder: Path) -> BuiltPackage:
+    """Build it. Of a repository's own project, which is no environment, the error names the packages below it."""
+    hint = one_of([path.relative_to(project.directory) for path in packages_below(project.directory)])
+    try:
+        built = build_package(project, folder)
+    except PackageError as error:
+        if error.code == "build_failed" and hint:
+            raise PackageError(error.message, code=error.code, hint=hint) from error
+        raise
+    if hint and not names_environment(built.wheel):
+        raise UsageError(f"{project.name} has no environment: no load_environment, and no taskset", hint=hint)
+    return built
 
 
 def _unwritten(project: Project) -> Iterator[str]:
