@@ -143,7 +143,7 @@ def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
 
 def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     _push(cli, str(write_package(Path("environments"))))
-    long = "".join(f"  frame {number}\n" for number in range(60))
+    long = "Write the answer into info.\n\n" + "".join(f"  frame {number}\n" for number in range(60))
     found = [
         {"name": "load", "passed": True, "summary": "fine", "detail": "quiet"},
         {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": f"{long}KeyError: 'answer'"},
@@ -155,10 +155,22 @@ def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     assert "mend it" in said
     assert "FAIL scripted-rollout: it broke" in said
     assert "         KeyError: 'answer'" in said
-    assert "(51 lines before)" in said
+    assert "         Write the answer into info.\n         (51 lines before)" in said
     assert "frame 50" not in said
     assert "frame 51" in said
     assert "quiet" not in said
+
+
+def test_a_push_says_what_to_do_about_a_failed_check(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    detail = "Include rows.csv in the wheel.\n\nTraceback:\n  many\n  frames\n  of it"
+    check = {"name": "load", "passed": False, "summary": "no rows.csv", "detail": detail}
+    Version.objects.update(state=VersionState.READY.value, checks=[check])
+    said = cli("push", str(directory)).stderr
+    assert "warning: load: no rows.csv" in said
+    assert "\n  Include rows.csv in the wheel.\n" in said
+    assert "Traceback" not in said
 
 
 def test_info_of_what_could_not_be_classified(cli: Cli) -> None:

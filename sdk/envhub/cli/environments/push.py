@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from envhub.cli.environments.local_packages import find_package, one_of, packages_below
-from envhub.cli.environments.version_card import print_needs
+from envhub.cli.environments.version_card import advice, print_needs
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
@@ -163,6 +163,8 @@ def _report(
         for check in failed:
             if check.name != "readme":  # the package's own warnings have it
                 session.note(f"warning: {check.name}: {check.summary} (`hub env info {reference}` says more)")
+                if said := advice(check):
+                    session.note(indent(said, "  "))
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
         session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
         print_needs(session, view)
