@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from envhub.packaging import verifiers_usage
+
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 MOST_FILES = 2000
 _NEVER_READ = {"pyproject.toml", "setup.py", "setup.cfg", "uv.lock"}
@@ -19,7 +21,8 @@ _NEVER_READ = {"pyproject.toml", "setup.py", "setup.cfg", "uv.lock"}
 
 def left_behind(project: Path, wheel: Path) -> list[str]:
     """List files and folders of the project that a module in the wheel imports or names but that the wheel lacks."""
-    members, source = _code(wheel)
+    members, sources = _sources(wheel)
+    source = "\n".join(sources.values())
     packed = {name.rpartition("/")[2] for name in members}
     packages = {name.partition("/")[0] for name in members if "/" in name}
     files = [
@@ -31,17 +34,18 @@ def left_behind(project: Path, wheel: Path) -> list[str]:
     return [*files, *(f"{name}/" for name in folders if _imported(name, source))]
 
 
-def names_environment(wheel: Path) -> bool:
-    """Return whether any module in the wheel speaks of load_environment, or of a taskset."""
-    return re.search(r"load_environment|load_taskset|Taskset", _code(wheel)[1]) is not None
+def has_environment(wheel: Path) -> bool:
+    """Return whether a module in the wheel makes or imports a load_environment, or speaks of a taskset."""
+    sources = _sources(wheel)[1]
+    loaders = verifiers_usage.read(sources).functions.keys() & {"load_environment", "load_taskset"}
+    return bool(loaders) or any(re.search(r"Taskset|def load_environment\b", source) for source in sources.values())
 
 
-def _code(wheel: Path) -> tuple[list[str], str]:
-    """Return the members of a wheel beside its metadata, and the text of all its modules."""
+def _sources(wheel: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the members of a wheel beside its metadata, and the text of each module."""
     with zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if ".dist-info/" not in name]
-        sources = [archive.read(name).decode(errors="replace") for name in members if name.endswith(".py")]
-    return members, "\n".join(sources)
+        return members, {n: archive.read(n).decode(errors="replace") for n in members if n.endswith(".py")}
 
 
 def lfs_pointers(wheel: Path) -> list[str]:

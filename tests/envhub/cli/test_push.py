@@ -45,7 +45,7 @@ def test_a_repository_of_several_packages_names_them(cli: Cli) -> None:
     ],
 )
 def test_the_project_of_a_whole_repository_is_no_environment(extra: str, code: int, problem: str, cli: Cli) -> None:
-    directory = write_package(Path(), "repository", source="ROWS = 2\n", pyproject_extra=extra)
+    directory = write_package(Path(), "repository", source="env = vf.load_environment('x')\n", pyproject_extra=extra)
     write_package(directory / "environments")
     refused = cli("push", "repository", "--no-wait", code=code).stderr
     assert problem in refused

@@ -88,7 +88,7 @@ def packages_below(directory: Path) -> list[Path]:
 
 def one_of(packages: Sequence[Path]) -> str:
     """A hint to give one of these; "" if there are none."""
-    more = f", or one of {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
+    more = f" and {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
     return (
         f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}. Give one of them." if packages else ""
     )

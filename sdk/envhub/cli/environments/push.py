@@ -18,7 +18,7 @@ from envhub.client.blobs import LocalBlob
 from envhub.errors import EnvhubError, NotFound, PackageError, UsageError
 from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
-from envhub.packaging.left_behind import names_environment
+from envhub.packaging.left_behind import has_environment
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
 from envhub.packaging.template import UNWRITTEN
 from envhub.protocol.registry.packages import PushComplete, PushFile, PushRequest, VersionState, VersionView
@@ -83,7 +83,7 @@ def _built(project: Project, folder: Path) -> BuiltPackage:
         if error.code == "build_failed" and hint:
             raise PackageError(error.message, code=error.code, hint=hint) from error
         raise
-    if hint and not names_environment(built.wheel):
+    if hint and not has_environment(built.wheel):
         raise UsageError(f"{project.name} has no environment: no load_environment, and no taskset", hint=hint)
     return built
 
