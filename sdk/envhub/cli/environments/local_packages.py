@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from envhub.errors import UsageError
@@ -14,6 +15,7 @@ from envhub.packaging.project import SKIPPED, read_project
 from envhub.protocol.base import JsonObject
 
 MOST_NAMED = 8
+MOST_FOLDERS = 5000  # that are looked into
 DEEPEST = 4  # folders below the one that was given, in which packages are looked for
 
 # The current directory is not looked at: a folder of that name would be taken for the module.
@@ -77,7 +79,7 @@ def find_package(given: str | None) -> Path:
 def packages_below(directory: Path) -> list[Path]:
     """Folders below this one that have a pyproject.toml: a repository often has several environments."""
     found: list[Path] = []
-    for folder, folders, files in os.walk(directory):
+    for folder, folders, files in islice(os.walk(directory), MOST_FOLDERS):
         path = Path(folder)
         is_deepest = len(path.relative_to(directory).parts) == DEEPEST
         folders[:] = [] if is_deepest else sorted(name for name in folders if name not in SKIPPED and name[0] != ".")
@@ -88,10 +90,10 @@ def packages_below(directory: Path) -> list[Path]:
 
 def one_of(packages: Sequence[Path]) -> str:
     """A hint to give one of these; "" if there are none."""
+    if not packages:
+        return ""
     more = f" and {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
-    return (
-        f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}. Give one of them." if packages else ""
-    )
+    return f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}. Give one of them."
 
 
 def find_local(target: str, python: str) -> LocalPackage:
