@@ -34,6 +34,7 @@ class StandIn:
     row: Row
     splits: tuple[str, ...] = ("train", "test")
     config: str = "default"
+    sizes: tuple[int, ...] = ()  # of its splits, where environments insist on the original's
 
 
 def _paragraph(i: int) -> str:
@@ -44,8 +45,16 @@ def _problem(i: int) -> dict[str, Any]:
     return {"problem": f"What is {i} + 2?", "answer": str(i + 2), "solution": f"It is \\boxed{{{i + 2}}}.", "id": i}
 
 
+def _leveled(i: int) -> dict[str, Any]:
+    return {**_problem(i), "level": f"Level {i % 5 + 1}", "type": "Algebra"}
+
+
 def _question(i: int) -> dict[str, Any]:
     return {"question": f"What is {i} + 2?", "answer": str(i + 2)}
+
+
+def _grade_school(i: int) -> dict[str, Any]:
+    return {**_question(i), "answer": f"Add.\n#### {i + 2}"}
 
 
 def _science(i: int) -> dict[str, Any]:
@@ -66,6 +75,7 @@ def _choices(i: int) -> dict[str, Any]:
         "options": [str(i + 2 + (n - i) % 4) for n in range(4)],
         "answer": "ABCD"[i % 4],
         "answer_index": i % 4,
+        "cot_content": "",
         "category": "other",
         "src": "made up",
     }
@@ -141,9 +151,12 @@ def _theorem(i: int) -> dict[str, Any]:
 
 
 STAND_INS: dict[str, tuple[StandIn, ...]] = {
-    "openai/gsm8k": (StandIn(lambda i: {**_question(i), "answer": f"Add.\n#### {i + 2}"}, config="main"),),
+    "openai/gsm8k": (
+        StandIn(lambda i: {**_question(i), "answer": f"Add.\n#### {i + 2}"}, config="main", sizes=(7473, 1319)),
+    ),
     "chiayewken/competition_math": (StandIn(_problem),),
     "PrimeIntellect/Hendrycks-Math": (StandIn(_question),),
+    "DigitalLearningGmbH/MATH-lighteval": (StandIn(_leveled, sizes=(7500, 5000)),),
     "HuggingFaceH4/MATH-500": (StandIn(_problem, ("test",)),),
     "HuggingFaceH4/aime_2024": (StandIn(_problem, ("train",)),),
     "opencompass/AIME2025": (
@@ -155,11 +168,11 @@ STAND_INS: dict[str, tuple[StandIn, ...]] = {
         StandIn(_science, ("train",), "gpqa_diamond"),
         StandIn(_science, ("train",), "gpqa_main"),
     ),
-    "TIGER-Lab/MMLU-Pro": (StandIn(_choices, ("validation", "test")),),
+    "TIGER-Lab/MMLU-Pro": (StandIn(_choices, ("validation", "test"), sizes=(70, 12032)),),
     "PrimeIntellect/INTELLECT-3-RL": tuple(
         StandIn(_graded, ("train",), name) for name in ("math", "science", "logic", "code")
     ),
-    "google/IFEval": (StandIn(_instruction, ("train",)),),
+    "google/IFEval": (StandIn(_instruction, ("train",), sizes=(541,)),),
     "allenai/IFBench_test": (StandIn(_word_count, ("train",)),),
     "openai/graphwalks": (StandIn(_graph, ("train",)),),
     "cais/hle": (StandIn(_exam, ("test",)),),
@@ -184,11 +197,11 @@ def write(name: str, folder: Path) -> None:
     card = ["---", "configs:"]
     for one in STAND_INS[name]:
         card += [f"- config_name: {one.config}", "  data_files:"]
-        for split in one.splits:
+        for split, size in zip(one.splits, one.sizes or [ROWS] * len(one.splits), strict=True):
             path = f"{one.config}/{split}.jsonl"
             card += [f"  - split: {split}", f"    path: {path}"]
             (folder / one.config).mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text("".join(json.dumps(one.row(i)) + "\n" for i in range(ROWS)))
+            (folder / path).write_text("".join(json.dumps(one.row(i)) + "\n" for i in range(size)))
     (folder / "README.md").write_text("\n".join([*card, "---", "Made-up rows.", ""]))
 
 

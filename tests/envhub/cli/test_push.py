@@ -29,6 +29,29 @@ def test_a_folder_without_a_package_is_not_called_absent(cli: Cli) -> None:
     assert "no pyproject.toml in empty or environments/empty" in cli("push", "empty", code=2).stderr
 
 
+def test_a_repository_of_several_packages_names_them(cli: Cli) -> None:
+    for name in ("first", "second"):
+        write_package(Path("games") / name, name)
+    for given in ((), (".",), ("games",)):
+        named = cli("push", *given, "--no-wait", code=2).stderr
+        assert "Packages below it: games/first/first, games/second/second. Give one of them." in named
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "problem"),
+    [
+        ("", 2, "repository has no environment"),
+        ('[tool.hatch.build.targets.wheel]\nonly-include = "x"\n', 1, "the package does not build"),
+    ],
+)
+def test_the_project_of_a_whole_repository_is_no_environment(extra: str, code: int, problem: str, cli: Cli) -> None:
+    directory = write_package(Path(), "repository", source="env = vf.load_environment('x')\n", pyproject_extra=extra)
+    write_package(directory / "environments")
+    refused = cli("push", "repository", "--no-wait", code=code).stderr
+    assert problem in refused
+    assert "Packages below it: environments/tiny_env. Give one of them." in refused
+
+
 def test_the_same_content_again_changes_nothing(cli: Cli) -> None:
     directory = write_package(Path("environments"))
     _push(cli, str(directory))
@@ -120,7 +143,7 @@ def test_info_of_what_is_absent_exits_1(cli: Cli) -> None:
 
 def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     _push(cli, str(write_package(Path("environments"))))
-    long = "".join(f"  frame {number}\n" for number in range(60))
+    long = "Write the answer into info.\n\n" + "".join(f"  frame {number}\n" for number in range(60))
     found = [
         {"name": "load", "passed": True, "summary": "fine", "detail": "quiet"},
         {"name": "scripted-rollout", "passed": False, "summary": "it broke", "detail": f"{long}KeyError: 'answer'"},
@@ -132,10 +155,22 @@ def test_info_shows_why_a_check_failed(cli: Cli) -> None:
     assert "mend it" in said
     assert "FAIL scripted-rollout: it broke" in said
     assert "         KeyError: 'answer'" in said
-    assert "(51 lines before)" in said
+    assert "         Write the answer into info.\n         (51 lines before)" in said
     assert "frame 50" not in said
     assert "frame 51" in said
     assert "quiet" not in said
+
+
+def test_a_push_says_what_to_do_about_a_failed_check(cli: Cli) -> None:
+    directory = write_package(Path("environments"))
+    _push(cli, str(directory))
+    detail = "Include rows.csv in the wheel.\n\nTraceback:\n  many\n  frames\n  of it"
+    check = {"name": "load", "passed": False, "summary": "no rows.csv", "detail": detail}
+    Version.objects.update(state=VersionState.READY.value, checks=[check])
+    said = cli("push", str(directory)).stderr
+    assert "warning: load: no rows.csv" in said
+    assert "\n  Include rows.csv in the wheel.\n" in said
+    assert "Traceback" not in said
 
 
 def test_info_of_what_could_not_be_classified(cli: Cli) -> None:

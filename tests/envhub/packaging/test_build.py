@@ -236,11 +236,15 @@ def test_git_state_tells_commit_and_dirty(tmp_path: Path) -> None:
 def test_files_that_the_code_asks_for_and_the_wheel_lacks_are_a_warning(tmp_path: Path) -> None:
     directory = write_package(tmp_path)
     module = directory / "tiny_env.py"
-    module.write_text(module.read_text() + '\nimport rules_of_play\nROWS = __file__ + "/../rows.csv"\n')
-    for name in ("rules_of_play.py", "rows.csv", "notes.txt"):
+    module.write_text(
+        module.read_text() + '\nimport rules_of_play\nfrom shared.dice import roll\nROWS = __file__ + "/../rows.csv"\n'
+    )
+    for name in ("shared", "other"):
+        (directory / name).mkdir()
+    for name in ("rules_of_play.py", "rows.csv", "notes.txt", "shared/__init__.py", "other/__init__.py"):
         (directory / name).write_text("")
     (warning,) = build_package(read_project(directory), tmp_path / "out").warnings
-    assert warning.startswith("not in the wheel, though its code asks for it: rows.csv, rules_of_play.py (")
+    assert warning.startswith("not in the wheel, though its code asks for it: rows.csv, rules_of_play.py, shared/ (")
 
 
 def test_a_git_lfs_pointer_is_a_warning(tmp_path: Path) -> None:

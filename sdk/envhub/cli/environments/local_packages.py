@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from envhub.errors import UsageError
 from envhub.packaging.entry_module import defining_modules, entry_module
 from envhub.packaging.project import Project, read_project
-from envhub.packaging.tree import walk
+from envhub.packaging.tree import SKIPPED, walk
 from envhub.protocol.base import JsonObject
+
+MOST_NAMED = 8
+MOST_FOLDERS = 5000  # that are looked into
+DEEPEST = 4  # folders below the one that was given, in which packages are looked for
 
 # Prints the Python files of an installed distribution, or one that stands for a module which was not installed as such.
 # The current directory is not looked at: a folder of that name would be taken for the module.
@@ -70,12 +77,34 @@ def find_package(given: str | None) -> Path:
     if given is None:
         if Path("pyproject.toml").is_file():
             return Path.cwd()
-        raise UsageError("no package found here", hint="Give a path, or the name of a directory under ./environments.")
+        hint = one_of(packages_below(Path())) or "Give a path, or the name of a directory under ./environments."
+        raise UsageError("no package found here", hint=hint)
     found = _directory(given)
     if found is None:
         looked = " or ".join(str(path) for path in _candidates(given))
-        raise UsageError(f"no pyproject.toml in {looked}", hint="Make a package with `hub init NAME`.")
+        hint = one_of(packages_below(Path(given))) or "Make a package with `hub init NAME`."
+        raise UsageError(f"no pyproject.toml in {looked}", hint=hint)
     return found
+
+
+def packages_below(directory: Path) -> list[Path]:
+    """Folders below this one that have a pyproject.toml: a repository often has several environments."""
+    found: list[Path] = []
+    for folder, folders, files in islice(os.walk(directory), MOST_FOLDERS):
+        path = Path(folder)
+        is_deepest = len(path.relative_to(directory).parts) == DEEPEST
+        folders[:] = [] if is_deepest else sorted(name for name in folders if name not in SKIPPED and name[0] != ".")
+        if path != directory and "pyproject.toml" in files:
+            found.append(path)
+    return found
+
+
+def one_of(packages: Sequence[Path]) -> str:
+    """A hint to give one of these; "" if there are none."""
+    if not packages:
+        return ""
+    more = f" and {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
+    return f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}. Give one of them."
 
 
 def find_local(target: str, python: str) -> LocalPackage:

@@ -10,15 +10,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from envhub.cli.environments.local_packages import find_package
-from envhub.cli.environments.version_card import print_needs
+from envhub.cli.environments.local_packages import find_package, one_of, packages_below
+from envhub.cli.environments.version_card import advice, print_needs
 from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.progress import goes_on, run_progress, transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.blobs import LocalBlob
-from envhub.errors import EnvhubError, NotFound, UsageError
+from envhub.errors import EnvhubError, NotFound, PackageError, UsageError
 from envhub.packaging.build import BuiltPackage, build_package
 from envhub.packaging.git_state import read_git_state
+from envhub.packaging.left_behind import has_environment
 from envhub.packaging.project import Project, bump_version, read_project, stated_visibility
 from envhub.packaging.template import UNWRITTEN
 from envhub.protocol.registry.packages import (
@@ -65,7 +66,7 @@ def push(
     pushed, git = pyproject.read_bytes(), read_git_state(directory)
     try:
         with tempfile.TemporaryDirectory(prefix="hub-push-") as folder:
-            built = build_package(project, Path(folder))
+            built = _built(project, Path(folder))
             seen_by = _seen_by(session, f"{owner or session.owner}/{built.metadata.name}", project, visibility)
             done = _upload(session, owner or session.owner, built, git, seen_by, message)
     except (EnvhubError, KeyboardInterrupt):
@@ -79,6 +80,20 @@ def push(
     session.show(value, lambda: _report(session, view, now, created=done.created, warnings=warnings))
     if wait and view.state is not VersionState.READY:
         raise typer.Exit(1)
+
+
+def _built(project: Project, folder: Path) -> BuiltPackage:
+    """Build it. Of a repository's own project, which is no environment, the error names the packages below it."""
+    hint = one_of([path.relative_to(project.directory) for path in packages_below(project.directory)])
+    try:
+        built = build_package(project, folder)
+    except PackageError as error:
+        if error.code == "build_failed" and hint:
+            raise PackageError(error.message, code=error.code, hint=hint) from error
+        raise
+    if hint and not has_environment(built.wheel):
+        raise UsageError(f"{project.name} has no environment: no load_environment, and no taskset", hint=hint)
+    return built
 
 
 def _unwritten(project: Project) -> Iterator[str]:
@@ -156,6 +171,8 @@ def _report(
         for check in failed:
             if check.name != "readme":  # the package's own warnings have it
                 session.note(f"warning: {check.name}: {check.summary} (`hub env info {reference}` says more)")
+                if said := advice(check):
+                    session.note(indent(said, "  "))
         page = f"{session.hub.url}/environments/{view.owner}/{view.name}"
         session.out.print(f"[green]ready[/green] {reference} ({seen_by})  {page}")
         print_needs(session, view)

@@ -12,6 +12,7 @@ from envhub.protocol.registry.needs import Need, command_for, hint_for
 from envhub.protocol.registry.packages import Check, VersionState, VersionView
 
 LAST_LINES = 10  # of a failed check
+ADVICE_LINES = 3
 _MARKS = {True: "[green]ok  [/green]", False: "[red]FAIL[/red]"}
 
 
@@ -59,11 +60,21 @@ def _print_check(session: Session, check: Check) -> None:
     mark = "[yellow]need[/yellow]" if check.needs and not check.passed else _MARKS[check.passed]
     session.out.print(f"  {mark} {escape(printable(f'{check.name}: {check.summary}'))}")
     if check.failed and check.detail:
-        session.out.print(escape(textwrap.indent(_end(printable(check.detail)), " " * 9)))
+        session.out.print(
+            escape(textwrap.indent(_shortened(printable(check.detail), printable(advice(check))), " " * 9))
+        )
 
 
-def _end(detail: str) -> str:
-    """The last lines, where a traceback or a compiler says what is wrong; --json and the page have them all."""
-    lines = detail.rstrip().splitlines()
+def advice(check: Check) -> str:
+    """What to do about a failed check: builds write it as the first paragraph of its detail, before a traceback."""
+    first, parted, _ = check.detail.partition("\n\n")
+    return first if parted and first.count("\n") < ADVICE_LINES else ""
+
+
+def _shortened(detail: str, advice: str) -> str:
+    """The advice and the last lines, where a traceback or a compiler says what is wrong; --json and the page have all
+    of them."""
+    lines = detail.removeprefix(advice).strip().splitlines()
     left = len(lines) - LAST_LINES
-    return "\n".join([f"({left} lines before)", *lines[left:]] if left > 1 else lines)
+    last = [f"({left} lines before)", *lines[left:]] if left > 1 else lines
+    return "\n".join([advice, *last] if advice else last)
