@@ -35,6 +35,9 @@ ADMINISTRATION = tuple(f"/administration/{page}" for page in ("queue", "sandboxe
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
+PASSWORD = "a long and safe one"
+
+
 @pytest.fixture
 def seeded(live_server: LiveServer) -> Showcase:
     return make_showcase(examples=6)
@@ -219,22 +222,31 @@ def test_enter_in_the_search_box_is_about_what_was_typed(look: Look, seeded: Sho
 
 
 def test_a_device_signs_in_by_the_code_that_the_browser_approves(
-    live_server: LiveServer, look: Look, tmp_path: Path
+    live_server: LiveServer, look: Look, seeded: Showcase, tmp_path: Path
 ) -> None:
+    """By somebody who has just signed in."""
+    seeded.user.set_password(PASSWORD)  # which ends the session that there was
+    seeded.user.save()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HUB_")}
     environ = kept | {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     hub = str(Path(sys.executable).with_name("hub"))
     command = [hub, "login", live_server.url, "--no-browser"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as device:
-        assert device.stderr is not None
-        code = device.stderr.readline().split()[-1]
-        look.open("/device")
-        look.page.fill("#id_user_code", code.lower().replace("-", " "))
-        look.page.keyboard.press("Enter")
-        expect(look.page.locator(".code")).to_have_text(code)
-        look.page.get_by_role("button", name="Approve").click()
-        expect(look.page.get_by_role("status")).to_contain_text("Approved")
-        said, _ = device.communicate(timeout=60)
+        try:
+            assert device.stderr is not None
+            code = device.stderr.readline().split()[-1]
+            look.open("/device")
+            look.page.fill("#id_username", "ada")
+            look.page.fill("#id_password", PASSWORD)
+            look.page.keyboard.press("Enter")
+            look.page.fill("#id_user_code", code.lower().replace("-", " "))
+            look.page.keyboard.press("Enter")
+            expect(look.page.locator(".code")).to_have_text(code)
+            look.page.get_by_role("button", name="Approve").click()
+            expect(look.page.get_by_role("status")).to_contain_text("Approved")
+            said, _ = device.communicate(timeout=60)
+        finally:
+            device.kill()
     assert (device.returncode, said.strip()) == (0, f"logged in to {live_server.url} as ada")
     who = subprocess.run([hub, "whoami"], env=environ, capture_output=True, text=True, check=True, timeout=60)
     assert "ada" in who.stdout
