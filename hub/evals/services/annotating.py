@@ -53,7 +53,10 @@ def remove_label(*, user: User, of: AnnotationTarget, place: Place, name: str) -
 
 
 def add_note(*, user: User, of: AnnotationTarget, place: Place, text: str) -> Note:
-    """Add a note to a rollout, and notify who started the whole and who wrote earlier ones. Raises NotAllowed, Conflict (too many)."""
+    """Add a note to a rollout, and notify who started the whole and who wrote earlier ones.
+
+    Raises NotAllowed, Conflict (too many).
+    """
     require_role(user, of.owner, Role.MEMBER)
     with transaction.atomic():
         of.lock()
