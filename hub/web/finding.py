@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
@@ -120,14 +121,20 @@ def _evaluations(user: Caller, asked: list[str]) -> Iterator[Hit]:
         what = f"{row.environment.owner.slug}/{row.environment.name} on {row.model_name}"
         if _has_all(f"{what} {row.name}", asked):
             about = f"{what}, {row.state}" if row.name else row.state
+            about = f"{about}, {_day(row.created_at)}"
             yield Hit(row.name or what, about, reverse("evaluation", args=(row.pk,)))
 
 
 def _training(user: Caller, asked: list[str]) -> Iterator[Hit]:
     for row in visible_training(user)[:NEWEST]:
         if _has_all(f"{row.name} {row.model_name} {row.adapter_name}", asked):
-            about = f"{row.model_name}, {row.state}"
+            about = f"{row.model_name}, {row.state}, {_day(row.created_at)}"
             yield Hit(row.name or row.model_name, about, reverse("training-run", args=(row.pk,)))
+
+
+def _day(moment: datetime) -> str:
+    """Tells apart what has the same name."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _documents(words: str) -> Iterator[Hit]:

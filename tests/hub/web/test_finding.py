@@ -44,6 +44,11 @@ def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -
     assert find(showcase.user, str(showcase.ended.pk))[0].hits[0].url == f"/evaluations/{showcase.ended.pk}"
 
 
+def test_evaluations_of_one_name_are_told_apart_by_their_time(showcase: Showcase) -> None:
+    (group,) = (one for one in find(showcase.user, "calculator") if one.title == "Evaluations")
+    assert f"{showcase.ended.created_at:%Y-%m-%d %H:%M} UTC" in "".join(hit.about for hit in group.hits)
+
+
 def test_others_find_nothing_private(showcase: Showcase) -> None:
     (hidden,) = create_environments(showcase.user.owner, 1, private=True)
     Evaluation.objects.filter(pk=showcase.ended.pk).update(visibility=Visibility.PRIVATE.value)
