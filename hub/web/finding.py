@@ -7,6 +7,7 @@ may see.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ def _groups(found: dict[str, Iterable[Hit]]) -> list[Group]:
 def _places(user: Caller, asked: list[str]) -> Iterator[Hit]:
     places = PLACES | OWN_PLACES if isinstance(user, User) else PLACES
     for title, name in places.items():
-        if _has_all(title, asked):
+        # What only contains the word, as "Settings: password" does "word", would come before what is meant.
+        if all(any(part.startswith(word) for part in re.findall(r"\w+", title.lower())) for word in asked):
             yield Hit(title, "", reverse(name))
 
 

@@ -35,6 +35,8 @@ def test_each_kind_is_found_by_its_words(showcase: Showcase) -> None:
     assert titles(showcase.user, "entropy")["Documentation"]
     assert titles(showcase.user, "new training")["Go to"] == ["New training run"]
     assert titles(showcase.user, "xyzzy") == {}
+    assert titles(showcase.user, "settings pass")["Go to"] == ["Settings: password"]
+    assert "Go to" not in titles(showcase.user, "word")
 
 
 def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -> None:
