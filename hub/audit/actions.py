@@ -244,6 +244,7 @@ SHOWN_AGAIN = frozenset(
         "POST environments/new",
         f"POST {_ENVIRONMENT}/fork",
         f"POST {_ENVIRONMENT}/evaluate",
+        "POST training/new",
         "POST signup",
         "POST password/new/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[^/]+)",
         "POST settings/account/mail",

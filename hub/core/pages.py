@@ -33,6 +33,15 @@ HEADLINES = {
     429: "Too many attempts",
     503: "Service unavailable",
 }
+LISTS = {
+    "environments": "environments",
+    "evaluations": "evaluations",
+    "training": "training runs",
+    "models": "models",
+    "sandboxes": "sandboxes",
+    "runs": "runs",
+    "docs": "the documentation",
+}
 _WORDS = re.compile(r"[0-9a-fA-F-]+")
 Arguments = ParamSpec("Arguments")
 View = Callable[Concatenate[HttpRequest, Arguments], HttpResponseBase]
@@ -59,9 +68,17 @@ def show(
     return response
 
 
+def _way_back(request: HttpRequest) -> tuple[str, str]:
+    """Return the address and the name of the list that an address which failed belongs to."""
+    section = request.path.split("/")[1]
+    section = section if section in LISTS else "environments"
+    return f"/{section}", LISTS[section]
+
+
 def error_page(request: HttpRequest, error: HubError) -> HttpResponse:
     """Render an error for people."""
     context = {"status": error.status, "headline": HEADLINES.get(error.status, "Something went wrong"), "error": error}
+    context["back"], context["back_to"] = _way_back(request)
     if isinstance(error, AmbiguousId):
         context["matches"] = _matches(request, error)
     return refusal(render(request, "web/error.html", context, status=error.status), error)

@@ -276,7 +276,8 @@ def contenders(owners: Owners, environment: Environment, key: str = "") -> list[
 def boards(found: Iterable[Contending]) -> list[Board]:
     """Group contenders into boards: boards of the newest version come first, boards without a version last.
 
-    Within a version, boards with more models come first, then those with more evaluations, then the newest.
+    Within a version, boards with more models come first, then those with more evaluations, then the oldest, so that a
+    single evaluation with unusual settings does not become what the environment is known for.
     """
     grouped: dict[str, list[Contending]] = defaultdict(list)
     for one in found:
@@ -286,13 +287,13 @@ def boards(found: Iterable[Contending]) -> list[Board]:
             for key, own in ordered]  # fmt: skip
 
 
-def _standing(board: Sequence[Contending]) -> tuple[bool, int, int, int, UUID]:
+def _standing(board: Sequence[Contending]) -> tuple[bool, int, int, int, int]:
     """Return a board's sort key, higher first; all contenders of a board have the same version."""
     version = board[0].version_id
     models = {one.model_name for one in board}
     evaluations = sum(one.evaluations for one in board)
     newest = max(one.newest for one in board)
-    return version is not None, version.int if version else 0, len(models), evaluations, newest
+    return version is not None, version.int if version else 0, len(models), evaluations, -newest.int
 
 
 def newest_of_models(found: Iterable[Contending], key: str) -> list[UUID]:

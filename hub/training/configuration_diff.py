@@ -35,5 +35,5 @@ def _leaves(name: str, value: Json | Mapping[str, Json]) -> Iterator[tuple[str, 
     elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
         for place, part in enumerate(value):
             yield from _leaves(f"{name}.{place}", part)
-    elif value is not None:
+    elif value is not None and value != {}:
         yield name, clipped(value) if isinstance(value, str) else pretty(value)

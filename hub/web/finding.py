@@ -7,9 +7,11 @@ may see.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
@@ -125,7 +127,8 @@ def _places(user: Caller, asked: list[str]) -> Iterator[Hit]:
     if isinstance(user, User) and user.is_administrator:
         places = places | ADMINISTRATORS_PLACES
     for title, name in places.items():
-        if _has_all(title, asked):
+        # What only contains the word, as "Settings: password" does "word", would come before what is meant.
+        if all(any(part.startswith(word) for part in re.findall(r"\w+", title.lower())) for word in asked):
             yield Hit(title, "", reverse(name))
 
 
@@ -166,14 +169,20 @@ def _evaluations(user: Caller, asked: list[str]) -> Iterator[Hit]:
         what = f"{row.environment.owner.slug}/{row.environment.name} on {row.model_name}"
         if _has_all(f"{what} {row.name}", asked):
             about = f"{what}, {row.state}" if row.name else row.state
+            about = f"{about}, {_day(row.created_at)}"
             yield Hit(row.name or what, about, reverse("evaluation", args=(row.pk,)))
 
 
 def _training(user: Caller, asked: list[str]) -> Iterator[Hit]:
     for row in visible_training(user)[:NEWEST]:
         if _has_all(f"{row.name} {row.model_name} {row.adapter_name}", asked):
-            about = f"{row.model_name}, {row.state}"
+            about = f"{row.model_name}, {row.state}, {_day(row.created_at)}"
             yield Hit(row.name or row.model_name, about, reverse("training-run", args=(row.pk,)))
+
+
+def _day(moment: datetime) -> str:
+    """Tells apart what has the same name."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _documents(words: str) -> Iterator[Hit]:

@@ -23,7 +23,7 @@ take `limit` and `before`; their answer's `next` is the `before` of the followin
 
 
 def rest_page() -> str:
-    """Return the page as Markdown, with a section for each subject."""
+    """Return the page as Markdown, with a section for each subject in the schema's order."""
     schema = served_schema()
     types: Node = schema["components"]["schemas"]
     subjects: dict[str, list[str]] = defaultdict(list)
@@ -32,7 +32,9 @@ def rest_page() -> str:
             if method in operations:
                 operation = operations[method]
                 subjects[operation["tags"][0]].append(_operation(f"{method.upper()} {path}", operation, types))
-    return "\n".join([INTRODUCTION, *(f"## {name}\n" + "\n".join(subjects[name]) for name in sorted(subjects))])
+    places = {tag["name"]: place for place, tag in enumerate(schema["tags"])}
+    names = sorted(subjects, key=lambda name: places[name])
+    return "\n".join([INTRODUCTION, *(f"## {name}\n" + "\n".join(subjects[name]) for name in names)])
 
 
 def served_schema() -> Node:

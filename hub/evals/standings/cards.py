@@ -72,8 +72,9 @@ def _card(environment: Environment, owners: list[UUID]) -> Card:
     slim = _newest(environment, owners)
     if not slim:
         return Card()
-    best, pairs = _ranked(contenders(owners, environment)), pairs_of(slim)
-    means = [row.pk for row in slim[:MOST_MEANS]]
+    first = _first_board(contenders(owners, environment))
+    best, pairs = set(newest_of_models(*first)[:LOOKED_AT]), pairs_of(slim)
+    means = [row.pk for row in slim if row.board == first[1]][:MOST_MEANS]
     wanted = {*best, *means, *(pk for pair in pairs for pk in pair)}
     full = Evaluation.objects.in_bulk(wanted)
     rewards = {pk: evaluation_summary(row).reward for pk, row in full.items()}
@@ -114,6 +115,6 @@ def _newest(environment: Environment, owners: list[UUID]) -> list[Slim]:
     return sorted(found.values(), key=lambda row: row.pk, reverse=True)[:LOOKED_AT]
 
 
-def _ranked(known: Sequence[Contending]) -> set[UUID]:
-    """Return the newest evaluation of each model on the leaderboard's first board."""
-    return set(newest_of_models(known, boards(known)[0].key)[:LOOKED_AT]) if known else set()
+def _first_board(known: Sequence[Contending]) -> tuple[Sequence[Contending], str]:
+    """Return the contenders with the key of the leaderboard's first board; "" without contenders."""
+    return known, boards(known)[0].key if known else ""

@@ -192,7 +192,8 @@ def _serving(run: Run, workers: Sequence[tuple[Worker, set[UUID]]]) -> _Serving 
 def _reason(run: Run, fleet: _Fleet, line: _Line, held: _Busy, now: datetime) -> Reason:
     if run.not_before is not None and run.not_before > now:
         seconds = math.ceil((run.not_before - now).total_seconds())
-        return Reason(Cause.BACK_OFF, f"waiting {seconds} s before attempt {run.attempt + 1}")
+        wait = f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
+        return Reason(Cause.BACK_OFF, f"waiting {wait} before attempt {run.attempt + 1}")
     serving = fleet.serving(run)
     if isinstance(serving, Reason):
         return serving

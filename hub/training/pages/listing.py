@@ -87,9 +87,13 @@ def environment_training(request: HttpRequest, owner: str, name: str) -> HttpRes
 
 
 def _outlook(user: Caller, environment: Environment) -> dict[str, Any]:
-    """Return the forecast of the newest evaluation that has two rollouts of an example; {} without one."""
+    """Return the forecast of the newest evaluation that has two rollouts of an example; {} without one.
+
+    Evaluations with the environment's own arguments come first, because the form for training begins with these.
+    """
     rows = visible_evaluations(user).filter(environment=environment, state=RunState.SUCCEEDED.value)
-    for row in rows.select_related("run")[:LOOKED_AT]:
+    newest = rows.select_related("run")[:LOOKED_AT]
+    for row in sorted(newest, key=lambda row: any(row.config.get(name) for name in ("env_args", "taskset", "harness"))):
         found = outlook(row)
         if found.forecast is not None:
             return {"outlook": found, "foretold_by": row}

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.evals.measured import in_words
 from envhub.protocol.models.catalog import ModelSource
 from envhub.protocol.models.deployments import DRAIN_SECONDS
 from envhub.protocol.runs import RunKind, RunState
@@ -24,7 +25,9 @@ from hub.catalog.queries import seen_from_inside, visible_models
 from hub.catalog.wire import model_view
 from hub.core.errors import NotFound
 from hub.core.pages import page, show
+from hub.evals.boards import examples_of
 from hub.evals.hidden_values import shown_outside
+from hub.evals.models import Evaluation
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
 from hub.runs.models import Run
@@ -38,10 +41,11 @@ MOST_COMPARED = 100  # evaluations that are considered, newest first
 
 @dataclass(frozen=True)
 class Measured:
-    """The newest evaluations of the model and its base on an environment version; one of them may be missing."""
+    """The newest evaluations of the model and its base in the same settings; one of them may be missing."""
 
     environment: str
     version: str
+    settings: str  # examples, arguments and sampling, in words
     own: EvaluationView | None
     base: EvaluationView | None
 
@@ -128,19 +132,31 @@ def evaluate_command(training: TrainingRun | None, environments: list[str], mode
 
 
 def measured(user: Caller, reference: str, base: str) -> list[Measured]:
-    """Return one row per environment version, the newest first."""
+    """Return one row per board, because other settings make another score: those with both first, then the newest."""
     names = [name for name in (reference, base) if name]
     # Replays have no board.
     rows = visible_evaluations(user).filter(model_name__in=names).exclude(board="")[:MOST_COMPARED]
-    views = [evaluation_view(row) for row in rows]
-    places: dict[tuple[str, str], dict[str, EvaluationView]] = {}
-    for view in views:
-        if view.summary.reward is not None:
-            places.setdefault((view.environment, view.version or ""), {}).setdefault(view.model, view)
-    return [
-        Measured(environment, version, found.get(reference), found.get(base) if base else None)
-        for (environment, version), found in places.items()
-    ]
+    boards: dict[str, dict[str, Evaluation]] = {}
+    for row in rows:
+        boards.setdefault(row.board, {}).setdefault(row.model_name, row)
+    found = [_measured(own, reference, base) for own in boards.values()]
+    return sorted(found, key=lambda item: item.difference is None)
+
+
+def _measured(board: dict[str, Evaluation], reference: str, base: str) -> Measured:
+    """Return a board's row. `board`: the evaluations by model, at least one."""
+    views = {model: evaluation_view(row) for model, row in board.items()}
+    row, view = next(iter(board.values())), next(iter(views.values()))
+    count = examples_of(row)
+    examples = "all examples" if count is None else f"{count} example{'s'[: count != 1]}"
+    settings_in_words = " · ".join((examples, *in_words(view.config)))
+    return Measured(
+        view.environment,
+        view.version or "",
+        settings_in_words,
+        own=views.get(reference),
+        base=views.get(base) if base else None,
+    )
 
 
 def deployment_of(row: Model) -> dict[str, Any] | None:

@@ -142,7 +142,7 @@ def item(values: Mapping[object, object], key: object) -> object:
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """A duration: "0.42 s", "3 min 5 s", "2 h 10 min"."""
+    """A duration: "0.42 s", "3 min 5 s", "15 min", "2 h 10 min"."""
     if value is None:
         return "–"
     if value < 10:
@@ -150,7 +150,9 @@ def seconds(value: float | None) -> str:
     if value < 90:
         return f"{value:.0f} s"
     minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 90:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 @register.filter

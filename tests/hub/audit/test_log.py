@@ -93,6 +93,12 @@ def test_a_form_is_logged_as_its_browsers_write(ada: User, client: Client) -> No
     assert (entry.action, entry.subject, entry.owner_slug, entry.token_prefix) == ("made a team", "acme", "acme", "")
 
 
+def test_typing_into_the_training_form_starts_nothing(ada: User, client: Client) -> None:
+    client.force_login(ada)
+    assert client.post("/training/new", {"toml": "", "show": "file"}).status_code == 200
+    assert not AuditEntry.objects.exists()
+
+
 def test_what_is_refused_or_only_read_is_not_logged(ada: User, team: Owner, client: Client) -> None:
     stranger = bearer(make_token(make_user()))
     client.put("/api/v1/secrets/acme/KEY", {"value": "x"}, content_type="application/json", headers=stranger)

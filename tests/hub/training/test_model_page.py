@@ -13,6 +13,7 @@ from hub.evals.models import Evaluation
 from hub.inference.services import delete_deployment, ensure_deployment, note_usage
 from hub.runs.models import Run
 from hub.runs.services import end_attempt
+from hub.training.pages.model import measured
 from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, create_pushed, make_records, store
 from tests.factories.evals import start as start_evaluation
@@ -45,6 +46,18 @@ def test_a_score_that_somebody_uploaded_is_marked(client: Client, pushed: bool) 
     page = client.get("/models/alice/stub").text
     assert "0.500" in page
     assert ("self-reported" in page) is pushed
+
+
+def test_scores_with_other_arguments_are_not_compared_with_the_base(client: Client) -> None:
+    alice = make_user("alice")
+    for model, length, reward in (("stub", 4, 0.75), ("base", 4, 0.5), ("base", 6, 0.125)):
+        evaluation = create_hosted(alice, env_args={"length": length})
+        start_evaluation(evaluation)
+        store(evaluation, make_records([reward, reward]))
+        Evaluation.objects.filter(pk=evaluation.pk).update(model_name=f"alice/{model}")
+    first, second = measured(alice, "alice/stub", "alice/base")
+    assert (first.difference, first.settings) == (0.25, "2 examples · env_args length=4")
+    assert (second.own, second.difference, second.settings) == (None, None, "2 examples · env_args length=6")
 
 
 def test_a_deployment_that_was_deleted_is_ending_until_its_run_has(client: Client) -> None:

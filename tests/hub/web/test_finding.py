@@ -35,6 +35,8 @@ def test_each_kind_is_found_by_its_words(showcase: Showcase) -> None:
     assert titles(showcase.user, "entropy")["Documentation"]
     assert titles(showcase.user, "new training")["Go to"] == ["New training run"]
     assert titles(showcase.user, "xyzzy") == {}
+    assert titles(showcase.user, "settings pass")["Go to"] == ["Settings: password"]
+    assert "Go to" not in titles(showcase.user, "word")
 
 
 def test_an_environment_can_be_evaluated_from_here(showcase: Showcase) -> None:
@@ -71,6 +73,11 @@ def test_an_evaluation_is_found_by_what_its_id_begins_with(showcase: Showcase) -
     assert group.title == "By id"
     assert f"/evaluations/{showcase.ended.pk}" in {hit.url for hit in group.hits}
     assert find(showcase.user, str(showcase.ended.pk))[0].hits[0].url == f"/evaluations/{showcase.ended.pk}"
+
+
+def test_evaluations_of_one_name_are_told_apart_by_their_time(showcase: Showcase) -> None:
+    (group,) = (one for one in find(showcase.user, "calculator") if one.title == "Evaluations")
+    assert f"{showcase.ended.created_at:%Y-%m-%d %H:%M} UTC" in "".join(hit.about for hit in group.hits)
 
 
 def test_others_find_nothing_private(showcase: Showcase) -> None:

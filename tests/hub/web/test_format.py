@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from hub.web.templatetags.hub_format import coded, mebibytes, score, sentence, signed, when
+from hub.web.templatetags.hub_format import coded, mebibytes, score, seconds, sentence, signed, when
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,11 @@ def test_a_reward_of_any_size_is_short_and_not_called_nothing(value: float | Non
 @pytest.mark.parametrize(("value", "text"), [(512, "512 MiB"), (81559, "79.6 GiB"), (None, "–")])
 def test_memory_is_written_as_it_is_sold(value: int | None, text: str) -> None:
     assert mebibytes(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(75, "75 s"), (900, "15 min"), (905, "15 min 5 s"), (7800, "2 h 10 min")])
+def test_a_duration_names_no_empty_unit(value: float, text: str) -> None:
+    assert seconds(value) == text
 
 
 def test_a_time_is_relative_and_exact_when_pointed_at() -> None:

@@ -238,6 +238,14 @@ def test_an_unknown_page_is_html_and_an_unknown_call_json(db: None) -> None:
     assert call["Content-Type"] == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("path", "back"),
+    [("/evaluations/019a0000-0000-7000-8000-000000000000", "/evaluations"), ("/nowhere", "/environments")],
+)
+def test_an_error_leads_back_to_the_list_of_its_address(db: None, path: str, back: str) -> None:
+    assert f'class="button" href="{back}"' in Client().get(path).content.decode()
+
+
 def test_kept_files_are_listed_with_who_brought_them(mallory: Client) -> None:
     blob, root = make_blob(), make_user("librarian")
     for kind, name in (("tiktoken", "cl100k_base"), ("file", "https://h.test/words.txt")):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envhub.protocol.runs import Failure, FailureKind
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag
 from uv import find_uv_bin
@@ -117,6 +118,8 @@ async def _ask(
     if says_disk_full(result.stderr):
         raise RunFailed(DISK_FULL)
     told = _explanation(result.stderr)
+    if str(cache) in told and "Permission denied" in told:
+        raise RunFailed(_cache_refused(told))
     raise Conflict(
         "dependency_conflict",
         f"The dependencies cannot be resolved: {told[:SUMMARY]}",
@@ -179,6 +182,16 @@ def read_answer(text: str, addresses: FileAddresses, tags: Sequence[Tag]) -> tup
 
 def _rank(file: IndexFile, ranks: dict[Tag, int]) -> int:
     return min((ranks[tag] for tag in file.wheel_tags if tag in ranks), default=len(ranks))
+
+
+def _cache_refused(told: str) -> Failure:
+    return Failure(
+        kind=FailureKind.INFRASTRUCTURE,
+        code="worker_cache_refused",
+        message=f"The worker may not write its cache of packages: {told[:SUMMARY]}",
+        hint="Ask its operator to delete the folder `uv` in WORKER_DATA (a copy of the folder may have lost its "
+        "owner), then start the build again (`hub env rebuild`).",
+    )
 
 
 def _explanation(stderr: str) -> str:

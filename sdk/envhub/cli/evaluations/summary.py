@@ -82,11 +82,20 @@ def origin(view: EvaluationView) -> str:
 
 
 def score(summary: EvaluationSummary) -> str:
-    """`0.4321 ± 0.0123`, `1 (>= 0.861)` if all rewards are 1, or a dash before the first scored rollout."""
+    """`0.432 ± 0.012`, `1.000 (>= 0.861)` if all rewards are 1, or a dash before the first scored rollout.
+
+    With as many digits as on the pages.
+    """
     reward = summary.reward
     if reward is None:
         return "-"
-    return f"{reward.mean:.4g}{_limit(reward.mean, reward.limit) or _error(reward.std_error)}"
+    error = reward.std_error
+    known = "" if error is None else f" ± {_rounded(error)}" if error else " (all alike)"
+    return f"{_rounded(reward.mean)}{_limit(reward.mean, reward.limit) or known}"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.3f}" if not value or 0.001 <= abs(value) < 1000 else f"{value:.3g}"
 
 
 def coverage(summary: EvaluationSummary) -> str:

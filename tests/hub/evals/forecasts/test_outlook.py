@@ -95,3 +95,28 @@ def test_the_page_offers_the_form_with_that_many_examples(db: None) -> None:
     assert "outlook" not in mallory.get("/environments/ada/tiny-env/training").context
     for wrong in ("x", "-1", "nan", "1e999"):
         assert client.get(f"/evaluations/{found.pk}?difference={wrong}").status_code == 200
+
+
+def test_graded_rewards_are_not_said_to_teach_nothing(db: None) -> None:
+    user, client = make_user("ada"), Client()
+    client.force_login(user)
+    found = create_hosted(user)
+    start(found)
+    store(found, make_records((0.1, 0.3), (0.2, 0.4)))
+    page = client.get(f"/evaluations/{found.pk}").content.decode()
+    assert "≥ 0" in page
+    assert "a signal can come only from the other rewards" in page
+    assert "too easy or too hard" not in page
+
+
+def test_the_forecast_is_of_the_environments_own_arguments(db: None) -> None:
+    user, client = make_user("ada"), Client()
+    client.force_login(user)
+    own, other = create_hosted(user), create_hosted(user, env_args={"length": 6})
+    for found in (own, other):
+        start(found)
+        store(found, make_records((1.0, 0.0), (0.0, 0.0)))
+    Evaluation.objects.update(state="succeeded")
+    assert client.get("/environments/ada/tiny-env/training").context["foretold_by"] == own
+    own.delete()
+    assert "env_args length=6" in client.get("/environments/ada/tiny-env/training").content.decode()

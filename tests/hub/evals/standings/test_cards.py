@@ -41,14 +41,10 @@ def alice() -> User:
     return alice
 
 
-def measured(user: User, model: str, rewards: list[float]) -> Evaluation:
-    """An evaluation that has ended, of one rollout of each example."""
-    return measured_in_groups(user, model, *([reward] for reward in rewards))
-
-
-def measured_in_groups(user: User, model: str, *rewards: list[float]) -> Evaluation:
-    """The same with several rollouts of each."""
-    config = make_config("alice/tiny-env", f"alice/{model}", rollouts_per_example=len(rewards[0]))
+def measured(user: User, model: str, *rewards: list[float], **settings: object) -> Evaluation:
+    """An evaluation that has ended, with these rewards of each example."""
+    settings["rollouts_per_example"] = len(rewards[0])
+    config = make_config("alice/tiny-env", f"alice/{model}", **settings)
     evaluation = create_evaluation(user=user, owner=user.owner, config=config)
     assert evaluation.run is not None
     hold_run(evaluation.run, state=RunState.RUNNING)
@@ -76,6 +72,16 @@ def test_a_card_shows_the_best_model_and_the_course_to_those_who_may_see_them(al
     assert card(is_member=True).model == "alice/weak"
 
 
+def test_one_evaluation_with_other_settings_does_not_change_the_card(alice: User) -> None:
+    measured(alice, "weak", [0.5], [0.5])
+    measured(alice, "weak", [0.0], [0.0], env_args={"length": 6})
+    found = card(is_member=True)
+    assert (found.score, found.means) == (0.5, (0.5,))
+    measured(alice, "strong", [0.25], [0.25], env_args={"length": 6})
+    found = card(is_member=True)
+    assert (found.model, found.score, found.means) == ("alice/strong", 0.25, (0.0, 0.25))
+
+
 def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice: User, client: Client) -> None:
     measured(alice, "weak", [1.0, 0.0])
     create_environments(make_user("bob").owner, 3)
@@ -100,7 +106,7 @@ def test_a_page_is_narrowed_by_what_the_cards_know_and_counts_leak_nothing(alice
 def test_what_could_be_trained_on_comes_first_by_public_evaluations_alone(alice: User, client: Client) -> None:
     create_ready_version(alice, "other-env")
     Environment.objects.update(visibility=Visibility.PUBLIC.value)
-    evaluation = measured_in_groups(alice, "weak", [1.0, 0.0], [1.0, 1.0])
+    evaluation = measured(alice, "weak", [1.0, 0.0], [1.0, 1.0])
 
     def seen() -> tuple[float | None, float | None, int]:
         Environment.objects.update(card_stale=True)

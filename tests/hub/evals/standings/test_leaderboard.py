@@ -180,13 +180,13 @@ def test_settings_that_nobody_measured_are_not_found(ada: User, client: Client) 
 
 
 def test_the_page_says_the_settings_and_offers_the_others(ada: User, client: Client) -> None:
-    measured(ada, "a", 0.1, 0.2)
+    first = measured(ada, "a", 0.1, 0.2)
     assert "<select" not in client.get(PAGE).content.decode()
-    other = measured(ada, "b", 0.3, 0.4, split="train")
+    measured(ada, "b", 0.3, 0.4, split="train")
     board = client.get(PAGE).context["board"]
     reply = client.get(f"{PAGE}?settings={board.settings[1].key}")
-    assert board.standings[0].row.pk == other.pk
-    assert models(reply.context["board"]) == ["a"]
+    assert board.standings[0].row.pk == first.pk
+    assert models(reply.context["board"]) == ["b"]
     assert "split train" in reply.content.decode()
 
 

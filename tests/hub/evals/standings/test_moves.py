@@ -11,11 +11,17 @@ from hub.evals.standings.cards import refresh_cards
 from hub.registry.cards import Move, card_of
 from hub.registry.models import Environment
 from tests.factories.accounts import make_user
-from tests.hub.evals.standings.test_cards import alice, measured
+from tests.hub.evals.standings.test_cards import alice
+from tests.hub.evals.standings.test_cards import measured as measured_rollouts
 
 __all__ = ["alice"]
 pytestmark = pytest.mark.django_db
 LOW, MIDDLE, HIGH = [0.0, 0.1, 0.0, 0.1], [0.4, 0.6, 0.4, 0.6], [0.9, 1.0, 0.9, 1.0]
+
+
+def measured(user: User, model: str, rewards: list[float]) -> Evaluation:
+    """An evaluation that has ended, with one rollout of each example."""
+    return measured_rollouts(user, model, *([reward] for reward in rewards))
 
 
 def moved(*, is_member: bool = True) -> list[tuple[str, float, float, bool]]:

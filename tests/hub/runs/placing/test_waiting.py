@@ -64,10 +64,11 @@ def test_runs_of_other_queues_are_not_ahead() -> None:
     assert reason(make_run()) == "waiting for a free slot"
 
 
-def test_it_tells_how_long_the_back_off_lasts() -> None:
+@pytest.mark.parametrize(("seconds", "told"), [(11.5, "12 s"), (808, "14 min")])
+def test_it_tells_how_long_the_back_off_lasts(seconds: float, told: str) -> None:
     now = timezone.now()
-    run = make_run(attempt=1, not_before=now + timedelta(seconds=11.5))
-    assert waiting_reasons([run], now=now)[run.pk] == "waiting 12 s before attempt 2"
+    run = make_run(attempt=1, not_before=now + timedelta(seconds=seconds))
+    assert waiting_reasons([run], now=now)[run.pk] == f"waiting {told} before attempt 2"
 
 
 def test_a_page_of_runs_costs_seven_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:

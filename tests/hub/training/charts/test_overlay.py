@@ -85,7 +85,7 @@ def test_a_run_keeps_its_colour_beside_newer_ones(showcase: TrainingShowcase) ->
 def test_only_settings_that_differ_are_named() -> None:
     found = differing([
         {"max_steps": 10, "trainer": {"rank": 8, "seed": 1}, "env": [{"id": "a", "args": {}}]},
-        {"max_steps": 10, "trainer": {"rank": 16}, "env": [{"id": "b", "args": {}}]},
+        {"max_steps": 10, "trainer": {"rank": 16}, "env": [{"id": "b"}]},
     ])  # fmt: skip
     assert [(one.name, one.texts) for one in found] == [
         ("trainer.rank", ("8", "16")),

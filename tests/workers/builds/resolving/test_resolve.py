@@ -108,6 +108,19 @@ async def test_a_full_disk_is_the_workers_fault(
     assert (caught.value.failure.code, caught.value.failure.kind) == ("worker_disk_full", "infrastructure")
 
 
+async def test_a_cache_that_cannot_be_written_is_the_workers_fault(
+    catalog: Catalogs, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(tool: Tool) -> ToolResult:
+        lock = f"failed to open file `{data}/uv/.lock`: Permission denied (os error 13)"
+        return ToolResult(2, "", f"error: Could not acquire lock\n  cause: {lock}")
+
+    monkeypatch.setattr("workers.builds.resolving.resolve.run_tool", refused)
+    with pytest.raises(RunFailed) as caught:
+        await ask(catalog(), data, "anything")
+    assert (caught.value.failure.code, caught.value.failure.kind) == ("worker_cache_refused", "infrastructure")
+
+
 @pytest.mark.parametrize(
     "line", ["evil @ http://127.0.0.1:9/evil-1.0.whl", "evil @ git+https://host/x.git", "evil @ file:///etc/passwd"]
 )
