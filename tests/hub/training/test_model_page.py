@@ -98,3 +98,5 @@ def test_a_trained_model_and_its_base_are_measured_as_it_was_trained(client: Cli
     page = unescape(client.get("/models/alice/sort").text)
     for model, times in (("alice/sort", 2), ("alice/base", 1)):
         assert page.count(f"""hub eval run alice/tiny-env -n 50 -r 4 -m {model} -a '{{"length": 4}}' -t 8""") == times
+    assert page.count('href="/environments/alice/tiny-env/evaluate?model=alice/sort"') == 2
+    assert 'value="alice/sort" selected' in client.get("/environments/alice/tiny-env/evaluate?model=alice/sort").text
