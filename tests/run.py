@@ -48,6 +48,7 @@ ON_SQLITE = [  # browsers, whose server is a thread of the test, and long ones t
     "tests/hub/training/test_stored_configurations.py",
     "tests/hub/web/documentation",
     "tests/hub/web/test_browser.py",
+    "tests/hub/web/test_browser_reader.py",
     "tests/hub/web/test_browser_teams.py",
     "tests/hub/web/test_evaluate_page.py",
     "tests/hub/web/test_evaluation_page.py",

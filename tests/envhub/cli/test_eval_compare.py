@@ -65,7 +65,7 @@ def test_nothing_in_common_is_said_with_both_means_and_what_to_run(cli: Cli, two
     other = create_hosted(cli.user, split="train", env_args={"level": 2})
     shown = cli("eval", "compare", str(other.pk), two[0])
     assert "no example was scored by both" in shown.stdout
-    assert [line.split()[:2] for line in shown.stdout.splitlines()[-2:]] == [["A", "-"], ["B", "0.2"]]
+    assert [line.split()[:2] for line in shown.stdout.splitlines()[-2:]] == [["A", "-"], ["B", "0.200"]]
     assert "hub eval run alice/tiny-env@0.1.0 -m alice/stub" in shown.stderr
     assert """--split train --env-args '{"level": 2}'""" in shown.stderr
 
