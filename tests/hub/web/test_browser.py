@@ -345,3 +345,19 @@ def test_times_are_the_readers_own(look: Look, seeded: Showcase) -> None:
     at = datetime.fromisoformat(shown.get_attribute("datetime") or "")
     expect(shown).to_have_text(re.compile(rf"\b{(at.hour + 9) % 12 or 12}:{at:%M}"))
     expect(shown).to_have_attribute("title", re.compile("GMT.9.*UTC"))
+
+
+def test_the_menu_of_the_header_opens_by_keyboard_and_fits_a_phone(
+    live_server: LiveServer, session: str, seeded: Showcase, look_at: LookAt
+) -> None:
+    with look_at(live_server.url, session=session, width=360, scheme="dark") as phone:
+        phone.open("/environments")
+        phone.page.locator(".menu--nav > summary").press("Enter")
+        expect(phone.page.get_by_role("link", name="Data sets")).to_be_visible()
+        assert phone.overflow() == 0
+        phone.page.keyboard.press("Escape")
+        expect(phone.page.get_by_role("link", name="Data sets")).to_be_hidden()
+        phone.page.keyboard.press("Enter")
+        phone.page.get_by_role("link", name="Runs", exact=True).click()
+        phone.page.wait_for_url("**/runs")
+        expect(phone.page.locator(".menu--nav > summary")).to_have_class("is-current")
