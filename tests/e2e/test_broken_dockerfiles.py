@@ -69,7 +69,7 @@ def test_a_base_that_is_lacking_is_a_need_that_its_command_meets(stack: Stack, t
     (root / "etc").mkdir(parents=True)
     (root / "etc/made").write_text("by hand")
     token = stack.make_token("admin", "read,write,admin")
-    stack.cli("image", "add", BASE, str(root), HUB_TOKEN=token)
+    stack.cli("image", "add", BASE, str(root), "--everybody", HUB_TOKEN=token)
 
     def is_checked() -> bool:
         with stack.client() as hub:

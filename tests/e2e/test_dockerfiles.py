@@ -54,7 +54,8 @@ def test_an_image_that_an_administrator_builds(stack: Stack, tmp_path: Path) -> 
     )
     who = uuid4().hex  # else it is kept from the last time
     admin = stack.make_token("admin", "read,write,admin")
-    command = ("image", "build", "e2e/made:1", str(tmp_path), "--file", "Other", "--build-arg", f"WHO={who}")
+    command = ("image", "build", "e2e/made:1", str(tmp_path), "--everybody", "--file", "Other")
+    command += ("--build-arg", f"WHO={who}")
     said = stack.cli(*command, HUB_TOKEN=admin)
     assert "step 5/5, line 7: RUN cat note.txt" in said.out
     assert said.out.rstrip().endswith("e2e/made:1: succeeded")

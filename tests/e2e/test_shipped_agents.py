@@ -118,4 +118,4 @@ def add_image_with_python(stack: Stack, folder: Path) -> None:
     shutil.copytree(python.prefix, folder / "python", symlinks=True, ignore=unused)
     (folder / "Dockerfile").write_text(DOCKERFILE.format(prefix=python.prefix))
     admin = stack.make_token("admin", "read,write,admin")
-    stack.cli("image", "build", IMAGE, str(folder), HUB_TOKEN=admin)
+    stack.cli("image", "build", IMAGE, str(folder), "--everybody", HUB_TOKEN=admin)
