@@ -64,8 +64,8 @@ def comparison_view(compared: Compared, asked: PairsAsked) -> ComparisonView:
     """Return the wire form of a comparison, with the requested pairs."""
     found = compared.found
     return ComparisonView(
-        a=evaluation_view(compared.a),
-        b=evaluation_view(compared.b),
+        a=evaluation_view(compared.a, inside=compared.a.owner_id in compared.inside),
+        b=evaluation_view(compared.b, inside=compared.b.owner_id in compared.inside),
         reward=_difference(found.reward) if found.reward else None,
         metrics=tuple(_difference(row) for row in found.metrics),
         examples=len(found.pairs),
@@ -139,7 +139,7 @@ def matrix_view(sides: Sides, asked: MatrixAsked) -> ComparisonMatrix:
     start = (asked.page - 1) * asked.limit
     more = asked.limit and start + asked.limit < len(found)
     return ComparisonMatrix(
-        evaluations=tuple(evaluation_view(row) for row in sides.evaluations),
+        evaluations=tuple(evaluation_view(row, inside=row.owner_id in sides.inside) for row in sides.evaluations),
         pairs=tuple(_matrix_pair(test) for test in sides.found.tests),
         examples=len(sides.found.rows),
         found=len(found),

@@ -156,7 +156,13 @@ def sides_of(compared: Sides, places: Sequence[str]) -> list[Side]:
     """Return the evaluations with their letters."""
     against = {test.b: test for test in compared.found.tests if test.a == 0}
     return [
-        Side(LETTERS[place], row, evaluation_view(row), against.get(place), places[place])
+        Side(
+            LETTERS[place],
+            row,
+            evaluation_view(row, inside=row.owner_id in compared.inside),
+            against.get(place),
+            places[place],
+        )
         for place, row in enumerate(compared.evaluations)
     ]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from uuid import UUID
 
-from hub.accounts.queries import Caller
+from hub.accounts.queries import Caller, visible_owner_ids
 from hub.core.errors import Invalid
 from hub.core.ids import GivenId
 from hub.evals.comparing.matrix import FEWEST, MOST, Matrix, matrix
@@ -19,20 +20,25 @@ MOST_TOGETHER = 2 * MOST_COMPARED  # examples of all evaluations in a matrix tog
 
 @dataclass(frozen=True)
 class Compared:
-    """Evaluation `b` compared with `a`."""
+    """Evaluation `b` compared with `a`. inside: as in Sides."""
 
     a: Evaluation
     b: Evaluation
     found: Comparison
+    inside: frozenset[UUID]
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The evaluations of a matrix, A first; if there are exactly two, `two` compares B with A including metrics."""
+    """The evaluations of a matrix, A first; if there are exactly two, `two` compares B with A including metrics.
+
+    inside: of these owners the viewer sees all settings.
+    """
 
     evaluations: tuple[Evaluation, ...]
     found: Matrix
     two: Comparison | None
+    inside: frozenset[UUID] = frozenset()
 
 
 def compare_evaluations(user: Caller, a: GivenId, b: GivenId) -> Compared:
@@ -42,12 +48,18 @@ def compare_evaluations(user: Caller, a: GivenId, b: GivenId) -> Compared:
     """
     first, second = get_evaluations(user, [a, b])
     check_environment([first, second])
-    return Compared(first, second, _compared(first, second, _means(first), _means(second)))
+    found = _compared(first, second, _means(first), _means(second))
+    return Compared(first, second, found, _inside(user, [first, second]))
 
 
 def compare_many(user: Caller, ids: Sequence[GivenId]) -> Sides:
     """Compare 2 to 8 evaluations. Raises what compare_evaluations raises, and Invalid for another number of them."""
-    return compare_rows(get_compared(user, ids))
+    rows = get_compared(user, ids)
+    return replace(compare_rows(rows), inside=_inside(user, rows))
+
+
+def _inside(user: Caller, rows: Sequence[Evaluation]) -> frozenset[UUID]:
+    return frozenset(visible_owner_ids(user).filter(pk__in={row.owner_id for row in rows}))
 
 
 def compare_rows(found: Sequence[Evaluation]) -> Sides:

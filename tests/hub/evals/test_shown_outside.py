@@ -10,7 +10,7 @@ from hub.evals.hidden_values import shown_outside
 from hub.evals.models import Evaluation
 from hub.registry.models import Environment
 from tests.factories.accounts import bearer, make_token, make_user
-from tests.factories.evals import create_hosted
+from tests.factories.evals import create_hosted, make_records, start, store
 
 pytestmark = pytest.mark.django_db
 KEY, HOST = "sk-0123456789", "db.corp.example:5432"
@@ -52,10 +52,26 @@ def test_the_api_shows_members_all_and_others_neither_hosts_nor_keys(
     assert {found.json().get("sha256") for found in (inside, *outside)} == {inside.json().get("sha256")}
 
 
-@pytest.mark.parametrize("page", ["/evaluations/{pk}", "/evaluations", "/evaluations/{pk}/compare"])
+@pytest.mark.parametrize("page", ["/evaluations/{pk}", "/evaluations", "/evaluations/compare?a={pk}"])
 def test_pages_show_strangers_neither_hosts_nor_keys(evaluation: Evaluation, page: str) -> None:
     found = Client().get(page.format(pk=evaluation.pk))
-    assert (KEY in found.text, HOST in found.text) == (False, False)
+    assert (found.status_code, KEY in found.text, HOST in found.text) == (200, False, False)
+
+
+@pytest.mark.parametrize("path", ["/evaluations/compare?a={a}&b={b}", "/api/v1/evaluations/{a}/compare/{b}"])
+def test_a_comparison_shows_members_all_and_others_neither_hosts_nor_keys(
+    alice: User, evaluation: Evaluation, path: str
+) -> None:
+    other = create_hosted(alice)
+    for each, rewards in ((evaluation, [1.0, 0.0]), (other, [0.5, 0.5])):
+        start(each)
+        store(each, make_records(rewards, rewards))
+    Evaluation.objects.update(visibility="public")
+    address, inside = path.format(a=evaluation.pk, b=other.pk), Client()
+    inside.force_login(alice)
+    found = [client.get(address) for client in (inside, Client())]
+    assert [answer.status_code for answer in found] == [200, 200]
+    assert [(KEY in answer.text, HOST in answer.text) for answer in found] == [(True, True), (False, False)]
 
 
 def test_a_members_page_shows_all(alice: User, evaluation: Evaluation) -> None:
