@@ -31,6 +31,7 @@ from hub.evals.comparing.view import ComparisonQuery, asked_of, settings_that_di
 from hub.evals.models import Evaluation
 from hub.evals.pages import figures, listed
 from hub.evals.queries import get_rollout, read_record
+from hub.evals.reading.opened_records import open_record
 from hub.evals.reading.reader import read_rollout
 from hub.evals.reading.record_reader import picture_of
 from hub.evals.reports.figures import evaluation_report
@@ -246,9 +247,8 @@ def shared_training_picture(
     request: HttpRequest, link: ShareLink, step: int, index: int, number: int, picture: int
 ) -> HttpResponseBase:
     """A picture of a turn of one of them."""
-    return picture_of(
-        read_training_record(get_training_rollout(shown_training(link), step, index)), number, picture, {}
-    )
+    row = get_training_rollout(shown_training(link), step, index)
+    return picture_of(open_record(row, read_training_record), number, picture, {})
 
 
 @_shared
@@ -293,8 +293,8 @@ def shared_picture(
     request: HttpRequest, link: ShareLink, side: int, example: int, rollout: int, number: int, index: int
 ) -> HttpResponseBase:
     """A picture of a turn of such a rollout."""
-    record = read_record(get_rollout(_side(link, side, example, rollout), example, rollout))
-    return picture_of(record, number, index, {})
+    row = get_rollout(_side(link, side, example, rollout), example, rollout)
+    return picture_of(open_record(row, read_record), number, index, {})
 
 
 def _side(link: ShareLink, side: int, example: int, rollout: int) -> Evaluation:

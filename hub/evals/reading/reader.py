@@ -23,6 +23,7 @@ from hub.evals.prices import cost_of
 from hub.evals.queries import get_evaluation, get_rollout, read_record, rollouts_of_examples
 from hub.evals.reading.annotation_panel import panel_of
 from hub.evals.reading.example_groups import MOST_SQUARES, Square, square
+from hub.evals.reading.opened_records import open_record
 from hub.evals.reading.record_reader import ListedRollout, Place, RecordReader, picture_of, task_of
 from hub.evals.replays import can_be_replayed, original_of, replayed_part, replays_of
 from hub.evals.reward_shades import Shades, shades_of
@@ -52,9 +53,9 @@ def read_rollout(request: HttpRequest, context: dict[str, Any], show_page: ShowP
     out, and nothing depends on who reads.
     """
     evaluation, row = context["evaluation"], context["row"]
-    listed, record = filter_of(request), read_record(row)
-    reader = RecordReader.of(request, record, listed.given())
-    context = context | reader.context()
+    listed = filter_of(request)
+    reader = RecordReader.of(request, open_record(row, read_record), listed.given())
+    context, record = context | reader.context(), reader.record
     context["cost"] = cost_of(evaluation.prices, record.usage, record.judge_usage)
     context["pictures_at"] = f"{context['rollouts_at']}/{row.example}/{row.rollout}/pictures"
     if not context.get("shared") and request.user.is_authenticated and can_be_replayed(record):
@@ -153,4 +154,5 @@ def rollout_picture(
     """Return a picture in a turn."""
     found = get_evaluation(request.user, evaluation_id)
     headers = {"Cache-Control": "private, max-age=3600"}
-    return picture_of(read_record(get_rollout(found, example, rollout)), number, index, headers)
+    opened = open_record(get_rollout(found, example, rollout), read_record)
+    return picture_of(opened, number, index, headers)

@@ -27,9 +27,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from hub.core.errors import NotFound
 from hub.core.http import validate
 from hub.evals.reading.model_calls import LEGEND, model_call, summaries
+from hub.evals.reading.opened_records import OpenedRecord
 from hub.evals.reading.sandbox_view import commands_after, sandboxes_of
 from hub.evals.reading.tool_texts import ToolText
-from hub.evals.reading.transcript import SHOWN, Transcript, Turn, Window, transcript
+from hub.evals.reading.transcript import SHOWN, Transcript, Turn, Window
 from hub.evals.replays import calls_by_message, calls_by_turn
 
 OPEN_CALLS = 3  # calls included in full; the others are loaded when they are unfolded
@@ -87,15 +88,20 @@ class RecordReader:
     """A record that is read on a page. given: the query parameters, at least one, that keep the list."""
 
     request: HttpRequest
-    record: RolloutRecord
+    opened: OpenedRecord
     given: Mapping[str, object]
     asked: ReaderQuery
 
     @classmethod
-    def of(cls, request: HttpRequest, record: RolloutRecord, given: Mapping[str, object]) -> RecordReader:
+    def of(cls, request: HttpRequest, opened: OpenedRecord, given: Mapping[str, object]) -> RecordReader:
         """Read the address. Raises Invalid."""
         query = {name: value for name, value in request.GET.items() if value}
-        return cls(request, record, given, validate(ReaderQuery, query))
+        return cls(request, opened, given, validate(ReaderQuery, query))
+
+    @property
+    def record(self) -> RolloutRecord:
+        """The record that is read."""
+        return self.opened.record
 
     @property
     def view(self) -> str:
@@ -142,7 +148,7 @@ class RecordReader:
             return render(self.request, "evals/_call.html", {"call": model_call(turn, Calls(record.turns))})
         if asked.turn is None and asked.start is None and asked.until is None:
             return None
-        whole = transcript(record)
+        whole = self.opened.transcript
         if asked.turn is not None and asked.part:
             found = _tool_text(whole, asked.turn, asked.part)
             return render(self.request, "evals/_tool_code.html", context | {"part": found})
@@ -157,7 +163,7 @@ class RecordReader:
 
     def transcript(self) -> dict[str, Any]:
         """Return the context of `evals/_transcript.html`."""
-        asked, whole = self.asked, transcript(self.record)
+        asked, whole = self.asked, self.opened.transcript
         start = 0 if asked.at is None else max(0, (whole.place_of(asked.at) or 0) - 2)
         return _window(whole, whole.window(start), ahead=True, behind=True) | {
             "by_message": calls_by_message(self.record, whole.messages),
@@ -215,12 +221,12 @@ def task_of(record: RolloutRecord) -> list[tuple[str, str]]:
     return texts_of({key: value for key, value in record.task.items() if key not in ("prompt", TARGET)})
 
 
-def picture_of(record: RolloutRecord, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
+def picture_of(opened: OpenedRecord, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
     """Return one picture in a turn, with additional headers. Raises NotFound.
 
     Its content type is one of those in which browsers execute nothing.
     """
-    messages = transcript(record).messages
+    messages = opened.transcript.messages
     pictures = messages[number].pictures if number < len(messages) else ()
     if index >= len(pictures):
         raise NotFound("the picture does not exist")

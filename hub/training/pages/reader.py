@@ -19,6 +19,7 @@ from hub.core.pages import page, show
 from hub.core.pagination import whole_number
 from hub.evals.reading.annotation_panel import panel_of
 from hub.evals.reading.example_groups import Square
+from hub.evals.reading.opened_records import open_record
 from hub.evals.reading.reader import ShowPage
 from hub.evals.reading.record_reader import RecordReader, picture_of, task_of
 from hub.evals.replays import calls_by_turn, can_be_replayed, replays_of
@@ -55,12 +56,12 @@ def read_training_rollout(
     `show_page` renders the whole page in its layout. In the context, `listed_at` is the prefix of the rollouts'
     addresses. If `shared` is set, nothing depends on who reads.
     """
-    record, opened = read_record(row), opened_from(request)
-    reader = RecordReader.of(request, record, opened.given(show=shown_as(request)))
+    opened = opened_from(request)
+    reader = RecordReader.of(request, open_record(row, read_record), opened.given(show=shown_as(request)))
     context = context | reader.context() | {"training": found, "step": row.step, "opened": opened}
     context["pictures_at"] = f"{context['listed_at']}/{row.step.step}/{row.index}/pictures"
     if not context.get("shared"):
-        context["replay_at"] = _replay_at(request, found, row, record)
+        context["replay_at"] = _replay_at(request, found, row, reader.record)
     return reader.answer(
         context, lambda: show_page(request, "training/rollout_detail.html", _whole(reader, row, opened, context))
     )
@@ -164,4 +165,4 @@ def training_picture(
 ) -> HttpResponseBase:
     """Return a picture in a turn."""
     row = get_rollout(get_training(request.user, training_id), step, index)
-    return picture_of(read_record(row), number, picture, {"Cache-Control": "private, max-age=3600"})
+    return picture_of(open_record(row, read_record), number, picture, {"Cache-Control": "private, max-age=3600"})
