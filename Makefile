@@ -5,7 +5,7 @@ DATA ?= ./data
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode each process compiles what it imports: seconds of CPU at every start
-.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step bench-gpu audit sbom lock
+.PHONY: help setup demo run worker test test-vllm test-matrix check fix bench bench-train bench-step bench-gpu audit sbom lock lock-images
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -66,7 +66,7 @@ LOCK = $(COMPILE) pyproject.toml sdk/pyproject.toml --extra cli --no-emit-packag
 audit: setup ## known vulnerabilities in everything that is locked (asks PyPI)
 	@infra/setup/audit.sh audit
 
-sbom: setup ## bills of materials of the images (CycloneDX), into dist/sbom
+sbom: setup ## bills of materials of the images (CycloneDX), into dist/sbom (SBOM_STATUS=DIR: SECURITY.md)
 	@infra/setup/audit.sh sbom
 
 lock: ## renew requirements.lock, the images' from it, and those of the tools
@@ -75,3 +75,6 @@ lock: ## renew requirements.lock, the images' from it, and those of the tools
 	@$(LOCK) -c requirements.lock --extra train --extra cluster -o infra/docker/worker.lock
 	@$(COMPILE) infra/setup/tools.in --no-deps -o infra/setup/tools.lock
 	@$(COMPILE) infra/setup/audit.in -o infra/setup/audit.lock
+
+lock-images: setup ## pin the images of Dockerfiles, compose.yaml and the chart to what their tags mean now (asks their registries, by skopeo)
+	@$(PY) -m infra.supply_chain.lock_images

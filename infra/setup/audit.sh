@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `audit.sh sbom`: a bill of materials (CycloneDX) of each lock into dist/sbom. `audit.sh audit`: known vulnerabilities in what is locked; without a service
-# that knows them it fails, under CI=true it says so and goes on.
+# `audit.sh sbom`: a bill of materials (CycloneDX) of each image into dist/sbom: its lock and Debian's packages.
+# `audit.sh audit`: known vulnerabilities in what is locked; without a service that knows them it fails, under CI=true it says so and goes on.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 lock=infra/setup/audit.lock
@@ -11,6 +11,13 @@ if [ "$(cat .venv-audit/.stamp 2>/dev/null)" != "$(sha256sum < "$lock")" ]; then
     sha256sum < "$lock" > .venv-audit/.stamp
 fi
 
+valid='import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+found = {path: JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(path).read()) for path in sys.argv[1:]}
+sys.exit("\n".join(f"{path}: {problem}" for path, problem in found.items() if problem) or None)'
+
+# SBOM_STATUS=DIR: hub.status and worker.status there, from `docker run --rm IMAGE cat /var/lib/dpkg/status`.
 sbom() {
     mkdir -p dist/sbom
     for name in hub worker; do
@@ -20,6 +27,8 @@ sbom() {
         echo "$bom: $found packages; torch is not among them (infra/torch-constraints.txt)"
         [ "$found" = "$(grep -c '^[^ #].*==' "infra/docker/$name.lock")" ] || { echo "$bom lacks some of infra/docker/$name.lock" >&2; exit 1; }
     done
+    .venv/bin/python -m infra.supply_chain.debian_packages dist/sbom ${SBOM_STATUS:+--status "$SBOM_STATUS"}
+    $bin/python -c "$valid" dist/sbom/*.cdx.json
 }
 
 vulnerable() { $bin/pip-audit --progress-spinner off --strict --no-deps --disable-pip "$@"; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-UNITS = sorted((ROOT / "infra/systemd").glob("*.service"))
+UNITS = sorted((ROOT / "infra/systemd").glob("environments-hub*"))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install systemd")
@@ -24,7 +25,27 @@ def test_systemd_has_nothing_to_say_of_the_units(tmp_path: Path) -> None:
         check=False,
     )
     about_ours = [line for line in said.stderr.splitlines() if "environments-hub" in line]
-    assert (len(UNITS), about_ours) == (4, [])
+    assert (len(UNITS), about_ours) == (6, [])
+
+
+@pytest.mark.parametrize("destination", ["", "/srv/backups"])
+def test_the_daily_unit_backs_up_only_if_there_is_a_destination(tmp_path: Path, destination: str) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    lines = (ROOT / "infra/systemd/environments-hub-daily.service").read_text().splitlines()
+    (command,) = [line.partition("=")[2] for line in lines if line.startswith("ExecStart=/bin/sh")]
+    env = {"HUB_BACKUP_DESTINATION": destination}
+    done = subprocess.run(shlex.split(command), cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == ("manage.py backup --keep 14\n" if destination else "")
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install shellcheck")
+def test_shellcheck_has_nothing_to_say_of_our_scripts() -> None:
+    scripts = [ROOT / "infra/slurm/worker.sbatch", *(ROOT / "infra/setup").glob("*.sh")]
+    done = subprocess.run(["shellcheck", "-S", "warning", *scripts], capture_output=True, text=True, check=False)
+    assert (len(scripts) > 5, done.stdout) == (True, "")
 
 
 @pytest.mark.parametrize("kept", [{}, {"WORKER_DATA": "node/kept"}])

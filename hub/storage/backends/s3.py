@@ -233,8 +233,11 @@ class S3Backend:
 
     def check(self) -> None:
         """See interface."""
-        with answering():
-            self.client.head_bucket(Bucket=self.bucket)
+        try:
+            with answering():
+                self.client.head_bucket(Bucket=self.bucket)
+        except NotFound as error:
+            raise Unavailable("the bucket of HUB_S3_BUCKET does not exist") from error
 
 
 @contextmanager

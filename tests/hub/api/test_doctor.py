@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from envhub.protocol.runs import WorkerFacts
 from envhub.proxies import VARIABLES
 from pydantic import HttpUrl
 
-from hub.api.doctor import Finding
+from hub.api.doctor import Finding, parts
 from hub.api.doctor.backups import look_at_backups
 from hub.api.doctor.certificate import look_at_certificate
 from hub.api.doctor.database import look_at_database
@@ -40,11 +41,15 @@ from hub.api.doctor.outside import look_at_proxy
 from hub.api.doctor.parts import look_at_broker, look_at_storage
 from hub.api.doctor.setup import look_at_settings
 from hub.backups.models import LastBackup
+from hub.core.errors import Unavailable
+from hub.core.queue import celery_app
 from hub.data import reach
 from hub.runs.models import Run, Worker
 from hub.runs.tokens import EMBEDDED_TOKEN_FILE
+from hub.storage.backends.s3 import S3Backend
 from hub.storage.queries import backend
 from tests.factories.runs import hold_run, make_run, make_worker
+from tests.fakes.s3_server import CREDENTIALS, REGION, s3_server
 
 ROOT = Path(__file__).parents[3]
 PUBLIC = {"base_url": HttpUrl("https://hub.example.org"), "secrets_keys": ["k"], "outbound_allow_loopback": False}
@@ -83,6 +88,100 @@ def test_storage_that_cannot_be_written_is_a_failure(tmp_path: Path, monkeypatch
     (tmp_path / "blobs").write_text("no directory")
     monkeypatch.setattr(backend(), "root", tmp_path / "blobs")
     assert levels(look_at_storage()) == {"storage": "failure"}
+
+
+@pytest.fixture(scope="module")
+def s3_url() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as monkeypatch, s3_server("hub") as url:
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        yield url
+
+
+def on_s3(monkeypatch: pytest.MonkeyPatch, url: str, *, bucket: str = "hub", public: str = "") -> S3Backend:
+    """The hub's storage."""
+    monkeypatch.setattr(settings, "HUB", settings.HUB.model_copy(update={"storage": "s3"}))
+    store = S3Backend(bucket=bucket, region=REGION, endpoint_url=url, public_endpoint_url=public)
+    monkeypatch.setattr(parts, "backend", lambda: store)
+    return store
+
+
+def test_objects_are_read_back_as_the_hub_and_as_users_do(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+    store = on_s3(monkeypatch, s3_url)
+    assert levels(look_at_storage()) == {"storage": "ok", "downloads": "ok"}
+    assert list(store.every()) == []
+
+
+def test_a_wrong_bucket_or_place_of_the_storage_is_named_with_its_mend(
+    monkeypatch: pytest.MonkeyPatch, s3_url: str
+) -> None:
+    store = on_s3(monkeypatch, s3_url, bucket="nope")
+    (finding,) = look_at_storage()
+    assert (finding.level, "NoSuchBucket" in finding.says) == ("failure", True)
+    assert finding.mend == "create the bucket, or set HUB_S3_BUCKET right"
+    with pytest.raises(Unavailable, match="HUB_S3_BUCKET does not exist"):
+        store.check()  # what /readyz tells
+    on_s3(monkeypatch, "http://127.0.0.1:9")
+    (finding,) = look_at_storage()
+    assert "Could not connect to the endpoint URL" in finding.says
+    assert finding.mend == "start it, or set HUB_S3_ENDPOINT_URL right"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("RequestTimeTooSkewed", "by NTP"), ("SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"), ("Odd", "HUB_S3_*")],
+)
+def test_what_the_storage_refuses_has_its_own_mend(monkeypatch: pytest.MonkeyPatch, code: str, words: str) -> None:
+    """A test server looks at no clock and no signature: this one refuses like those that do."""
+    with answering_with(f"<Error><Code>{code}</Code></Error>", 403) as url:
+        on_s3(monkeypatch, url)
+        (finding,) = look_at_storage()
+    assert (finding.level, code in finding.says, words in finding.mend) == ("failure", True, True)
+
+
+def test_an_address_that_users_cannot_download_from_is_a_warning(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+    on_s3(monkeypatch, s3_url, public="http://127.0.0.1:9")
+    assert levels(look_at_storage()) == {"storage": "ok", "downloads": "warning"}
+    with answering_with("SignatureDoesNotMatch", 403) as url:
+        on_s3(monkeypatch, s3_url, public=url)
+        *_, finding = look_at_storage()
+    assert (finding.level, "403" in finding.says, "Host header" in finding.mend) == ("warning", True, True)
+
+
+@contextmanager
+def answering_with(text: str, status: int) -> Iterator[str]:
+    """A server that says only this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        do_PUT = do_DELETE = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_why_the_broker_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = settings.HUB.model_copy(update={"broker_url": "redis://:geheim@127.0.0.1:9/0"})
+    monkeypatch.setattr(settings, "HUB", hub)
+    celery_app.cache_clear()
+    try:
+        (finding,) = look_at_broker()
+    finally:
+        celery_app.cache_clear()
+    assert (finding.level, "127.0.0.1:9" in finding.says, "geheim" in finding.says) == ("failure", True, False)
 
 
 def test_the_broker_answers() -> None:

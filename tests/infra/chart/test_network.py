@@ -13,7 +13,7 @@ from tests.infra.tools import needs_tools
 pytestmark = needs_tools
 SERVED = 40_000  # where a model or a sandbox listens: one of Linux' ephemeral ports
 PORTS = (5432, 6379, 8000, 9000, 32_767, SERVED, 61_000)
-HUB = ("web", "sweeper", "migrate", "garbage")
+HUB = ("web", "sweeper", "migrate", "garbage", "backup", "backup-verify")
 SERVING = ("worker-eval", "worker-gpu")
 WORKERS = ("worker-build", *SERVING)
 

@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
+from hub.config.environment import HubEnvironment
 from tests.infra.chart.render import CHART, RELEASES, Refused, complaints, containers, merged, pods, render
 from tests.infra.tools import ROOT, needs_tools
 from workers.cluster.node import MEMORY_LABEL
 
 pytestmark = needs_tools
+SECRET_SETTING = re.compile(r"secret_key$|^secrets_keys$|_token$|_secret$|access_key|database_url|broker_url|mail_url")
 KUBERNETES_OWN = {"requests", "limits", "cpu", "memory", "type"}
 TOKEN = {"token": {"secret": "workers"}}
 POOLS = {name: {"enabled": True, **TOKEN} for name in ("build", "eval", "gpu")}
 TRIAL = {name: {"enabled": True} for name in ("postgres", "redis", "s3")}
 EGRESS = [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 8080}]}]
+BACKUPS = {"HUB_BACKUP_DESTINATION": "s3://backups/hub", "HUB_BACKUP_RECIPIENTS": f'["age1{"q" * 58}"]'}
 EVERYTHING: dict[str, Any] = {
     "pools": {name: pool | {"scaling": {"enabled": True}} for name, pool in POOLS.items()},
     "monitoring": {"serviceMonitor": True, "rules": True, "dashboards": True, "labels": {"release": "prometheus"}},
@@ -31,9 +34,10 @@ EVERYTHING: dict[str, Any] = {
     "trial": TRIAL | {"storageClass": "fast"},
     "ingress": {"className": "nginx", "clusterIssuer": "letsencrypt", "annotations": {"a": "b"}},
     "imagePullSecrets": [{"name": "registry"}],
+    "backup": {"enabled": True, "keep": 7},
     "hub": {
         "image": {"digest": f"sha256:{'0' * 64}"},
-        "settings": {"HUB_OWNER_QUOTA_GB": 100, "HUB_LOG_FORMAT": "json", "HUB_DATABASE_POOL": 5},
+        "settings": {"HUB_OWNER_QUOTA_GB": 100, "HUB_LOG_FORMAT": "json", "HUB_DATABASE_POOL": 5, **BACKUPS},
         "allowedHosts": ["hub.internal"],
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "a", "operator": "Exists"}],
@@ -131,6 +135,11 @@ def test_every_value_is_used_by_a_template() -> None:
         ({"storage": {"publicEndpointUrl": ""}}, "storage.publicEndpointUrl"),
         ({"hub": {"replicas": "two"}}, "at '/hub/replicas': got string, want integer"),
         ({"hub": {"settings": {"HUB_SECRET_KEY": "x"}}}, "hub.settings.HUB_SECRET_KEY: a secret belongs into"),
+        ({"backup": {"enabled": True}}, "backup: hub.settings.HUB_BACKUP_DESTINATION must be s3://"),
+        (
+            {"backup": {"enabled": True}, "hub": {"settings": {"HUB_BACKUP_DESTINATION": "s3://b"}}},
+            "backup: hub.settings.HUB_BACKUP_RECIPIENTS, public keys",
+        ),
         ({"worker": {"security": {"mode": "root"}}}, "value must be one of 'userns', 'privileged'"),
         ({"pools": {"eval": {"enabled": True}}}, "pools.eval.token.secret: the name of a Secret"),
         ({"pools": {"eval": {"slots": {"serve": 1}}}}, "at '/pools/eval/slots': additional properties 'serve'"),
@@ -172,6 +181,30 @@ def test_settings_count_before_what_the_chart_sets_itself() -> None:
         named = {variable["name"]: variable.get("value") for variable in one.get("env", ())}
         assert named.get("HUB_DATABASE_POOL", "5") == "5", where
         assert named.get("WORKER_GPUS", "all") == "all", where
+
+
+def test_every_secret_setting_of_the_hub_comes_from_its_secret_and_from_nowhere_else() -> None:
+    secrets = {f"HUB_{name.upper()}" for name in HubEnvironment.model_fields if SECRET_SETTING.search(name)}
+    assert {"HUB_MAIL_URL", "HUB_OIDC_CLIENT_SECRET", "HUB_BACKUP_S3_SECRET_ACCESS_KEY"} < secrets
+    for where, one, _ in containers(render()):
+        named = {variable["name"]: variable.get("valueFrom", {}) for variable in one["env"]}
+        assert {named[name]["secretKeyRef"]["name"] for name in secrets} == {"hub"}, where
+    for name in secrets:
+        with pytest.raises(Refused, match=f"hub.settings.{name}: a secret belongs into"):
+            render({"hub": {"settings": {name: "x"}}})
+
+
+def test_what_must_happen_daily_is_scheduled() -> None:
+    jobs = {one["metadata"]["name"]: one["spec"] for one in render(EVERYTHING) if one["kind"] == "CronJob"}
+    done = {}
+    for name, job in jobs.items():
+        pod = job["jobTemplate"]["spec"]["template"]["spec"]
+        done[name] = [one["command"][2:] for one in (*pod.get("initContainers", ()), *pod["containers"])]
+    assert done == {
+        "hub-garbage": [["apply_retention"], ["collect_garbage"]],
+        "hub-backup": [["backup", "--keep", "7"]],
+        "hub-backup-verify": [["backup", "--verify"]],
+    }
 
 
 def test_one_worker_gives_runs_to_the_ray_cluster_and_is_a_host_of_it() -> None:

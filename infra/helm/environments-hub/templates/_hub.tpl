@@ -34,11 +34,12 @@
 - name: {{ . }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
 {{- end }}
-{{- range list "HUB_SECRETS_KEYS" "HUB_METRICS_TOKEN" "HUB_HUGGINGFACE_TOKEN" "HUB_WORKER_BROKER_URL" }}
+{{- $optional := list "HUB_SECRETS_KEYS" "HUB_METRICS_TOKEN" "HUB_HUGGINGFACE_TOKEN" "HUB_WORKER_BROKER_URL" "HUB_MAIL_URL" "HUB_OIDC_CLIENT_SECRET" "HUB_BACKUP_S3_ACCESS_KEY_ID" "HUB_BACKUP_S3_SECRET_ACCESS_KEY" }}
+{{- range $optional }}
 - name: {{ . }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}, optional: true}}
 {{- end }}
-{{- $elsewhere := concat $needed (list "HUB_DATABASE_URL" "HUB_BROKER_URL" "HUB_SECRETS_KEYS" "HUB_METRICS_TOKEN" "HUB_HUGGINGFACE_TOKEN" "HUB_WORKER_BROKER_URL") }}
+{{- $elsewhere := concat $needed $optional (list "HUB_DATABASE_URL" "HUB_BROKER_URL") }}
 {{- range $key, $value := .Values.hub.settings }}
 {{- if has $key $elsewhere }}{{ fail (printf "hub.settings.%s: a secret belongs into the Secret that hub.secret names" $key) }}{{ end }}
 - {name: {{ $key }}, value: {{ $value | toString | quote }}}

@@ -24,7 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
 {{- if $image.digest -}}
-{{ printf "%s@%s" $image.repository $image.digest }}
+{{ printf "%s%s@%s" $image.repository (ternary (printf ":%s" $image.tag) "" (ne "" (toString (default "" $image.tag)))) $image.digest }}
 {{- else -}}
 {{ printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) }}
 {{- end -}}
