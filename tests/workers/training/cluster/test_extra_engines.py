@@ -30,7 +30,7 @@ sys.stdin.read()
 """
 
 
-async def said(run: Any, text: str, times: int = 1, seconds: float = 240) -> None:
+async def said(run: Any, text: str, times: int = 1, seconds: float = 600) -> None:
     """Wait for a line of the run's log."""
     try:
         async with asyncio.timeout(seconds):
