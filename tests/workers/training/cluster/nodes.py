@@ -30,6 +30,7 @@ SOON = {  # a host that is gone refuses connections, so it is noticed within sec
     "health_check_timeout_ms": 15_000,
     "health_check_failure_threshold": 4,
     "gcs_rpc_server_reconnect_timeout_s": 5,
+    "agent_register_timeout_ms": 180_000,
 }
 
 
