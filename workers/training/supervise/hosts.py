@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from envhub.protocol.runs import FailureKind
@@ -185,7 +186,10 @@ class HostsKeeper:
                 if waits:
                     self.note(text)
             case EngineUp():
-                tasks.create_task(self._serve(event))
+                life = RemoteLife(event.engine, EngineAddress(event.base_url, event.key), self._restart)
+                engine = RemoteEngine(life, self.plan.start.name, partial(self._bring, event.engine))
+                self._engines[event.engine] = (engine, life)  # before its end is heard, which may be the next line
+                tasks.create_task(self._serve(event, engine, life))
             case EngineDown():
                 self._end(event)
             case Brought(id=number, path=path, error=error) if number in self._brought:
@@ -193,12 +197,11 @@ class HostsKeeper:
                 if not waiting.done():
                     waiting.set_exception(EngineRefused(error)) if error else waiting.set_result(Path(path))
 
-    async def _serve(self, up: EngineUp) -> None:
+    async def _serve(self, up: EngineUp, engine: RemoteEngine, life: RemoteLife) -> None:
         """Give a new engine its weights and watch it."""
-        life = RemoteLife(up.engine, EngineAddress(up.base_url, up.key), self._restart)
-        engine = RemoteEngine(life, self.plan.start.name, lambda directory: self._bring(up.engine, directory))
-        self._engines[up.engine] = (engine, life)
         try:
+            if not life.alive:
+                return
             await self.policy.attach(engine)
             self._unserved.pop(up.engine, None)
             self.log(f"engine {up.engine} serves on {up.host}: {self._serving(up.engine)}")

@@ -16,7 +16,7 @@ from workers.runs.children import Children
 from workers.runs.errors import RunFailed
 from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan, read_plan
-from workers.training.cluster.wire import EngineDown, Line, Placed, RolloutsUp, Said
+from workers.training.cluster.wire import EngineDown, EngineUp, Line, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.engine import UNSERVED
@@ -124,6 +124,24 @@ async def test_an_engine_that_never_serves_fails_the_run_however_slowly_it_ends(
     with pytest.raises(ExceptionGroup) as caught:
         await asyncio.wait_for(keeper(tmp_path, []).run(), 20)
     assert "Engine 1 was started 3 times in a row and never served. no such file" in str(caught.value.exceptions[0])
+
+
+async def test_an_engine_whose_end_is_heard_at_once_is_never_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    up = EngineUp(engine=0, host="10.0.0.9", base_url="http://127.0.0.1:9/v1", key="k")
+    plays(monkeypatch, PLACED, up, EngineDown(engine=0, reason="gone", host_lost=True), Said(text="done"))
+    made = keeper(tmp_path, said)
+    task = asyncio.create_task(made.run())
+    async with asyncio.timeout(20):
+        while "done" not in said:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert (made._engines, made.policy._replicas) == ({}, {})
+    assert not any("serves on" in text for text in said)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_lost_hosts_and_extra_engines_do_not_fail_the_run(
