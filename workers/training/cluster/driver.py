@@ -57,6 +57,7 @@ class Driver:
         self.share, self._tell = share, tell
         self._engines: dict[int, Actor] = {}
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
+        self._visited: set[str] = set()  # nodes that have had an extra engine and may have one again: files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
 
@@ -124,18 +125,8 @@ class Driver:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         if actor is not None:
-            self._tell(EngineDown(engine=number, reason="A run waits for its room.", host_lost=True))
-            await self._clear(actor)
-
-    async def _clear(self, actor: Actor) -> None:
-        """End an extra engine, and remove the run's files from its host if the run has nothing else there."""
-        if actor.here.node in (*self.share.nodes(), *(other.here.node for other in self._engines.values())):
             actor.kill()
-            return
-        with suppress(RayError, TimeoutError):
-            async with asyncio.timeout(STOPPING_S):
-                await actor.handle.remove.remote()
-        actor.kill()
+            self._tell(EngineDown(engine=number, reason="A run waits for its room.", host_lost=True))
 
     async def _keep(self, number: int) -> None:
         """Run one engine; restart it whenever it ends."""
@@ -179,6 +170,7 @@ class Driver:
         async with self._placing:
             used = (actor.here.node for actor in self._engines.values())
             actor = self._engines[number] = await self.share.guest((*self.share.nodes(), *used))
+            self._visited.add(actor.here.node)
             return actor
 
     async def _give_rollouts(self, host: int, start: dict[str, object]) -> None:
@@ -230,8 +222,11 @@ class Driver:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
                 hosts = range(self.share.plan.split.hosts)
-                guests = [self._engines.pop(number) for number in list(self._engines) if self._extra(number)]
-                leaving = [*map(self._clear, guests), *map(self._leave, hosts)]
+                for number in list(self._engines):
+                    if self._extra(number):
+                        self._engines.pop(number).kill()
+                visited = self._visited.difference(self.share.nodes())
+                leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
                 await asyncio.gather(*leaving, return_exceptions=True)
 
     async def _leave(self, host: int) -> None:
@@ -239,6 +234,11 @@ class Driver:
         engines = [actor for number, actor in self._engines.items() if number % self.share.plan.split.hosts == host]
         await asyncio.gather(*(ended(actor) for actor in engines), return_exceptions=True)
         actor = await self.share.actor(host, gpus=0)
+        await actor.handle.remove.remote()
+
+    async def _leave_visited(self, node: str) -> None:
+        """Remove the run's files from a host outside its bundles."""
+        actor = await self.share.visitor(node)
         await actor.handle.remove.remote()
 
 

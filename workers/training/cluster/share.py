@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, get_placement_group, placement_group, placement_group_table
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from workers.training.cluster.head import wait_for_head
 from workers.training.cluster.keeper import Here, Keeper
@@ -106,6 +106,11 @@ class Share:
         gpus = self.plan.engine_gpus
         avoided = {} if gpus else {"label_selector": {"ray.io/node-id": f"!in({','.join(sorted(set(apart_from)))})"}}
         return await self._start({"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD", **avoided})
+
+    async def visitor(self, node: str) -> Actor:
+        """Return a keeper on a node of the cluster that takes none of its resources. Raises RayError."""
+        place = NodeAffinitySchedulingStrategy(node, soft=False)
+        return await self._start({"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": place})
 
     async def _start(self, options: dict[str, Any]) -> Actor:
         handle: Any = self._class.options(**options, max_concurrency=64).remote(self.plan.run_id)
