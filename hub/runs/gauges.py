@@ -5,15 +5,15 @@ the same in a hub with ten runs as in one with ten million.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.runs import EngineCounts, RunKind, RunState
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from hub.runs.models import LostLeases, Run
+from hub.runs.models import Lane, LostLeases, Run, Worker
 from hub.runs.placing.clusters import held_needs, hosts_of
 from hub.runs.placing.queue_overview import (
     MOST_COUNTED,
@@ -88,6 +88,8 @@ def _workers(now: datetime) -> Iterator[Metric]:
     for queue in queues():
         slots.add_metric([queue], sum(worker.slots.get(queue, 0) for worker in workers))
     yield slots
+    yield _free_slots(workers)
+    yield from _engines(workers)
     clusters = [len(gpus) for worker in workers for gpus in hosts_of(worker)]
     total = sum(clusters) + sum(len(gpus_of(worker)) for worker in workers)
     yield GaugeMetricFamily("hub_gpus", "GPUs of the online workers and of their clusters.", value=total)
@@ -97,3 +99,32 @@ def _workers(now: datetime) -> Iterator[Metric]:
         for worker in workers
     )
     yield GaugeMetricFamily("hub_gpus_used", "Of these, held by runs and their engines.", value=used)
+
+
+def _free_slots(workers: Sequence[Worker]) -> Metric:
+    text = "Runs that the online workers could take now; drained workers and those without a broker take none."
+    family = GaugeMetricFamily("hub_worker_slots_free", text, labels=["queue"])
+    room = Counter(dict.fromkeys(queues(), 0))
+    for queue, free in Lane.objects.filter(worker__in=workers, room__gt=0).values_list("queue", "room"):
+        room[queue] += free
+    for queue, free in room.items():
+        family.add_metric([queue], free)
+    return family
+
+
+def _engines(workers: Sequence[Worker]) -> Iterator[Metric]:
+    """Engines that runs of a worker share, and training runs' own, as each last reported them."""
+    training = Run.objects.filter(state__in=HELD, kind=RunKind.TRAIN.value)
+    told = {
+        "shared": [worker.engines for worker in workers],
+        "training": list(training.values_list("progress__engines", flat=True)),
+    }
+    reports = {use: [EngineCounts.model_validate(counts) for counts in found if counts] for use, found in told.items()}
+    family = GaugeMetricFamily("hub_engines", "Engines of models, by use and state.", labels=["use", "state"])
+    for use, counts in reports.items():
+        for state in ("starting", "serving", "idle"):
+            family.add_metric([use, state], sum(getattr(one, state) for one in counts))
+    yield family
+    text = "Weight versions by which the slowest serving engine of any training run is behind the run's newest."
+    behind = max((one.behind for one in reports["training"]), default=0)
+    yield GaugeMetricFamily("hub_training_weights_behind", text, value=behind)

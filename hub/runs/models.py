@@ -26,6 +26,7 @@ class Worker(models.Model):
     seen_at = models.DateTimeField(db_index=True)
     free_gpus = models.JSONField(default=list)  # free MB of each that no run of it holds, less what is on its way
     busy_gpus = models.JSONField(default=list)  # MB of each that one holds
+    engines = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))  # EngineCounts
     drained_at = models.DateTimeField(null=True, blank=True)  # since then it is sent nothing new
 
     class Meta:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.protocol.placing.gpus import Gpu, GpuNeed
+from envhub.protocol.runs import EngineCounts
 from pydantic import ValidationError
 
 from workers.inference.process import (
@@ -86,6 +87,13 @@ class EngineManager:
     def idle_gpus(self) -> tuple[Gpu, ...]:
         """The GPUs of engines that nobody uses; `take_gpus` gives them to whoever needs them."""
         return tuple(gpu for engine in self._idle_engines() for gpu in engine.gpus)
+
+    def counts(self) -> EngineCounts:
+        """Return the engines by state."""
+        loaded = [engine for engine in self._engines.values() if engine.process is not None]
+        idle = sum(engine.idle is not None for engine in loaded)
+        starting = sum(engine.process is None and engine.references > 0 for engine in self._engines.values())
+        return EngineCounts(starting=starting, serving=len(loaded) - idle, idle=idle)
 
     async def take_gpus(self, need: GpuNeed) -> tuple[Gpu, ...] | None:
         """Hold GPUs as GpuPool.take does. Idle engines are ended to free theirs, the longest idle first."""

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from envhub import errors
-from envhub.protocol.runs import Claim, Heartbeat, HeartbeatReply, Progress
+from envhub.protocol.runs import Claim, EngineCounts, Heartbeat, HeartbeatReply, Progress
 
 from workers.runs.errors import LeaseLost
 from workers.runs.hub import RunClient
@@ -32,6 +32,7 @@ class Lease:
         self.cancelled = asyncio.Event()  # the hub wants the run to stop
         self.lost = asyncio.Event()  # the attempt is no longer ours
         self.engine_gpus = 0  # of the host's engine that the body uses, told with the next heartbeat
+        self.engines: Callable[[], EngineCounts] | None = None  # of a training run, told with its progress
         self.farewell_s = 0.0  # extra seconds that a cancelled body may take to end, to save its state
         self._run = run
         self._stream = stream
@@ -59,11 +60,11 @@ class Lease:
 
     async def beat(self) -> HeartbeatReply:
         """Send one heartbeat. Raises LeaseLost and connection errors."""
-        progress = self._progress
+        progress = told = self._progress
+        if told is not None and self.engines is not None:
+            told = told.model_copy(update={"engines": self.engines()})
         spent_s = None if self._spent_s is None else self._spent_s()
-        reply = await self._run.heartbeat(
-            Heartbeat(progress=progress, cpu_seconds=spent_s, engine_gpus=self.engine_gpus)
-        )
+        reply = await self._run.heartbeat(Heartbeat(progress=told, cpu_seconds=spent_s, engine_gpus=self.engine_gpus))
         self._sent = progress
         if reply.cancel:
             self.cancelled.set()

@@ -90,6 +90,9 @@ async def train(job: Job, payload: TrainPayload, run_dir: RunDir, placement: Pla
     lora = payload.config.trainer.mode is TrainingMode.LORA
     policy = VersionedPolicy(payload.model.reference, SERVED_NAME, connect_to(payload, http), adapters=lora)
     machines = machines_of(job, payload, run_dir, policy, placement)
+    split = hosts_of(payload)
+    wanted = 1 if split is None else split.engines
+    job.lease.engines = lambda: policy.counts(wanted)
     reporter = Reporter(job, payload, run_dir, await stack.enter_async_context(exporting(job, payload)))
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(part) for part in (*machines.parts, reporter.run())]

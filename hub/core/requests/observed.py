@@ -12,6 +12,7 @@ from typing import Any
 
 from envhub.client.telemetry.json_logs import note
 
+from hub.core.database_pool import note_pool
 from hub.core.metrics import IN_PROGRESS, METHODS, REQUEST_SECONDS, REQUESTS
 from hub.core.requests.body_limit import Application, Receive, Scope, Send
 from hub.core.requests.traces import begin_request
@@ -62,6 +63,7 @@ class Observed:
             await self._application(scope, receive, noting)
         finally:
             IN_PROGRESS.dec()
+            note_pool()
             REQUESTS.labels(_route(scope), _method(scope), status).inc()
             trace.end(_method(scope), _route(scope), status, request_id.decode())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from envhub.protocol.runs import JoinRequest, RunState
+from envhub.protocol.runs import EngineCounts, JoinRequest, RunState
 
 from hub.accounts.models import Owner
 from hub.core.broker_users import dismiss
@@ -86,12 +86,15 @@ def note_worker(
     now: datetime,
     free_gpus: Sequence[int] | None = None,
     busy_gpus: Sequence[int] | None = None,
+    engines: EngineCounts | None = None,
 ) -> None:
-    """Record, at most every few seconds, that the worker is online; record its GPUs if they have changed."""
+    """Record, at most every few seconds, that the worker is online; record GPUs and engines if they have changed."""
     told = {"free_gpus": free_gpus, "busy_gpus": busy_gpus}
     fields: dict[str, object] = {
         name: list(sizes) for name, sizes in told.items() if sizes is not None and list(sizes) != getattr(worker, name)
     }
+    if engines is not None and (counts := engines.model_dump()) != worker.engines:
+        fields["engines"] = counts
     if now - worker.seen_at >= SEEN_IS_NOTED_EVERY:
         fields["seen_at"] = now
     if fields:

@@ -90,6 +90,15 @@ class RunView(Response):
     trace_url: str | None = None  # link to the operator's trace viewer
 
 
+class EngineCounts(Response):
+    """Engines of a worker or of a training run, by state."""
+
+    starting: Count = 0
+    serving: Count = 0
+    idle: Count = 0  # loaded, and used by no run
+    behind: Count = 0  # weight versions by which the slowest serving engine of a training run is behind the newest
+
+
 class Progress(Response):
     """The progress of a run, in its own unit ("rollouts", "steps", "stages")."""
 
@@ -98,6 +107,7 @@ class Progress(Response):
     unit: str
     note: str = ""
     left_s: float | None = None  # estimated seconds from now, by the worker
+    engines: EngineCounts | None = None  # of a training run
 
 
 class WorkerFacts(Response):
@@ -205,6 +215,7 @@ class BeatRequest(Request):
     room: dict[str, Count]  # by queue; omits queues that it does not consume now (draining, or the broker is away)
     free_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # free MB of each GPU that none of its runs holds
     busy_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # MB of each GPU that a run holds
+    engines: EngineCounts = EngineCounts()  # that its runs share; a training run reports its own
     refused: tuple[str, ...] = Field(default=(), max_length=1000)  # runs that arrived and found no room
     answer: bool = False  # the broker is out of reach, so send runs in the reply
 

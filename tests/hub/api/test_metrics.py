@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from envhub.protocol.models.inference import ServeAddress
-from envhub.protocol.runs import RunKind, RunState
+from envhub.protocol.runs import BeatRequest, EngineCounts, RunKind, RunState
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
@@ -24,6 +24,7 @@ from hub.api.gauges import DatabaseGauges
 from hub.inference.services import ensure_deployment, report_address
 from hub.runs.models import Run, Worker
 from hub.runs.services import expire_leases
+from hub.runs.services.dispatching import receive_beat
 from tests.factories.accounts import make_token, make_user
 from tests.factories.evals import create_hosted, make_failure, make_record, store
 from tests.factories.runs import hold_run, make_run, make_worker
@@ -128,6 +129,22 @@ def test_workers_their_slots_and_their_gpus(value: Value) -> None:
     hold_run(make_run(kind=RunKind.TRAIN, gpus=3), worker=there)
     assert [value("hub_workers_online"), value("hub_worker_slots", queue="eval")] == [1, 1]
     assert [value("hub_gpus"), value("hub_gpus_used")] == [4, 3]
+
+
+def test_engines_are_told_as_workers_and_training_runs_reported_them(value: Value) -> None:
+    gone, there = make_worker(now=timezone.now() - timedelta(hours=1)), make_worker()
+    beat = BeatRequest(room={"eval": 1}, engines=EngineCounts(starting=1, serving=2, idle=3))
+    receive_beat(worker=there, beat=beat, now=timezone.now())
+    Worker.objects.filter(pk=gone.pk).update(engines={"serving": 50})
+    for engines in ({"serving": 2, "behind": 1}, {"starting": 1, "serving": 3, "behind": 4}, None):
+        hold_run(run := make_run(kind=RunKind.TRAIN), worker=there)
+        progress = {"done": 1, "total": 2, "unit": "steps", "engines": engines}
+        Run.objects.filter(pk=run.pk).update(progress=progress)
+    shared = [value("hub_engines", use="shared", state=state) for state in ("starting", "serving", "idle")]
+    training = [value("hub_engines", use="training", state=state) for state in ("starting", "serving", "idle")]
+    assert (shared, training) == ([1, 2, 3], [1, 5, 0])
+    assert value("hub_training_weights_behind") == 4
+    assert [value("hub_worker_slots_free", queue=queue) for queue in ("eval", "build")] == [1, 0]
 
 
 def test_deployments_are_told_while_a_worker_holds_them(value: Value) -> None:

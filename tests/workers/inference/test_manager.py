@@ -13,6 +13,7 @@ import httpx
 import pytest
 from envhub.protocol.models.catalog import LocalTarget
 from envhub.protocol.placing.gpus import Gpu, GpuNeed
+from envhub.protocol.runs import EngineCounts
 
 from tests.fakes.nvidia_smi import install
 from workers.inference.address import EngineAddress
@@ -171,8 +172,10 @@ async def test_the_gpu_of_an_idle_engine_is_given_to_whoever_needs_it(
         async with acquire("hub/tiny", target, data=tmp_path, fetch=fetch) as engine:
             assert (engine.gpus, gpus.free, manager.idle_gpus) == (1, (), ())
             assert await manager.take_gpus(GpuNeed(count=1)) is None
+            assert manager.counts() == EngineCounts(serving=1)
         while not manager.idle_gpus:
             await asyncio.sleep(0.01)
+        assert manager.counts() == EngineCounts(idle=1)
         async with acquire("hub/other", target, data=tmp_path, fetch=fetch) as other:
             assert (await ask(other, "hub/other")).status_code == 200
         while not manager.idle_gpus:

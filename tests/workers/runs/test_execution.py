@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envhub.errors import TooLarge
-from envhub.protocol.runs import FailureKind
+from envhub.protocol.runs import EngineCounts, FailureKind
 
 from tests.fakes.hub import FakeHub, FakeRun
 from workers.runs import execution
@@ -49,6 +49,21 @@ async def test_a_body_that_returns_has_succeeded(hub: FakeHub, tmp_path: Path) -
     assert run.finish.state == "succeeded"
     assert run.log == "one ***\n"
     assert run.progress[-1].done == 1
+
+
+async def test_the_engines_of_a_training_run_are_told_as_they_are_now(hub: FakeHub, tmp_path: Path) -> None:
+    serving = iter(range(1, 1000))
+
+    async def body(job: Job) -> None:
+        job.lease.engines = lambda: EngineCounts(serving=next(serving))
+        job.lease.progress(1, 2, "steps")
+        await asyncio.sleep(0.3)
+
+    run = hub.add(FakeRun("r"))
+    await finish_of(hub, run, body, tmp_path)
+    told = [progress.engines.serving for progress in run.progress if progress.engines is not None]
+    assert len(told) > 1
+    assert told == sorted(set(told))
 
 
 async def test_what_its_programs_took_of_processors_is_told_at_the_end(hub: FakeHub, tmp_path: Path) -> None:

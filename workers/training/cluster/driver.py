@@ -20,6 +20,7 @@ import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
 from workers.inference.process import EngineDied
+from workers.training.cluster.head import HEAD_LOST, HeadLost, end_without_head
 from workers.training.cluster.keeper import NoRollouts, RolloutServerDied
 from workers.training.cluster.plan import read_plan
 from workers.training.cluster.share import WEIGHTS_KEPT, Actor, Share, connect
@@ -42,6 +43,8 @@ from workers.training.learner.directory.run_dir import RunDir
 
 LOOK_S, SAID_EVERY = 1.0, 15  # seconds between looks at a share that is awaited; every 15th look is logged
 PAUSE_S = 2.0  # before an engine is restarted
+GUEST_PAUSE_S = 60.0  # before an extra engine that has failed is tried again, perhaps on another host
+GUESTS_S = 2.0  # between looks at whether a run waits for room
 TRIES, MEMORY_S = 10, 3600.0  # a host whose rollout server ends so often within this time is given up
 LINE_BYTES = 64 * 1024 * 1024
 STOPPING_S = 10.0
@@ -53,6 +56,9 @@ class Driver:
     def __init__(self, share: Share, tell: Callable[[Line], None]) -> None:
         self.share, self._tell = share, tell
         self._engines: dict[int, Actor] = {}
+        self._ending: set[int] = set()  # engines that the coordinator wanted ended
+        self._visited: set[str] = set()  # nodes that have had an extra engine and may have one again: files stay there
+        self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
 
     async def run(self, reader: asyncio.StreamReader) -> None:
@@ -61,6 +67,8 @@ class Driver:
             return
         plan = self.share.plan
         keeping = [asyncio.create_task(self._keep(number)) for number in range(plan.split.engines)]
+        if plan.split.extra:
+            keeping.append(asyncio.create_task(self._invite()))
         try:
             async for line in reader:
                 match COMMAND.validate_json(line):
@@ -70,6 +78,7 @@ class Driver:
                         others = range(1, plan.split.hosts)
                         keeping += [asyncio.create_task(self._give_rollouts(host, start)) for host in others]
                     case Restart(engine=number) if number in self._engines:
+                        self._ending.add(number)
                         self._engines[number].kill()
         finally:
             self._stopping = True
@@ -90,6 +99,35 @@ class Driver:
         self._tell(Placed(hosts=self.share.hosts(), ip=ray.util.get_node_ip_address()))
         return True
 
+    async def _invite(self) -> None:
+        """Let extra engines use hosts that have room. They leave while any run of the cluster waits for room."""
+        split, guests, looks = self.share.plan.split, dict[int, asyncio.Task[None]](), 0
+        try:
+            while True:
+                looks = looks + 1 if await self.share.others_wait() else 0
+                if looks > 1:  # a new group waits for a moment even if there is room
+                    pending = [number for number in guests if number not in self._engines]
+                    for number in pending or list(guests)[-1:]:
+                        await self._dismiss(number, guests.pop(number))
+                elif not looks:
+                    for number in range(split.engines, split.engines + split.extra):
+                        if number not in guests:
+                            guests[number] = asyncio.create_task(self._keep(number))
+                await asyncio.sleep(GUESTS_S)
+        finally:
+            for guest in guests.values():
+                guest.cancel()
+            await asyncio.gather(*guests.values(), return_exceptions=True)
+
+    async def _dismiss(self, number: int, keeping: asyncio.Task[None]) -> None:
+        """End an extra engine whose room is wanted."""
+        actor = self._engines.pop(number, None)
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        if actor is not None:
+            actor.kill()
+            self._tell(EngineDown(engine=number, reason="A run waits for its room.", host_lost=True))
+
     async def _keep(self, number: int) -> None:
         """Run one engine; restart it whenever it ends."""
         while True:
@@ -97,7 +135,9 @@ class Driver:
             try:
                 reason = await self._once(number)
             except (ActorDiedError, ActorUnavailableError) as error:
-                reason, lost = f"Its host or its keeper was lost: {str(error)[:300]}", True
+                lost = number not in self._ending
+                what = "Its host or its keeper was lost" if lost else "It was ended"
+                reason = f"{what}: {str(error)[:300]}"
             except EngineDied as error:
                 reason = str(error)
             except (RayError, OSError) as error:
@@ -105,19 +145,33 @@ class Driver:
             finally:
                 if not self._stopping and (actor := self._engines.pop(number, None)) is not None:
                     actor.kill()
+            self._ending.discard(number)
             self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S if lost or not self._extra(number) else GUEST_PAUSE_S)
 
     async def _once(self, number: int) -> str:
-        """Start an engine in its bundle, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
+        """Start an engine in its place, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
         plan = self.share.plan
-        actor = await self.share.actor(number % plan.split.hosts, gpus=plan.engine_gpus)
-        self._engines[number] = actor
+        actor = self._engines[number] = await self._place(number)
         base = await self.share.bring(plan.start.directory, self.share.run.base.name, actor)
         start = replace(plan.start, directory=base)
         url, key = await actor.handle.start_engine.remote(start, actor.here.ip)
         self._tell(EngineUp(engine=number, host=actor.here.ip, base_url=url, key=key))
         return str(await actor.handle.engine_ended.remote())
+
+    def _extra(self, number: int) -> bool:
+        return number >= self.share.plan.split.engines
+
+    async def _place(self, number: int) -> Actor:
+        """Wait for an engine's place: in one of the run's bundles or, for an extra one, wherever there is room."""
+        plan = self.share.plan
+        if not self._extra(number):
+            return await self.share.actor(number % plan.split.hosts, gpus=plan.engine_gpus)
+        async with self._placing:
+            used = (actor.here.node for actor in self._engines.values())
+            actor = self._engines[number] = await self.share.guest((*self.share.nodes(), *used))
+            self._visited.add(actor.here.node)
+            return actor
 
     async def _give_rollouts(self, host: int, start: dict[str, object]) -> None:
         """Run a host's rollout server; restart it when it ends.
@@ -168,13 +222,23 @@ class Driver:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
                 hosts = range(self.share.plan.split.hosts)
-                await asyncio.gather(*map(self._leave, hosts), return_exceptions=True)
+                for number in list(self._engines):
+                    if self._extra(number):
+                        self._engines.pop(number).kill()
+                visited = self._visited.difference(self.share.nodes())
+                leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
+                await asyncio.gather(*leaving, return_exceptions=True)
 
     async def _leave(self, host: int) -> None:
         """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
         engines = [actor for number, actor in self._engines.items() if number % self.share.plan.split.hosts == host]
         await asyncio.gather(*(ended(actor) for actor in engines), return_exceptions=True)
         actor = await self.share.actor(host, gpus=0)
+        await actor.handle.remove.remote()
+
+    async def _leave_visited(self, node: str) -> None:
+        """Remove the run's files from a host outside its bundles."""
+        actor = await self.share.visitor(node)
         await actor.handle.remove.remote()
 
 
@@ -219,6 +283,7 @@ async def serve(run: RunDir) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     tell, plan = Telling(), read_plan(run)
     connect(plan)
+    end_without_head(plan.address)
     await Driver(Share.make(plan, run), tell).run(reader)
 
 
@@ -230,6 +295,9 @@ def main() -> None:
     die_with_parent()
     try:
         asyncio.run(serve(run))
+    except HeadLost as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(HEAD_LOST)
     except (ConnectionError, RuntimeError, ValueError) as error:  # from ray.init: no cluster, or another one
         sys.exit(f"the Ray cluster cannot be used: {error}")
 

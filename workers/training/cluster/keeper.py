@@ -7,6 +7,7 @@ It is the same process that a single host would start. It ends with the actor, a
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import sys
@@ -68,10 +69,11 @@ class Keeper:
         self._settings = settings.load()
         folder = self._settings.folder("cluster-runs")
         for old in folder.iterdir():
-            if time.time() - (last_use(old) or 0.0) > KEPT_S:
+            if time.time() - (last_use(old) or 0.0) > KEPT_S and not is_used(old):
                 shutil.rmtree(old, ignore_errors=True)
         self._root = folder / run_id
         self._root.mkdir(exist_ok=True)
+        self._use = use(self._root)
         self._children = Children(self._root / "children")
         (self._root / "children").mkdir(exist_ok=True)
         self._home = self._settings.folder("engine-home")
@@ -240,6 +242,28 @@ class Keeper:
     def _unfinished(self, name: str) -> Path:
         target = self._root / name
         return target.with_name(f".{target.name}.{os.getpid()}")
+
+
+def use(folder: Path) -> int:
+    """Hold a shared lock on a run's folder for as long as this process lives: a run may last longer than KEPT_S."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def is_used(folder: Path) -> bool:
+    """Return whether a keeper on this host holds the folder."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def write_at(path: Path, offset: int, content: bytes) -> None:

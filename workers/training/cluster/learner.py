@@ -15,6 +15,7 @@ from pathlib import Path
 from envhub.protocol.training.cluster_need import ClusterSplit
 from ray.exceptions import RayError
 
+from workers.training.cluster.head import end_without_head, wait_for_head
 from workers.training.cluster.keeper import Ended
 from workers.training.cluster.plan import ClusterPlan, read_plan
 from workers.training.cluster.share import Actor, Share, connect
@@ -23,6 +24,7 @@ from workers.training.learner.directory.config import LearnerConfig
 from workers.training.learner.directory.run_dir import RunDir
 
 HOST_LOST = 75  # EX_TEMPFAIL: restart the learner
+HEAD_S = 60.0  # how long to wait for a lost head; the driver, which does not wait, gives the run back meanwhile
 ADAPTER = "adapter"
 
 
@@ -129,8 +131,10 @@ def main() -> int:
     die_with_parent()
     run.error.unlink(missing_ok=True)
     plan = read_plan(run)
-    connect(plan)
     try:
+        wait_for_head(plan.address, HEAD_S)
+        connect(plan)
+        end_without_head(plan.address)
         return asyncio.run(learn(plan, run))
     except (RayError, OSError, ValueError) as error:
         sys.stdout.write(f"a host of the learner was lost: {type(error).__name__}: {str(error)[:500]}\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
-from ray.util.placement_group import PlacementGroup, get_placement_group, placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.placement_group import PlacementGroup, get_placement_group, placement_group, placement_group_table
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from workers.training.cluster.head import wait_for_head
 from workers.training.cluster.keeper import Here, Keeper
 from workers.training.cluster.plan import ClusterPlan
 from workers.training.learner.directory.run_dir import RunDir
@@ -22,6 +25,8 @@ PIECE = 16 * 1024**2  # bytes sent as one object
 AT_ONCE = 4  # pieces of a directory in flight
 NAME = "share"
 FINDING_S = 60  # how long to look for the group: a lost driver is being restarted meanwhile
+CONNECT_S = 180  # seconds for Ray to connect to a cluster whose head answers
+WAITS = ("PENDING", "RESCHEDULING")  # states of a placement group that has not all of its hosts
 WEIGHTS_KEPT = 2  # versions on a host that only serves: the newest, and one that is still being read
 
 
@@ -75,15 +80,40 @@ class Share:
 
     def hosts(self) -> tuple[str, ...]:
         """Return the names of the hosts, bundle by bundle."""
-        nodes = ray.util.placement_group_table(self._group)["bundles_to_node_id"]
         names = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes()}
-        return tuple(names.get(nodes[bundle], "?") for bundle in sorted(nodes))
+        return tuple(names.get(node, "?") for node in self.nodes())
+
+    def nodes(self) -> tuple[str, ...]:
+        """Return Ray's ids of the hosts, bundle by bundle."""
+        nodes = placement_group_table(self._group)["bundles_to_node_id"]
+        return tuple(nodes[bundle] for bundle in sorted(nodes))
+
+    async def others_wait(self) -> bool:
+        """Return whether any run of the cluster waits for room, this one included. Raises RayError."""
+        groups = await asyncio.to_thread(placement_group_table)
+        return any(group["state"] in WAITS for group in groups.values())
 
     async def actor(self, host: int, *, gpus: int) -> Actor:
         """Return a keeper in a host's bundle; wait until the bundle is on a host. Raises RayError."""
         place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=host)
-        options = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place, "max_concurrency": 64}
-        handle: Any = self._class.options(**options).remote(self.plan.run_id)
+        return await self._start({"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place})
+
+    async def guest(self, apart_from: Iterable[str]) -> Actor:
+        """Return a keeper for an engine outside the run's bundles; wait until a host has room. Raises RayError.
+
+        apart_from: nodes that already compute for the run, to be avoided if engines have no GPUs of their own.
+        """
+        gpus = self.plan.engine_gpus
+        avoided = {} if gpus else {"label_selector": {"ray.io/node-id": f"!in({','.join(sorted(set(apart_from)))})"}}
+        return await self._start({"num_cpus": 1, "num_gpus": gpus, "scheduling_strategy": "SPREAD", **avoided})
+
+    async def visitor(self, node: str) -> Actor:
+        """Return a keeper on a node of the cluster that takes none of its resources. Raises RayError."""
+        place = NodeAffinitySchedulingStrategy(node, soft=False)
+        return await self._start({"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": place})
+
+    async def _start(self, options: dict[str, Any]) -> Actor:
+        handle: Any = self._class.options(**options, max_concurrency=64).remote(self.plan.run_id)
         try:
             return Actor(handle, await handle.here.remote())
         except BaseException:
@@ -134,7 +164,12 @@ def read_at(path: Path, offset: int) -> bytes:
 
 
 def connect(plan: ClusterPlan) -> None:
-    """Connect to the cluster as a driver; this host must be part of it. Raises ConnectionError, RuntimeError."""
+    """Connect to the cluster as a driver; this host must be part of it.
+
+    Raises HeadLost, ConnectionError, RuntimeError. SIGALRM ends the process if Ray has not connected in time.
+    """
+    wait_for_head(plan.address)
+    signal.alarm(CONNECT_S)
     ray.init(
         address=plan.address,
         namespace=plan.namespace,
@@ -142,3 +177,4 @@ def connect(plan: ClusterPlan) -> None:
         logging_level=logging.WARNING,
         configure_logging=True,
     )
+    signal.alarm(0)

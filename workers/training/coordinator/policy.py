@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from envhub.protocol.base import JsonObject
+from envhub.protocol.runs import EngineCounts
 
 from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import EngineRefused, PolicyEngine
@@ -53,6 +54,12 @@ class VersionedPolicy:
     def engines(self) -> int:
         """How many engines answer."""
         return sum(replica.served is not None for replica in self._replicas.values())
+
+    def counts(self, wanted: int) -> EngineCounts:
+        """Return the engines by state. wanted: how many the run keeps; those that do not serve are being started."""
+        versions = [replica.served.version for replica in self._replicas.values() if replica.served is not None]
+        behind = self.version - min(versions, default=self.version)
+        return EngineCounts(starting=max(0, wanted - len(versions)), serving=len(versions), behind=behind)
 
     async def attach(self, engine: PolicyEngine) -> None:
         """Give a new engine the newest weights, then let requests through. Raises EngineRefused."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from envhub.protocol.runs import FailureKind
@@ -17,6 +19,7 @@ from workers.inference.policy_engine import EngineDied, EngineRefused, PolicyEng
 from workers.inference.process import answers
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
+from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan
 from workers.training.cluster.rollout_wire import RolloutServerStart
 from workers.training.cluster.wire import (
@@ -35,7 +38,7 @@ from workers.training.cluster.wire import (
 )
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
-from workers.training.supervise.engine import CHECK_S, DEATHS, MEMORY_S, given_up
+from workers.training.supervise.engine import CHECK_S, DEATHS, MEMORY_S, UNSERVED, given_up
 from workers.training.supervise.spread_source import RolloutHost, RolloutHosts
 
 LINE_BYTES = 1024 * 1024
@@ -122,6 +125,7 @@ class HostsKeeper:
     _brought: dict[int, asyncio.Future[Path]] = field(default_factory=dict, init=False)
     _ids: itertools.count[int] = field(default_factory=itertools.count, init=False)
     _deaths: list[float] = field(default_factory=list, init=False)
+    _unserved: Counter[int] = field(default_factory=Counter, init=False)  # ends in a row before serving, by engine
     _rollouts: RolloutServerStart | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -131,6 +135,13 @@ class HostsKeeper:
         deaths: list[float] = []
         while True:
             status = await self._follow()
+            if status == HEAD_LOST:
+                raise RunFailed.because(
+                    FailureKind.INFRASTRUCTURE,
+                    "cluster_lost",
+                    f"The head of the Ray cluster at {self.plan.address} does not answer, so the run's hosts are lost.",
+                    "The run continues from its last checkpoint when the cluster is back, or on another worker's.",
+                )
             deaths = [at for at in deaths if clock() - at < MEMORY_S] + [clock()]
             if len(deaths) > DEATHS or not self.placed.is_set():
                 raise RunFailed.because(
@@ -175,7 +186,10 @@ class HostsKeeper:
                 if waits:
                     self.note(text)
             case EngineUp():
-                tasks.create_task(self._serve(event))
+                life = RemoteLife(event.engine, EngineAddress(event.base_url, event.key), self._restart)
+                engine = RemoteEngine(life, self.plan.start.name, partial(self._bring, event.engine))
+                self._engines[event.engine] = (engine, life)  # before its end is heard, which may be the next line
+                tasks.create_task(self._serve(event, engine, life))
             case EngineDown():
                 self._end(event)
             case Brought(id=number, path=path, error=error) if number in self._brought:
@@ -183,14 +197,14 @@ class HostsKeeper:
                 if not waiting.done():
                     waiting.set_exception(EngineRefused(error)) if error else waiting.set_result(Path(path))
 
-    async def _serve(self, up: EngineUp) -> None:
+    async def _serve(self, up: EngineUp, engine: RemoteEngine, life: RemoteLife) -> None:
         """Give a new engine its weights and watch it."""
-        life = RemoteLife(up.engine, EngineAddress(up.base_url, up.key), self._restart)
-        engine = RemoteEngine(life, self.plan.start.name, lambda directory: self._bring(up.engine, directory))
-        self._engines[up.engine] = (engine, life)
         try:
+            if not life.alive:
+                return
             await self.policy.attach(engine)
-            self.log(f"engine {up.engine} serves on {up.host}: {len(self._engines)} of {self.plan.split.engines}")
+            self._unserved.pop(up.engine, None)
+            self.log(f"engine {up.engine} serves on {up.host}: {self._serving(up.engine)}")
             await self._watch(up.engine, life)
         except EngineRefused as error:
             self.log(f"engine {up.engine} took no weights: {str(error)[:500]}")
@@ -221,12 +235,24 @@ class HostsKeeper:
             life.ended(down.reason)
             self.policy.detach(engine)
         self.log(f"engine {down.engine} ended: {down.reason[:500]}")
-        if down.host_lost:
+        if down.host_lost or self._extra(down.engine):
             return
+        self._unserved[down.engine] += 1
+        if (times := self._unserved[down.engine]) >= UNSERVED:
+            raise given_up(f"Engine {down.engine} was started {times} times in a row and never served. {down.reason}")
         now = asyncio.get_running_loop().time()
         self._deaths = [at for at in self._deaths if now - at < MEMORY_S] + [now]
         if len(self._deaths) > DEATHS * self.plan.split.engines:
             raise given_up(f"Engines ended {len(self._deaths)} times within ten minutes. {down.reason}")
+
+    def _extra(self, number: int) -> bool:
+        """Return whether the run can do without an engine."""
+        return number >= self.plan.split.engines
+
+    def _serving(self, number: int) -> str:
+        if self._extra(number):
+            return "one more than the run's own"
+        return f"{sum(not self._extra(one) for one in self._engines)} of {self.plan.split.engines}"
 
     def give_rollouts(self, start: RolloutServerStart) -> None:
         """Open the run's environments on its other hosts, now and again after every loss."""

@@ -22,6 +22,7 @@ class ClusterSplit:
     ranks_per_host: int
     engines: int  # replicas; number i is on host i % hosts
     engine_gpus_each: int
+    extra: int = 0  # engines on other hosts with room, if there are any; numbered after the others
 
     @property
     def count(self) -> int:
@@ -45,7 +46,8 @@ class ClusterSplit:
         engines = _number(self.engines, "engine")
         if self.engine_gpus_each:
             engines += f" of {_number(self.engine_gpus_each, 'GPU')}"
-        return f"on {_number(self.hosts, 'host')}: {_number(self.ranks, 'learner process', 'es')}, {engines}"
+        extra = f" and at most {self.extra} more where there is room" if self.extra else ""
+        return f"on {_number(self.hosts, 'host')}: {_number(self.ranks, 'learner process', 'es')}, {engines}{extra}"
 
 
 def cluster_split(trainer: TrainerTable, engine: Engine) -> ClusterSplit:
@@ -60,6 +62,7 @@ def cluster_split(trainer: TrainerTable, engine: Engine) -> ClusterSplit:
         ranks_per_host=ranks // trainer.hosts,
         engines=engines,
         engine_gpus_each=(trainer.engine_gpus or engines) // engines if engine == "vllm" else 0,
+        extra=trainer.extra_engines,
     )
 
 

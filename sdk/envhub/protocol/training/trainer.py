@@ -91,6 +91,8 @@ class TrainerTable(Request):
     # With several hosts the run is placed on its worker's Ray cluster, and the GPUs above count over all hosts.
     hosts: int = Field(default=1, ge=1, le=512)
     engines: int | None = Field(default=None, ge=1, le=512)  # replicas; default: one per host
+    # More of them on hosts with room that no run has asked for. They come and go with such hosts.
+    extra_engines: int = Field(default=0, ge=0, le=512)
     # Splits the learner's state over all processes, or over those of each host, so that only gradients cross hosts.
     sharding: Literal["full", "hybrid"] = "full"
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
@@ -133,8 +135,9 @@ class TrainerTable(Request):
         return self
 
     def _fits_on_hosts(self) -> None:
-        if self.hosts == 1 and self.engines:
-            raise ValueError("engines needs hosts > 1: on one host a run has one engine")
+        if self.hosts == 1 and (self.engines or self.extra_engines):
+            key = "engines" if self.engines else "extra_engines"
+            raise ValueError(f"{key} needs hosts > 1: on one host a run has one engine")
         if self.hosts > 1 and self.train_gpus and self.train_gpus % self.hosts:
             raise ValueError("train_gpus must be a multiple of hosts: each has as many learner processes")
         if self.engine_gpus and self.engine_gpus % self.replicas:

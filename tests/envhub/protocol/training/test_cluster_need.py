@@ -39,6 +39,14 @@ def test_a_split_is_said_in_words() -> None:
     )
 
 
+def test_extra_engines_are_not_asked_of_the_cluster() -> None:
+    wide = TrainerTable(hosts=2, extra_engines=3)
+    assert cluster_split(wide, "vllm").gpus_by_host == (2, 2)
+    assert cluster_split(wide, "vllm").words().endswith("2 engines of 1 GPU and at most 3 more where there is room")
+    with pytest.raises(ValueError, match="extra_engines needs hosts > 1"):
+        TrainerTable(extra_engines=1)
+
+
 @pytest.mark.parametrize(
     ("by_host", "hosts", "left"),
     [((2, 2), [[80] * 2, [80] * 2], [[], []]), ((3, 1), [[80], [80] * 3], [[], []]),

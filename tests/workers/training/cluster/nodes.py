@@ -14,11 +14,23 @@ from ray.cluster_utils import Cluster
 
 ROOT = Path(__file__).parents[4]
 OBJECTS = 100 * 1024**2  # bytes of a host's object store
-SOON = {  # a host that is gone is noticed within seconds
+CONFIG: dict[str, Any] = {
+    "max_steps": 4,
+    "batch_size": 32,
+    "rollouts_per_example": 4,
+    "learning_rate": 1e-3,
+    "sampling": {"max_tokens": 6},
+    "env": [{"id": "alice/reverse-text", "timeout": 60}],
+    "trainer": {"rank": 4, "token_budget": 4096, "hosts": 2, "engines": 3},
+    "checkpoints": {"interval": 1},
+}
+SOON = {  # a host that is gone refuses connections, so it is noticed within seconds; one that is busy has time
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 1000,
+    "health_check_timeout_ms": 15_000,
     "health_check_failure_threshold": 4,
+    "gcs_rpc_server_reconnect_timeout_s": 5,
+    "agent_register_timeout_ms": 180_000,
 }
 
 
@@ -27,7 +39,7 @@ class Nodes:
     """`address` of the head; `others` beside it, in the order of their making."""
 
     root: Path
-    cluster: Any
+    cluster: Any = None
     others: list[Any] = field(default_factory=list)
 
     @property
@@ -47,9 +59,22 @@ class Nodes:
     def kill(self, node: Any) -> None:
         """As if its power was cut: every process of it, at once."""
         raylet = node.all_processes["raylet"][0].process.pid
-        for pid in [raylet, *descendants(raylet)]:
+        head = [one.process.pid for one in node.all_processes.get("gcs_server", ())]
+        for pid in [*head, raylet, *descendants(raylet)]:
             os.kill(pid, signal.SIGKILL)
         node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def stop(self) -> None:
+        """End every host."""
+        for node in [*self.cluster.worker_nodes, self.cluster.head_node]:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    def start(self, hosts: int) -> None:
+        """Start a head and so many hosts in all, with the data directories of earlier ones."""
+        self.cluster = Cluster(initialize_head=True, head_node_args={**host(self.data(0)), "_system_config": SOON})
+        self.others = []
+        for _ in range(hosts - 1):
+            self.add()
 
 
 def host(data: Path) -> dict[str, Any]:
@@ -76,13 +101,9 @@ def descendants(pid: int) -> list[int]:
 def started(root: Path, hosts: int) -> Iterator[Nodes]:
     """A cluster of so many hosts, the head among them."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    first = {**host(root / "host-0"), "_system_config": SOON}
-    cluster = Cluster(initialize_head=True, head_node_args=first)
-    nodes = Nodes(root, cluster)
+    nodes = Nodes(root)
+    nodes.start(hosts)
     try:
-        for _ in range(hosts - 1):
-            nodes.add()
         yield nodes
     finally:
-        for node in [*cluster.worker_nodes, cluster.head_node]:
-            node.kill_all_processes(check_alive=False, allow_graceful=False)
+        nodes.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -63,3 +64,16 @@ async def test_nothing_is_left_of_a_run(keeper: Keeper, tmp_path: Path) -> None:
     await keeper.wants("base")
     await keeper.remove()
     assert not list((tmp_path / "cluster-runs").iterdir())
+
+
+async def test_a_run_that_lasts_for_weeks_keeps_its_files(keeper: Keeper, tmp_path: Path) -> None:
+    await keeper.wants("base")
+    kept = Path(await keeper.complete("base", 0))
+    os.utime(kept.parent, (0, 0))  # nothing was added to the folder since
+    other = Keeper("r2")
+    assert kept.exists()
+    os.close(keeper._use)  # as if its process had ended without a word
+    os.utime(kept.parent, (0, 0))
+    Keeper("r3")
+    assert not kept.exists()
+    assert other._root.exists()

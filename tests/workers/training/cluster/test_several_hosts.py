@@ -6,63 +6,20 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("ray")
-from tests.fakes.hub import FakeHub
-from tests.workers.training.cluster.nodes import Nodes, started
-from tests.workers.training.runs import trainings as making
+from tests.workers.training.cluster.nodes import CONFIG, Nodes
 from tests.workers.training.runs.striking import moments, pid_of
 from tests.workers.training.runs.test_repeating import batches, final_weights
-from tests.workers.training.runs.trainings import BARELY_WARM
 from workers.cluster.access import ClusterAccess, write_access
 from workers.settings import WorkerEnvironment
 from workers.training.supervise.spread_source import RolloutHosts
-from workers.venvs.environment import environment_key
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sandbox, pytest.mark.torch]
-CONFIG: dict[str, Any] = {
-    "max_steps": 4,
-    "batch_size": 32,
-    "rollouts_per_example": 4,
-    "learning_rate": 1e-3,
-    "sampling": {"max_tokens": 6},
-    "env": [{"id": "alice/reverse-text", "timeout": 60}],
-    "trainer": {"rank": 4, "token_budget": 4096, "hosts": 2, "engines": 3},
-    "checkpoints": {"interval": 1},
-}
 SAME_BITS = {**CONFIG, "max_steps": 3, "trainer": {**CONFIG["trainer"], "deterministic": True, "engine": "torch"}}
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    with started(tmp_path_factory.mktemp("cluster"), 3) as made:
-        yield made
-
-
-@pytest.fixture
-async def trainings(tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    venv = making.installed()
-
-    async def ready(*_: object, **__: object) -> Path:
-        return Path(venv)
-
-    monkeypatch.setattr("workers.training.coordinator.sources.ensure_environment", ready)
-    async with FakeHub(lease_seconds=30) as hub:
-        made = making.Trainings(hub, tmp_path, making.tiny_model(*BARELY_WARM))
-        settings = WorkerEnvironment(data=tmp_path)
-        write_access(settings, ClusterAccess(address=nodes.address))
-        for number in range(len(nodes.others) + 1):  # what the patch above is for other processes
-            kept = nodes.data(number) / "venvs" / "venvs"
-            kept.mkdir(parents=True, exist_ok=True)
-            lock = made.payload(**CONFIG).environments[0].lock
-            if not (kept / environment_key(lock)).exists():
-                (kept / environment_key(lock)).symlink_to(venv)
-        yield made
 
 
 async def test_a_run_uses_all_its_hosts_and_leaves_nothing_on_them(
@@ -114,6 +71,9 @@ def strike(who: str, trainings: Any, nodes: Nodes, run_id: str) -> None:
     if who == "host":
         nodes.kill(nodes.others[used_beside_the_head(nodes, run_id) - 1])
         return
+    if who == "head":
+        nodes.kill(nodes.cluster.head_node)
+        return
     pid = pid_of(trainings, who)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -125,27 +85,60 @@ def undisturbed() -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("who", ["host", "cluster driver", "learner"])
-async def test_a_run_gives_the_same_bits_whatever_is_killed(
-    trainings: Any, nodes: Nodes, undisturbed: dict[str, Any], who: str
-) -> None:
+async def reference(trainings: Any, undisturbed: dict[str, Any]) -> dict[str, Any]:
+    """What an undisturbed run gives, which is made once."""
     if not undisturbed:
         finish = await trainings.finish(**SAME_BITS)
         assert finish.state == "succeeded", trainings.hub.runs["r0"].log
         undisturbed.update(weights=final_weights(trainings), batches=batches(trainings))
         trainings.hub.training.clear()
-    run = trainings.queue(trainings.payload(**SAME_BITS))
+    return undisturbed
+
+
+async def struck(trainings: Any, nodes: Nodes, run: Any, who: str) -> Any:
+    """Run it, strike after a batch was journaled, and return its end."""
     task = asyncio.create_task(trainings.run(run))
     ready = moments(trainings)["after a batch was journaled"]
     while not ready() and not task.done():
         await asyncio.sleep(0.01)
     strike(who, trainings, nodes, run.id)
+    return await task
+
+
+@pytest.mark.parametrize("who", ["host", "cluster driver", "learner"])
+async def test_a_run_gives_the_same_bits_whatever_is_killed(
+    trainings: Any, nodes: Nodes, undisturbed: dict[str, Any], who: str
+) -> None:
+    expected = await reference(trainings, undisturbed)
+    run = trainings.queue(trainings.payload(**SAME_BITS))
     try:
-        finish = await task
+        finish = await struck(trainings, nodes, run, who)
     finally:
         if who == "host":
             nodes.add()
     assert finish is not None
     assert finish.state == "succeeded", run.log
     assert "starting it anew" in run.log
-    assert (final_weights(trainings), batches(trainings)) == (undisturbed["weights"], undisturbed["batches"]), run.log
+    assert {"weights": final_weights(trainings), "batches": batches(trainings)} == expected, run.log
+
+
+async def test_a_run_whose_clusters_head_is_lost_is_given_back_and_continued_bit_by_bit(
+    trainings: Any, nodes: Nodes, undisturbed: dict[str, Any]
+) -> None:
+    expected = await reference(trainings, undisturbed)
+    run = trainings.queue(trainings.payload(**SAME_BITS))
+    try:
+        finish = await struck(trainings, nodes, run, "head")
+    finally:
+        nodes.stop()
+        nodes.start(3)
+    assert finish is not None
+    assert (finish.state, finish.failure.kind, finish.failure.code) == ("failed", "infrastructure", "cluster_lost")
+    assert "does not answer" in finish.failure.message
+    write_access(WorkerEnvironment(data=trainings.data), ClusterAccess(address=nodes.address))
+    told = max((step.step for step in trainings.steps()), default=0)
+    run.payload = trainings.payload(**SAME_BITS).model_copy(update={"reported_steps": told}).model_dump(mode="json")
+    finish = await trainings.run(run)
+    assert finish is not None
+    assert finish.state == "succeeded", run.log
+    assert {"weights": final_weights(trainings), "batches": batches(trainings)} == expected, run.log

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from envhub.protocol.base import JsonObject
+from envhub.protocol.runs import EngineCounts
 
 from workers.inference.address import EngineAddress
 from workers.inference.policy_engine import EngineRefused
@@ -232,3 +233,21 @@ async def test_a_caller_that_gives_up_is_not_asked_for_again() -> None:
     versions.detach(engine)  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
         await asking
+
+
+async def test_engines_are_counted_with_the_versions_that_the_slowest_is_behind() -> None:
+    slow, fast = engine_at(1), engine_at(2)
+    versions = replicas(slow, fast)
+    assert versions.counts(3) == EngineCounts(starting=3)
+    for engine in (slow, fast):
+        await versions.attach(engine)  # type: ignore[arg-type]
+    await versions.advance(4, HERE)
+    assert versions.counts(3) == EngineCounts(starting=1, serving=2)
+    held = asyncio.Event()
+    slow.load_adapter = lambda name, directory: held.wait()  # type: ignore[assignment,method-assign]
+    advancing = asyncio.create_task(versions.advance(6, HERE))
+    await settle()
+    assert versions.counts(2) == EngineCounts(serving=2, behind=2)
+    held.set()
+    await advancing
+    assert versions.counts(1) == EngineCounts(serving=2)

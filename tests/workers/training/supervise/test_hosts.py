@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envhub.protocol.runs import FailureKind
 from envhub.protocol.training.cluster_need import ClusterSplit
 
 from workers.inference.policy_engine import PolicyEngineStart
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
+from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan, read_plan
-from workers.training.cluster.wire import Line, Placed, RolloutsUp, Said
+from workers.training.cluster.wire import EngineDown, EngineUp, Line, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
+from workers.training.supervise.engine import UNSERVED
 from workers.training.supervise.hosts import HostsKeeper
 from workers.training.supervise.spread_source import RolloutHosts
 
@@ -98,3 +101,60 @@ async def test_a_lost_driver_takes_the_hosts_that_gave_rollouts_along(
     with pytest.raises(RunFailed):
         await made.run()
     assert [host.name for host in seen] == ["10.0.0.2"] * 4
+
+
+async def test_a_lost_head_gives_the_run_back_at_once_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    plays(monkeypatch, PLACED, then=f"sys.exit({HEAD_LOST})")
+    with pytest.raises(RunFailed) as caught:
+        await keeper(tmp_path, said).run()
+    failure = caught.value.failure
+    assert (failure.kind, failure.code) == (FailureKind.INFRASTRUCTURE, "cluster_lost")
+    assert "head of the Ray cluster at 10.0.0.1:6379 does not answer" in failure.message
+    assert not any("starting it anew" in text for text in said)
+
+
+async def test_an_engine_that_never_serves_fails_the_run_however_slowly_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays(monkeypatch, PLACED, *[EngineDown(engine=1, reason="no such file")] * UNSERVED)
+    monkeypatch.setattr("workers.training.supervise.hosts.MEMORY_S", 0.0)  # as if hours passed between the ends
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(keeper(tmp_path, []).run(), 20)
+    assert "Engine 1 was started 3 times in a row and never served. no such file" in str(caught.value.exceptions[0])
+
+
+async def test_an_engine_whose_end_is_heard_at_once_is_never_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    up = EngineUp(engine=0, host="10.0.0.9", base_url="http://127.0.0.1:9/v1", key="k")
+    plays(monkeypatch, PLACED, up, EngineDown(engine=0, reason="gone", host_lost=True), Said(text="done"))
+    made = keeper(tmp_path, said)
+    task = asyncio.create_task(made.run())
+    async with asyncio.timeout(20):
+        while "done" not in said:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert (made._engines, made.policy._replicas) == ({}, {})
+    assert not any("serves on" in text for text in said)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_lost_hosts_and_extra_engines_do_not_fail_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = [EngineDown(engine=1, reason="host", host_lost=True)] * 20
+    guests = [EngineDown(engine=3, reason="guest")] * 20
+    said: list[str] = []
+    plays(monkeypatch, PLACED, *lost, *guests, Said(text="done"))
+    task = asyncio.create_task(keeper(tmp_path, said).run())
+    async with asyncio.timeout(20):
+        while "done" not in said:
+            await asyncio.sleep(0.01)
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
