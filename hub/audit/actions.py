@@ -23,6 +23,7 @@ _ADMIN = "admin/"
 _PRIME = "prime/api/v1"  # hub.compat
 _RFT = "rft/runs/<id:training_id>"
 _PRIME_SANDBOX = "sandbox/<id:sandbox_id>"
+_PRIME_ADAPTER = f"{_PRIME}/rft/adapters/<slug:owner>/<str:model>"
 _PRIME_HUB = f"{_PRIME}/environmentshub"
 _PRIME_ID = f"{_PRIME_HUB}/<environment:environment>"
 _PRIME_NAMED = f"{_PRIME_HUB}/<str:owner>/<str:name>"
@@ -226,6 +227,9 @@ _CLIENTS = {
     f"DELETE {_PRIME}/{_RFT}": "deleted a training run",
     f"PUT {_PRIME}/{_RFT}/stop": "stopped a training run",
     f"PUT {_PRIME}/{_RFT}/restart": "resumed a training run",
+    f"POST {_PRIME_ADAPTER}/deploy": "deployed a model",
+    f"POST {_PRIME_ADAPTER}/unload": "ended a deployment",
+    f"POST {_PRIME}/rft/checkpoints/<id:checkpoint_id>/deploy": "deployed a model",
     f"POST {_PRIME}/sandbox": "made a sandbox",
     f"DELETE {_PRIME}/sandbox": "ended sandboxes",
     f"DELETE {_PRIME}/{_PRIME_SANDBOX}": "ended a sandbox",

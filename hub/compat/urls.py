@@ -3,7 +3,18 @@
 from django.urls import URLPattern, URLResolver, path, re_path, register_converter
 
 from hub.compat import pages
-from hub.compat.api import accounts, environments, evaluations, images, other, pushes, sandboxes, secrets, training
+from hub.compat.api import (
+    accounts,
+    adapters,
+    environments,
+    evaluations,
+    images,
+    other,
+    pushes,
+    sandboxes,
+    secrets,
+    training,
+)
 from hub.compat.names import PREFIX, EnvironmentIdConverter
 
 register_converter(EnvironmentIdConverter, "environment")
@@ -14,6 +25,7 @@ _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
 _RUN = f"{_API}rft/runs/<id:training_id>"
+_ADAPTER = f"{_API}rft/adapters/<slug:owner>/<str:model>"
 _SANDBOX = f"{_API}sandbox/<id:sandbox_id>"
 
 api_urls: list[URLPattern | URLResolver] = []
@@ -56,12 +68,19 @@ page_urls: list[URLPattern | URLResolver] = [
     path(f"{_RUN}/stop", training.run_stop),
     path(f"{_RUN}/restart", training.run_restart),
     path(f"{_RUN}/logs", training.run_logs),
+    path(f"{_RUN}/env-server-logs", training.run_environment_logs),
     path(f"{_RUN}/env-servers", training.run_components),
     path(f"{_RUN}/metrics", training.run_metrics),
     path(f"{_RUN}/samples", training.run_samples),
     path(f"{_RUN}/progress", training.run_progress),
     path(f"{_RUN}/distributions", training.run_distributions),
     path(f"{_RUN}/checkpoints", training.run_checkpoints),
+    path(f"{_API}rft/adapters", adapters.adapter_list),
+    path(_ADAPTER, adapters.adapter),
+    path(f"{_ADAPTER}/deploy", adapters.adapter_deploy),
+    path(f"{_ADAPTER}/unload", adapters.adapter_unload),
+    path(f"{_API}rft/checkpoints/<id:checkpoint_id>/deploy", adapters.checkpoint_deploy),
+    path(f"{_API}rft/deployable-models", adapters.deployable_models),
     path(f"{_API}sandbox", sandboxes.sandbox_list),
     path(f"{_API}sandbox/status:batchGet", sandboxes.sandbox_statuses),
     path(_SANDBOX, sandboxes.sandbox),

@@ -102,5 +102,9 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
 async def not_offered(request: HttpRequest, rest: str) -> HttpResponseBase:
     """Answer the rest of OpenAI's API by saying what is offered instead."""
     del request
+    kind, _, name = rest.partition("/")
+    if kind == "models" and name:
+        hint = "models are called owner/name: `hub model list`"
+        return _response(refuse(NotFound(f"no model {name[:200]}", code="model_not_found", hint=hint)))
     offered = "available here: /models, /chat/completions and /completions"
     return _response(refuse(NotFound(f"/inference/v1/{rest} does not exist", hint=offered)))

@@ -43,9 +43,10 @@ class Route:
 def find_route(user: User, reference: str) -> Route:
     """Return where to send a call for "owner/name"; a local model that is not served is started.
 
+    Prime's clients name an adapter together with its base, "base:owner/name".
     Raises NotFound, Invalid for an Anthropic endpoint, Unavailable.
     """
-    model = get_model(user, reference)
+    model = get_model(user, reference.rpartition(":")[2])
     if model.source == ModelSource.LOCAL.value:
         return _inside_route(model, ensure_deployment(model=model, user=user))
     usable = tuple(variant for variant in target_for(model).variants if variant.kind is EndpointKind.OPENAI)

@@ -14,8 +14,9 @@ from envhub.protocol.training.health import WINDOW
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.visibility import Visibility
 
-from hub.accounts.models import User
+from hub.accounts.models import Owner, User
 from hub.accounts.queries import Caller, owner_ids, visible_owner_ids
+from hub.catalog.models import Model
 from hub.core.errors import HubError, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.evals.segment_reading import read_together
@@ -216,3 +217,24 @@ def get_checkpoint(user: Caller, checkpoint_id: str) -> Checkpoint:
 def adapters_of(training: TrainingRun) -> QuerySet[Adapter]:
     """Return what the run has added to the catalog, newest first."""
     return Adapter.objects.filter(training=training).select_related("model__owner").order_by("-step")
+
+
+def adapters_of_owner(owner: Owner) -> QuerySet[Adapter]:
+    """Return what the owner's runs have added to the catalog, newest first."""
+    rows = Adapter.objects.filter(model__owner=owner)
+    return rows.select_related("model__owner", "model__base__owner", "training").order_by("-pk")
+
+
+def adapter_of_model(model: Model) -> Adapter:
+    """Return what a training run has stored with a model. Raises NotFound for another's."""
+    rows = Adapter.objects.select_related("model__owner", "model__base__owner", "training")
+    found = rows.filter(model=model).first()
+    if found is None:
+        raise NotFound(f"{model.owner.slug}/{model.name} was not made by a training run", hint="`hub deploy create`")
+    return found
+
+
+def adapter_of_checkpoint(checkpoint: Checkpoint) -> Adapter | None:
+    """Return what a run added to the catalog at a checkpoint's step."""
+    rows = Adapter.objects.select_related("model__owner", "model__base__owner", "training")
+    return rows.filter(training=checkpoint.training_id, step=checkpoint.step).first()

@@ -25,7 +25,7 @@ from hub.registry.filters import EnvironmentFilter, Sort, filtered
 from hub.registry.models import Environment, Version
 from hub.storage.services import local_or_temp_path
 
-_SORTED_BY = {"created_at": "id", "updated_at": "updated_at", "stars": "stars"}
+_SORTED_BY = {"name": "name", "created_at": "id", "updated_at": "updated_at", "stars": "stars"}
 _SHORTEST_HASH = 8
 _MOST_VERSIONS = 200
 

@@ -144,8 +144,8 @@ def hosted_cancel(request: Request, evaluation_id: GivenId) -> HttpResponseBase:
     return answered({"message": "the evaluation is being cancelled"})
 
 
-@client_view("POST", signed_in=False)
+@client_view("GET", "POST", signed_in=False)
 def traces(request: Request) -> HttpResponseBase:
     """Report that there is no separate store of traces; the clients then send the whole episodes as samples."""
-    error = {"code": "service_not_enabled", "message": "this hub keeps rollouts with their evaluations"}
-    return JsonResponse({"error": error}, status=403)
+    message = "this hub keeps rollouts with what made them: `prime eval samples ID`, `prime train rollouts ID`"
+    return JsonResponse({"error": {"code": "service_not_enabled", "message": message}}, status=403)

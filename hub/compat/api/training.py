@@ -28,9 +28,9 @@ from hub.compat.training_wire import (
     run_objects,
     sample_objects,
 )
-from hub.core.errors import Invalid
+from hub.core.errors import Invalid, NotFound
 from hub.core.ids import GivenId
-from hub.training.log_lines import MOST_LINES, log_lines
+from hub.training.log_lines import LEVELS, MOST_LINES, log_lines
 from hub.training.models import Step, StepSegment, TrainingRun
 from hub.training.queries import (
     checkpoints_of,
@@ -45,6 +45,7 @@ from hub.training.services import delete_training, resume_training, stop_trainin
 from hub.training.wire import processes_of, training_view
 
 _MOST_STEPS = 1000  # per response
+_WHOLE_S = 86_400  # the longest time that the clients ask for (--all)
 _COMPONENTS = {"": ALL, "orchestrator": RUN, "trainer": LEARNER, "inference": ENGINE}
 
 
@@ -120,20 +121,48 @@ def run_restart(request: Request, training_id: GivenId) -> HttpResponseBase:
 @client_view("GET")
 def run_logs(request: Request, training_id: GivenId) -> HttpResponseBase:
     """Return the newest lines of the current attempt, optionally of one component, to members of the owner."""
+    return _log(request, training_id)
+
+
+@client_view("GET")
+def run_environment_logs(request: Request, training_id: GivenId) -> HttpResponseBase:
+    """Return the newest lines of one environment: `prime train logs RUN --env NAME/0`."""
+    if request.query_params.get("env_index", "0") != "0":
+        raise NotFound("an environment of a run has one server here", hint="give its name alone: --env NAME")
+    return _log(request, training_id)
+
+
+def _log(request: Request, training_id: GivenId) -> HttpResponse:
     user = require_scope(request, Scope.READ)
     found = get_training(user, training_id)
     require_role(user, found.owner, Role.READER)
-    for key in ("regex", "level", "since_seconds"):
-        if request.query_params.get(key):
-            hint = "--search TEXT finds the lines that have a text"
-            raise Invalid(f"{key} is not taken: the lines of a log here have no level and no time", hint=hint)
-    process = _process(request, processes_of(found))
-    text = request.query_params.get("search", "")[:200]
-    tail = max(1, number(request, "tail_lines", 1000, most=MOST_LINES))
+    query, labels = request.query_params, processes_of(found)
+    process, level = _process(request, labels), _level(query.get("level", ""))
+    text, tail = query.get("search", "")[:200], max(1, number(request, "tail_lines", 1000, most=MOST_LINES))
+    _check_filters(request, found)
     if found.run is None:
         return answered({"logs": ""})
-    part = log_lines(found.run.pk, found.run.attempt, processes_of(found), process=process, text=text)
+    part = log_lines(found.run.pk, found.run.attempt, labels, process=process, text=text, level=level)
     return answered({"logs": "\n".join(_said(line) for line in part.lines[-tail:])})
+
+
+def _level(given: str) -> str:
+    if given and given.upper() not in LEVELS:
+        raise Invalid(f"level is one of {', '.join(LEVELS)}", fields={"level": given[:100]})
+    return given.upper()
+
+
+def _check_filters(request: Request, training: TrainingRun) -> None:
+    """Raises Invalid for a pattern, which could keep the hub busy forever, and for a time within the log, whose lines
+    have none. What covers the whole run (--all) leaves nothing out."""
+    if request.query_params.get("regex", "").lower() in ("true", "1"):
+        hint = "use --search TEXT, or search yourself: `prime train logs RUN --all --raw | grep -E PATTERN`"
+        raise Invalid("regex is not taken by this hub", hint=hint)
+    seconds = number(request, "since_seconds", _WHOLE_S, most=_WHOLE_S)
+    began = training.run.started_at if training.run else None
+    if seconds < _WHOLE_S and began is not None and (timezone.now() - began).total_seconds() > seconds:
+        hint = "--tail N shows the newest lines, --all as many as possible"
+        raise Invalid("the lines of a log here have no time, and the run began before it", hint=hint)
 
 
 def _process(request: Request, labels: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hub.compat.models import BegunImage, BegunPush
+from hub.training.models import Adapter, Checkpoint
 from tests.factories.storage import make_blob
 from tests.hub.api.access import Access
 from tests.hub.api.world import MARK, World
@@ -16,8 +17,10 @@ _NAMED = f"{_HUB}/<str:owner>/<str:name>"
 _VERSION = f"{_NAMED}/@<str:version>"
 _EVALUATION = "evaluations/<id:evaluation_id>"
 _RUN = f"{_API}/rft/runs/<id:training_id>"
+_ADAPTER = f"{_API}/rft/adapters/<slug:owner>/<str:model>"
 _SANDBOX = f"{_API}/sandbox/<id:sandbox_id>"
-_RUN_PARTS = ("logs", "env-servers", "metrics", "samples", "progress", "distributions", "checkpoints")
+_LOGS = ("logs", "env-servers", "env-server-logs")
+_RUN_PARTS = (*_LOGS, "metrics", "samples", "progress", "distributions", "checkpoints")
 
 RIGHTS: dict[str, dict[str, Access]] = {
     f"{_API}/auth_challenge/generate": {"post": Access.OPEN},
@@ -48,13 +51,19 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_API}/hosted-evaluations": {"post": Access.PRIVATE},
     f"{_API}/hosted-{_EVALUATION}/logs": {"get": Access.PRIVATE},
     f"{_API}/hosted-{_EVALUATION}/cancel": {"patch": Access.PRIVATE},
-    f"{_API}/traces": {"post": Access.OPEN},
+    f"{_API}/traces": {"get": Access.OPEN, "post": Access.OPEN},
     f"{_API}/rft/models": {"get": Access.SIGNED_IN},
     f"{_API}/rft/runs": {"get": Access.SIGNED_IN, "post": Access.PRIVATE},
     _RUN: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_RUN}/stop": {"put": Access.PRIVATE},
     f"{_RUN}/restart": {"put": Access.PRIVATE},
     **{f"{_RUN}/{part}": {"get": Access.PRIVATE} for part in _RUN_PARTS},
+    f"{_API}/rft/adapters": {"get": Access.SIGNED_IN},
+    _ADAPTER: {"get": Access.PRIVATE},
+    f"{_ADAPTER}/deploy": {"post": Access.PRIVATE},
+    f"{_ADAPTER}/unload": {"post": Access.PRIVATE},
+    f"{_API}/rft/checkpoints/<id:checkpoint_id>/deploy": {"post": Access.PRIVATE},
+    f"{_API}/rft/deployable-models": {"get": Access.SIGNED_IN},
     f"{_API}/sandbox": {"get": Access.SIGNED_IN, "post": Access.SIGNED_IN, "delete": Access.SIGNED_IN},
     f"{_API}/sandbox/status:batchGet": {"post": Access.SIGNED_IN},
     _SANDBOX: {"get": Access.PRIVATE, "delete": Access.PRIVATE},
@@ -101,7 +110,12 @@ def kwargs_of(world: World) -> dict[str, Any]:
     blob, image = make_blob(b"a folder"), world.image
     context = {"context_sha256": blob.sha256, "context_size": blob.size, "dockerfile": "x", "created_by": world.alice}
     build, _ = BegunImage.objects.get_or_create(owner=image.owner, name=image.name, run=None, defaults=context)
-    known = {"build_id": build.pk, "image": f"prime/alice/{MARK}-image", "tag": "1"}
+    made, _ = Adapter.objects.get_or_create(
+        training=world.training, step=1, defaults={"model": world.deployment.model, "mode": "lora", "base_name": "x"}
+    )
+    checkpoint, _ = Checkpoint.objects.get_or_create(training=world.training, step=1)
+    known: dict[str, Any] = {"model": made.model.name, "checkpoint_id": checkpoint.pk}
+    known |= {"build_id": build.pk, "image": f"prime/alice/{MARK}-image", "tag": "1"}
     known |= {"environment": f"alice.{MARK}-env", "secret_id": f"alice.{MARK.upper()}_KEY", "grant": "x", "rest": "x"}
     return {**known, "wheel_id": push.pk, "version_id": push.pk}
 

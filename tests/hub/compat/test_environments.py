@@ -32,8 +32,9 @@ def test_a_list_is_narrowed_sorted_and_counted() -> None:
     assert names(mine_only="true") == ["alice/two", "alice/one"]
     assert names(search="two") == ["alice/two"]
     assert names(visibility="PRIVATE") == []
-    refused = prime.call("get", f"{HUB}/", sort_by="name")
-    assert refused.json()["detail"].startswith("lists are sorted by created_at, updated_at, stars")
+    assert names(sort_by="name", sort_order="asc") == ["alice/one", "bob/three", "alice/two"]
+    refused = prime.call("get", f"{HUB}/", sort_by="owner")
+    assert refused.json()["detail"].startswith("lists are sorted by name, created_at, updated_at, stars")
 
 
 def test_tags_must_all_be_there() -> None:
@@ -104,8 +105,15 @@ def test_what_there_is_not_says_where_it_is() -> None:
     for path, word in (
         ("images/a/1/vm-build", "prime sandbox create"),
         ("environmentshub/alice.x/secrets", "prime secret create"),
-        ("pods", "/docs/migrating"),
+        ("availability/gpus", "rents out no hardware"),
+        ("pods/status", "rents out no hardware"),
+        ("training/volumes", "upload what a sandbox needs"),
+        ("rft/external-runs", "prime eval push"),
+        ("traces/abc", "prime eval samples"),
+        ("odd", "/docs/migrating"),
     ):
         refused = prime.call("get", path)
         assert refused.status_code == 404
         assert word in refused.json()["detail"]
+    assert prime.call("get", "tunnel").status_code == 400  # a 404 would be shown as an empty list
+    assert prime.call("get", "traces").json()["error"]["code"] == "service_not_enabled"

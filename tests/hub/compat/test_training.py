@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.metrics import Histogram
@@ -264,10 +266,38 @@ def test_the_log_ends_with_the_lines_that_were_asked_for(alice: User) -> None:
     assert prime.done("get", logs, search="STEP")["logs"] == "step 1\nstep 2"
     assert prime.done("get", logs, component="trainer")["logs"] == "learner: [ /inst ] warm"
     assert prime.done("get", logs, component="env-server", env_name="tiny-env")["logs"] == "tiny-env: hello"
-    for odd in ({"level": "ERROR"}, {"component": "odd"}, {"component": "env-server", "env_name": "odd"}):
+    assert prime.done("get", f"rft/runs/{row.pk}/env-server-logs", env_name="tiny-env")["logs"] == "tiny-env: hello"
+    assert prime.call("get", f"rft/runs/{row.pk}/env-server-logs", env_name="tiny-env", env_index=1).status_code == 404
+    for odd in (
+        {"level": "odd"},
+        {"search": "s", "regex": True},
+        {"component": "odd"},
+        {"component": "env-server", "env_name": "odd"},
+    ):
         assert prime.call("get", logs, **odd).status_code == 422
     (server,) = prime.done("get", f"rft/runs/{row.pk}/env-servers")["env_servers"]
     assert (server["env_name"], server["status"]) == ("tiny-env", "QUEUED")
+
+
+def test_lines_of_a_log_are_of_a_level(alice: User) -> None:
+    row, prime = followed(alice), PrimeClient(alice)
+    text = "step 1\nlearner: 2026-11-29 02:41 ERROR broken\nlearner: Traceback:\nlearner: 02:42 INFO mended\nstep 2\n"
+    append_log(run=Run.objects.get(pk=row.run_id), offset=0, text=text)
+    logs = f"rft/runs/{row.pk}/logs"
+    found = prime.done("get", logs, level="ERROR")["logs"]
+    assert found == "learner: 2026-11-29 02:41 ERROR broken\nlearner: Traceback:"
+    assert prime.done("get", logs, level="INFO")["logs"] == "step 1\nlearner: 02:42 INFO mended\nstep 2"
+    assert prime.done("get", logs, level="ERROR", search="trace")["logs"] == "learner: Traceback:"
+
+
+def test_a_log_is_whole_or_is_not_cut_by_time(alice: User) -> None:
+    row, prime = followed(alice), PrimeClient(alice)
+    append_log(run=Run.objects.get(pk=row.run_id), offset=0, text="step 1\n")
+    Run.objects.filter(pk=row.run_id).update(started_at=timezone.now() - timedelta(hours=2))
+    logs = f"rft/runs/{row.pk}/logs"
+    for seconds in (86_400, 8000):
+        assert prime.done("get", logs, since_seconds=seconds, tail_lines=5000)["logs"] == "step 1"
+    assert "--tail N" in prime.call("get", logs, since_seconds=3600).json()["detail"]
 
 
 def test_the_log_of_a_public_run_is_for_members(alice: User) -> None:
