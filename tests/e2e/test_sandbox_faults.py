@@ -1,10 +1,16 @@
-"""Whatever is killed while rollouts use sandboxes: each rollout ends right, once, and nothing of a sandbox is left."""
+"""Whatever is killed while rollouts use sandboxes: each rollout ends right, once, and nothing of a sandbox is left.
+
+With bubblewrap's boxes, and with containers, whose daemon its operator starts again.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,74 +20,111 @@ from envhub.protocol.runs import RunState
 
 from infra.demo.processes import Role, kill, processes_of
 from tests.e2e import reversing
+from tests.e2e.caches import cache_root
 from tests.e2e.package_runs import PACKAGES, calls
-from tests.e2e.stack import Stack, wait_until
+from tests.e2e.stack import Stack, running_stack, wait_until
 from tests.fakes.policy_endpoint import PolicyEndpoint
+from tests.workers.sandbox.running_engine import RunningEngine, need_podman
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox, pytest.mark.matrix]
 EXAMPLES, ROLLOUTS, AT_ONCE = 2, 20, 6
 TOTAL = EXAMPLES * ROLLOUTS
 WORKS = "head -c 20000000 /dev/zero > /tmp/big; sleep 0.5; echo 42 > /tmp/answer"
 IN_SANDBOX = "/run/envhub/python/"  # of the command line of what a box on an image starts
+ROLES = {
+    "runner": Role.RUNNER, "run": Role.EVAL_RUN, "host": Role.HOST, "worker": Role.WORKER, "web": Role.WEB,
+}  # fmt: skip
 SHARES = (0.0, 0.3, 0.6)
 
 
-@pytest.fixture(scope="module")
-def environment(stack: Stack) -> str:
-    version = stack.wait_ready(stack.push(PACKAGES / "e2e-sandbox"))
-    assert not version.failure
-    return f"{version.owner}/{version.name}"
+@dataclass
+class Place:
+    """A hub whose worker makes its sandboxes by one backend. Named like the words of the tests that use it."""
+
+    stack: Stack
+    engine: RunningEngine | None
+    environment: str = ""
+
+    def sandboxes(self) -> list[int]:
+        """The process of each that is its end, and that nobody inside can end by a signal."""
+        if self.engine is not None:
+            return self.engine.agents()
+        inner_and_outer = {
+            process.pid: process.parent
+            for process in processes_of(self.stack.data)
+            if process.command[:1] == ("bwrap",) and any(IN_SANDBOX in word for word in process.command)
+        }
+        return [pid for pid, parent in inner_and_outer.items() if parent not in inner_and_outer]
+
+    def victims(self, name: str) -> list[int]:
+        """The processes of that name."""
+        if name == "sandbox":
+            return self.sandboxes()
+        if name in ROLES:
+            return self.stack.pids(ROLES[name])
+        assert self.engine is not None
+        return self.engine.processes(name)
 
 
-def start(stack: Stack, environment: str, works: str = WORKS, rollouts: int = ROLLOUTS) -> EvaluationView:
-    model = stack.register(PolicyEndpoint(answer=calls("bash", {"command": works}, "it is 42"), latency_s=0.2))
-    return stack.evaluate(
+@pytest.fixture(scope="module", params=["bwrap", "podman"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with ExitStack() as stack:
+        if request.param == "bwrap":
+            found = Place(request.getfixturevalue("stack"), None)
+        else:
+            need_podman()
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eg-", dir="/tmp")))
+            folder.chmod(0o711)
+            engine = RunningEngine(folder, "--show", str(cache_root()))
+            stack.enter_context(engine.kept_running())
+            settings = {"WORKER_SANDBOXES": "podman,bwrap", "WORKER_SANDBOX_ENGINE": str(engine.socket)}
+            data = tmp_path_factory.mktemp("hub")
+            found = Place(stack.enter_context(running_stack(data, settings)), engine)
+        version = found.stack.wait_ready(found.stack.push(PACKAGES / "e2e-sandbox"))
+        assert not version.failure
+        found.environment = f"{version.owner}/{version.name}"
+        yield found
+
+
+def start(place: Place, works: str = WORKS, rollouts: int = ROLLOUTS) -> EvaluationView:
+    model = place.stack.register(PolicyEndpoint(answer=calls("bash", {"command": works}, "it is 42"), latency_s=0.2))
+    return place.stack.evaluate(
         EvaluationConfig(
-            environment=environment, model=model, num_examples=EXAMPLES, rollouts_per_example=rollouts,
+            environment=place.environment, model=model, num_examples=EXAMPLES, rollouts_per_example=rollouts,
             concurrency=AT_ONCE, timeout_s=120, max_retries=5,
         )
     )  # fmt: skip
 
 
-def sandboxes(stack: Stack) -> list[int]:
-    """The outer bwrap of each, whose end nobody inside can bring about by a signal."""
-    inner_and_outer = {
-        process.pid: process.parent
-        for process in processes_of(stack.data)
-        if process.command[:1] == ("bwrap",) and any(IN_SANDBOX in word for word in process.command)
-    }
-    return [pid for pid, parent in inner_and_outer.items() if parent not in inner_and_outer]
-
-
-def of_role(role: Role) -> Callable[[Stack], list[int]]:
-    return lambda stack: stack.pids(role)
-
-
-VICTIMS: dict[str, Callable[[Stack], list[int]]] = {
-    "sandbox": sandboxes,
-    "runner": of_role(Role.RUNNER),
-    "run": of_role(Role.EVAL_RUN),
-    "host": of_role(Role.HOST),
-    "worker": of_role(Role.WORKER),
-    "web": of_role(Role.WEB),
-}
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("victim", [*ROLES, "sandbox"])
+def test_killing_what_holds_a_sandbox(place: Place, victim: str, share: float) -> None:
+    check_killing(place, victim, share)
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_killing_what_holds_a_sandbox(stack: Stack, environment: str, victim: str, share: float) -> None:
-    evaluation = start(stack, environment)
-    wait_until(lambda: bool(sandboxes(stack)), 120, stack.log_tail, 0.02)
+@pytest.mark.parametrize("victim", ["daemon", "service", "monitor"])
+def test_killing_what_holds_a_container(place: Place, victim: str, share: float) -> None:
+    if place.engine is None:
+        pytest.skip("bubblewrap has no daemon")
+    check_killing(place, victim, share)
+
+
+def check_killing(place: Place, victim: str, share: float) -> None:
+    stack = place.stack
+    evaluation = start(place)
+    wait_until(lambda: bool(place.sandboxes()), 120, stack.log_tail, 0.02)
     if share:
         reversing.await_stored(stack, evaluation.id, beyond=int(share * TOTAL))
-    wait_until(lambda: bool(kill(VICTIMS[victim](stack))), 60, lambda: f"there is no {victim}", 0.02)
+    wait_until(lambda: bool(kill(place.victims(victim))), 60, lambda: f"there is no {victim}", 0.02)
     view = stack.finished(evaluation.id)
     check_complete(stack, view)
-    check_nothing_left(stack)
+    check_nothing_left(place)
 
 
-def test_those_that_live_are_shown_and_what_a_person_ends_is_tried_again(stack: Stack, environment: str) -> None:
-    view = start(stack, environment, f"sleep 8; {WORKS}", rollouts=2)
+def test_those_that_live_are_shown_and_what_a_person_ends_is_tried_again(place: Place) -> None:
+    stack = place.stack
+    view = start(place, f"sleep 8; {WORKS}", rollouts=2)
     run_id = view.run_id or ""
     with stack.client() as hub:
         wait_until(lambda: any(one.commands for one in hub.runs.sandboxes(run_id).items), 120, stack.log_tail)
@@ -92,7 +135,7 @@ def test_those_that_live_are_shown_and_what_a_person_ends_is_tried_again(stack: 
         wait_until(lambda: f"ends the sandbox {shown[0].id}" in stack.run_log(run_id), 30, stack.log_tail)
         check_complete(stack, stack.finished(view.id), rollouts=2)
         assert hub.runs.sandboxes(run_id).living == 0
-    check_nothing_left(stack)
+    check_nothing_left(place)
 
 
 def check_complete(stack: Stack, view: EvaluationView, rollouts: int = ROLLOUTS) -> None:
@@ -103,13 +146,16 @@ def check_complete(stack: Stack, view: EvaluationView, rollouts: int = ROLLOUTS)
     assert {(row.outcome, row.reward) for row in rows} == {(Outcome.OK, 2.0)}
 
 
-def check_nothing_left(stack: Stack) -> None:
-    """Neither processes nor files, control groups or tickets."""
-    data = Path(stack.settings["WORKER_DATA"])
-    wait_until(lambda: not sandboxes(stack), 30, lambda: "a sandbox outlived its run")
+def check_nothing_left(place: Place) -> None:
+    """Neither processes nor files, mounts, control groups or tickets."""
+    data = Path(place.stack.settings["WORKER_DATA"])
+    wait_until(lambda: not place.sandboxes(), 30, lambda: "a sandbox outlived its run")
     wait_until(lambda: not boxes(data), 60, lambda: f"left: {boxes(data)}")
     assert "/boxes/" not in Path("/proc/self/mountinfo").read_text()
     assert all(is_free(ticket) for ticket in (data / "sandbox-tickets" / "living").iterdir())
+    if place.engine is not None:
+        engine = place.engine
+        wait_until(lambda: not engine.leftovers(), 60, lambda: f"the engine left: {engine.leftovers()}")
 
 
 def boxes(data: Path) -> list[str]:
