@@ -94,8 +94,10 @@ class Store:
         return found
 
     async def _make(self, name: str, digest: str, make: Make, pulled: bool) -> None:
-        making = self.folder / f"{MAKING}{name}"
-        await asyncio.to_thread(delete, making)  # left by a process that was killed
+        for left in self.folder.glob(f"{MAKING}{name}-*"):  # by a process that was killed
+            await asyncio.to_thread(delete, left)
+        # its own, because threads of a cancelled `make` go on writing to theirs
+        making = self.folder / f"{MAKING}{name}-{os.urandom(4).hex()}"
         root = making / ROOT
         root.mkdir(parents=True)
         for path in (making, root):
@@ -164,7 +166,8 @@ class Store:
             if path.name.startswith(GONE):
                 yield path
             elif path.name.startswith(MAKING):
-                with _try_lock(self.folder / LOCKS / f"{path.name.removeprefix(MAKING)}.make") as mine:
+                name = path.name.removeprefix(MAKING).partition("-")[0]
+                with _try_lock(self.folder / LOCKS / f"{name}.make") as mine:
                     if mine:
                         yield path
             elif path.name.startswith(PULLING) and (last_use(path) or 0.0) < time.time() - LONGEST_PULL_S:

@@ -61,8 +61,8 @@ def parse_request(head: bytes) -> Request:
     place, slash, path = where[len("http://") :].partition("/")
     has_port = ":" in place.rpartition("]")[2]
     target = destination(place if has_port else f"{place}:80")
-    line = f"{method} {slash or '/'}{path} {version}\r\nHost: {place}\r\n"  # RFC 9112, 3.2.2: not the box's own Host
-    return Request(target, line.encode() + _without_hops(rest))
+    start = f"{method} {slash or '/'}{path} {version}\r\nHost: {place}\r\n"  # RFC 9112, 3.2.2: not the box's own Host
+    return Request(target, start.encode() + _without_hops(rest))
 
 
 def destination(text: str) -> Destination:
