@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.operators_server import word_server
+from tests.e2e.places import Place, place_with_containers
 from tests.e2e.services import service_settings
 from tests.e2e.stack import Stack, running_stack
 from tests.fakes.otlp_receiver import OtlpReceiver
@@ -36,3 +37,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory, permitted_host: str, receive
         running_stack(tmp_path_factory.mktemp("hub"), {**settings, **permitted, **receiver.environment}) as running,
     ):
         yield running
+
+
+@pytest.fixture(scope="module", params=["bwrap", "podman"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A running hub for each backend of sandboxes."""
+    if request.param == "bwrap":
+        yield Place(request.getfixturevalue("stack"), None)
+    else:
+        with place_with_containers(tmp_path_factory.mktemp("hub")) as found:
+            yield found

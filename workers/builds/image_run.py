@@ -25,6 +25,7 @@ from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.outside.repositories import WithRepositories
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import open_stores
+from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.rollouts.sandboxes import repositories_of
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job
@@ -87,7 +88,7 @@ def _translated(name: str, lacking: Mapping[tuple[str, str], None]) -> Iterator[
 @asynccontextmanager
 async def _boxes(job: Job, lacking: dict[tuple[str, str], None]) -> AsyncIterator[BuildBoxes]:
     async with open_data(job.run) as data, open_stores(job.settings) as stores:
-        files = WithRepositories(repositories_of(job), data.files())
+        files = WithRepositories(repositories_of(job, await chosen_sandbox(job.settings)), data.files())
         yield BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking))
 
 

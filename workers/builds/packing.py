@@ -80,7 +80,7 @@ async def _sources(job: Job, payload: SourcePayload) -> AsyncIterator[Sources]:
         operator = IndexClient(http, indexes.urls, links=FindLinks(http, indexes.find_links))
         catalog = Catalog(operator, None, frozenset(), interpreter, addresses)
         exchange, files = HubExchange(job.run, job.artifacts), WheelFiles(folder("blobs"))
-        sandbox, log = chosen_sandbox(settings), job.lease.log
+        sandbox, log = await chosen_sandbox(settings), job.lease.log
         yield Sources(catalog, files, exchange, sandbox, folder("venvs"), folder("sources"), folder("uv"), log)
 
 

@@ -50,7 +50,7 @@ async def run_build(job: Job) -> None:
     settings = job.settings
     failed: BuildFailed | None = None
     async with _translated():
-        sandbox = chosen_sandbox(settings)
+        sandbox = await chosen_sandbox(settings)
         build = Build(job, payload, Record(job.lease), sandbox)
         if not payload.has_readme:
             hint = "Say in README.md what the task is and how it scores."

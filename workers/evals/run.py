@@ -84,7 +84,7 @@ async def prepare(job: Job, payload: EvalPayload, stack: AsyncExitStack) -> Eval
     caps = Caps(calls=settings.call_limit, tokens=settings.token_limit)
     stored = await stored_calls(job, payload)
     interceptor = Interceptor(policy, judges=judges, caps=caps, data=data, replay=stored.calls if stored else ())
-    sandbox = chosen_sandbox(settings)
+    sandbox = await chosen_sandbox(settings)
     sandboxes = await stack.enter_async_context(
         run_sandboxes(job, sandbox, allow=payload.config.allow_hosts, venv=venv)
     )

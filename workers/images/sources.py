@@ -136,7 +136,7 @@ class RunImages:
 
     async def _pulled(self, source: ImageSource) -> Holding:
         if source.digest and (kept := await self.store.take(source.digest)) is not None:
-            return kept
+            return _from_registry(kept)
         if not source.reference:
             raise PullFailed("its registry is no longer in HUB_IMAGE_REGISTRIES")
         digest = source.digest or await self._pin(source)
@@ -145,7 +145,7 @@ class RunImages:
             async with self._registry.pulled(source.reference, digest, root.parent) as layout:
                 return await asyncio.to_thread(unpack, layout, "oci", root, Budget(max_bytes=self._max_bytes))
 
-        return await self.store.ensure(digest, make)
+        return _from_registry(await self.store.ensure(digest, make, pulled=True))
 
     async def _pin(self, source: ImageSource) -> str:
         """Return the digest to which the name is pinned, by this worker or by one that asked the registry earlier."""
@@ -168,6 +168,14 @@ class RunImages:
             message = f"the image {name} cannot be had, and {BASE} has Python {has or 'unknown'}"
             raise ImageLacking(name, message, _by_hand(name) + "; or the operator sets HUB_IMAGE_REGISTRIES")
         return _use(name, holding, served_as="" if name == BASE else BASE)
+
+
+def _from_registry(holding: Holding) -> Holding:
+    """Refuse another owner's image: whoever names a digest must not get what was added or built under it."""
+    if not holding.kept.pulled:
+        holding.release()
+        raise PullFailed("the image of this digest on the worker is not from a registry")
+    return holding
 
 
 def _use(name: str, holding: Holding, *, served_as: str = "") -> Use:

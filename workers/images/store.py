@@ -41,6 +41,7 @@ class Kept(BaseModel):
     config: ImageConfig
     size: int  # bytes on disk
     python: str = ""  # such as "3.11"; for images that may replace others
+    pulled: bool = False  # from a registry, which gives it to all runs of the host
 
 
 Make = Callable[[Path], Awaitable[ImageConfig]]  # fills a directory
@@ -79,29 +80,31 @@ class Store:
         os.utime(self.folder / name)
         return Holding(kept, self.folder / name / ROOT, lock)
 
-    async def ensure(self, digest: str, make: Make) -> Holding:
+    async def ensure(self, digest: str, make: Make, *, pulled: bool = False) -> Holding:
         """Take an image into use; if it is missing, one of all waiting processes makes it with `make`."""
         name, made = name_of(digest), False
         while (found := await self.take(digest)) is None:
             async with exclusive_lock(self.folder / LOCKS / f"{name}.make"):
                 if self._read(name) is None:
                     await asyncio.to_thread(delete, self.folder / name)
-                    await self._make(name, digest, make)
+                    await self._make(name, digest, make, pulled)
                     made = True
         if made:
             await asyncio.to_thread(self.trim)
         return found
 
-    async def _make(self, name: str, digest: str, make: Make) -> None:
-        making = self.folder / f"{MAKING}{name}"
-        await asyncio.to_thread(delete, making)  # left by a process that was killed
+    async def _make(self, name: str, digest: str, make: Make, pulled: bool) -> None:
+        for left in self.folder.glob(f"{MAKING}{name}-*"):  # by a process that was killed
+            await asyncio.to_thread(delete, left)
+        # its own, because threads of a cancelled `make` go on writing to theirs
+        making = self.folder / f"{MAKING}{name}-{os.urandom(4).hex()}"
         root = making / ROOT
         root.mkdir(parents=True)
         for path in (making, root):
             path.chmod(0o755)
         try:
             config = await make(root)
-            kept = await asyncio.to_thread(_measured, digest, config, root)
+            kept = await asyncio.to_thread(_measured, digest, config, root, pulled)
             (making / ABOUT).write_text(kept.model_dump_json())
             os.rename(making, self.folder / name)
         except BaseException:
@@ -163,7 +166,8 @@ class Store:
             if path.name.startswith(GONE):
                 yield path
             elif path.name.startswith(MAKING):
-                with _try_lock(self.folder / LOCKS / f"{path.name.removeprefix(MAKING)}.make") as mine:
+                name = path.name.removeprefix(MAKING).partition("-")[0]
+                with _try_lock(self.folder / LOCKS / f"{name}.make") as mine:
                     if mine:
                         yield path
             elif path.name.startswith(PULLING) and (last_use(path) or 0.0) < time.time() - LONGEST_PULL_S:
@@ -223,9 +227,10 @@ def delete(path: Path) -> None:
     subprocess.run(["rm", "-rf", "--one-file-system", "--", str(path)], check=False, stdin=subprocess.DEVNULL)
 
 
-def _measured(digest: str, config: ImageConfig, root: Path) -> Kept:
+def _measured(digest: str, config: ImageConfig, root: Path, pulled: bool) -> Kept:
     done = subprocess.run(["du", "-sB1", "--", str(root)], check=True, capture_output=True, text=True)
-    return Kept(digest=digest, config=config, size=int(done.stdout.split()[0]), python=python_of(root))
+    size = int(done.stdout.split()[0])
+    return Kept(digest=digest, config=config, size=size, python=python_of(root), pulled=pulled)
 
 
 def python_of(root: Path) -> str:

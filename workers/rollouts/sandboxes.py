@@ -45,7 +45,6 @@ from workers.rollouts.outside.files import NotHere
 from workers.rollouts.outside.repositories import Repositories, WithRepositories
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import GATEWAY, SANDBOX_INSTALLERS, PackageStores, open_stores
-from workers.rollouts.sandbox_choice import chosen_sandbox
 from workers.runs.execution import Job
 from workers.runs.hub import RunClient
 from workers.sandbox import Network, Sandbox, socket_folder
@@ -186,7 +185,7 @@ async def run_sandboxes(
         images: Images = run_images
         if folders:
             data = await stack.enter_async_context(open_data(job.run))
-            files = WithRepositories(repositories_of(job), data.files())
+            files = WithRepositories(repositories_of(job, sandbox), data.files())
             boxes = BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking), allow)
             images = DockerfileImages(run_images, folders, boxes.bench(job.lease.log), salt=job.claim.owner)
         sandboxes = open_sandboxes(job, sandbox, images, stores, allow=allow, folders=folders, within=within)
@@ -222,13 +221,13 @@ def open_sandboxes(
 ) -> RunSandboxes:
     """Make a broker with everything that its sandboxes reach."""
     host = Host(sandbox, images, tickets(job), within or limits(job.settings), masked=job.lease.masked)
-    return RunSandboxes(Broker(host), allow, stores, repositories_of(job), images, folders)
+    return RunSandboxes(Broker(host), allow, stores, repositories_of(job, sandbox), images, folders)
 
 
-def repositories_of(job: Job) -> Repositories:
+def repositories_of(job: Job, sandbox: Sandbox) -> Repositories:
     """Return the git repositories for the run's boxes."""
     source = partial(repository_source, job.run)
-    return Repositories(job.settings.folder("sandbox-repositories"), source, chosen_sandbox(job.settings))
+    return Repositories(job.settings.folder("sandbox-repositories"), source, sandbox)
 
 
 def tickets(job: Job) -> Tickets:

@@ -24,7 +24,7 @@ from .identity import Identity, describe, find_bwrap, new_identity
 from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, Limits
 from .kept_changes import ChangesLine
 from .layers import PYTHON
-from .options import Protection, bwrap_options
+from .options import Protection, bwrap_options, system_folders
 from .owners import started_at
 from .proxy import open_sockets
 from .seccomp import program
@@ -80,6 +80,11 @@ def refuse_unreadable(binds: Iterable[Bind]) -> None:
             raise BoxFailed(f"{bind.source} cannot be read in a box", f"chmod o+rx {bind.source}")
 
 
+def can_have_view(bind: Bind) -> bool:
+    """Return whether an overlay can show the bind: a directory, and not that of sockets, which answer only in place."""
+    return not bind.layer and bind.target != SOCKETS and bind.source.is_dir()
+
+
 def hand_over(directory: Path, identity: Identity) -> None:
     """Give the directory of sockets to the box's user, so that no other user of the host can use them.
 
@@ -116,6 +121,8 @@ class BwrapSandbox:
             found.append("the CPU share is not enforced: no cpu cgroup may be made")
         if reason := layers.trouble(self._root):
             found.append(f"{layers.NO_LAYERS} ({reason})")
+        if shared := layers.shared_folders(self._root):
+            found.append(f"{layers.NO_VIEWS} ({', '.join(shared)})")
         return tuple(found)
 
     def sweep(self) -> list[str]:
@@ -160,6 +167,8 @@ class BwrapSandbox:
     ) -> dict[str, Any]:
         binds = [*self._interpreter(spec), *spec.binds, *([Bind(sockets, SOCKETS)] if sockets else [])]
         binds = [replace(bind, layer=bind.layer and not layers.trouble(bind.source)) for bind in binds]
+        has_views = not self._without & {Protection.VIEWS, Protection.READ_ONLY}
+        system = system_folders() if has_views and spec.root is None else {}
         if identity.mode == "root":
             refuse_unreadable([*base_bind(), *spec.binds])
         return {
@@ -172,12 +181,15 @@ class BwrapSandbox:
             "root": str(spec.root) if spec.root else None,
             "binds": [str(bind.source) for bind in binds],
             "layers": [index for index, bind in enumerate(binds) if bind.layer],
+            "views": [index for index, bind in enumerate(binds) if has_views and can_have_view(bind)],
+            "system": system,
             "disk_bytes": spec.limits.disk_bytes,
             "files": spec.limits.files,
             "options": bwrap_options(
                 targets=[(bind.target, bind.layer) for bind in binds],
                 hostname=spec.hostname,
                 seccomp=program(watched_memory=group is None, on_image=spec.root is not None),
+                system_views=system,
                 on_image=spec.root is not None,
                 without=self._without,
             ),

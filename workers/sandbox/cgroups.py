@@ -205,8 +205,11 @@ def make_group(tree: Tree, box_id: str, limits: Limits) -> KernelGroup:
     return KernelGroup(tree, directories)
 
 
-def remove_cgroup(path: Path, patience: float = 2.0) -> None:
-    """Kill the processes in a group and remove it, retrying until they are gone."""
+def remove_cgroup(path: Path, patience: float = 30.0) -> None:
+    """Kill the processes in a group and remove it, retrying until they are gone.
+
+    Nobody tries again later. On a busy host processes with much memory take seconds to die.
+    """
     deadline = time.monotonic() + patience
     with contextlib.suppress(OSError):
         (path / "cgroup.kill").write_text("1")

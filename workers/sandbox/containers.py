@@ -18,12 +18,13 @@ from .bwrap import rlimits, routes
 from .cgroups import KernelGroup, Tree
 from .channel import Channel
 from .engine.wire import MAX_MESSAGE, Ended, Failed, Hello, Invalid, Made, Mount, Order, engine_socket, packet, read
-from .errors import BoxFailed, BoxGone, BoxKilled, NotEnforceable, Unavailable
+from .errors import BoxFailed, BoxGone, BoxKilled, EngineAway, NotEnforceable, Unavailable
 from .interface import BoxSpec, Facts, Stats
 from .proxy import open_sockets
 
 FORWARDER = "/run/envhub/forwarder.pyc"
 START_SECONDS, REMOVE_SECONDS, ENDED_SECONDS, HELLO_SECONDS = 60.0, 60.0, 6.0, 10.0
+AWAY_TRIES, AWAY_PAUSE = 60, 0.5
 NO_HOST_BOXES = "containers need an image"
 
 
@@ -44,8 +45,17 @@ class ContainerSandbox:
         except OSError as error:
             connection.close()
             hint = f"as root: python -m workers.sandbox.engine --show FOLDER --socket {self._engine}"
-            raise Unavailable(f"no engine's daemon answers at {self._engine} ({error.strerror})", hint) from error
+            kind = Unavailable if isinstance(error, PermissionError) else EngineAway
+            raise kind(f"no engine's daemon answers at {self._engine} ({error.strerror})", hint) from error
         return connection
+
+    async def _connected(self) -> socket.socket:
+        """Connect, and wait for a daemon that is being started again. Raises EngineAway."""
+        for _ in range(AWAY_TRIES):
+            with contextlib.suppress(EngineAway):
+                return self._connect()
+            await asyncio.sleep(AWAY_PAUSE)
+        return self._connect()
 
     def _greet(self) -> Hello:
         with self._connect() as connection:
@@ -88,7 +98,7 @@ class ContainerSandbox:
         return directory
 
     async def _start(self, spec: BoxSpec, order: Order, stack: contextlib.AsyncExitStack) -> AgentBox:
-        held = Held(self._connect())
+        held = Held(await self._connected())
         stack.push_async_callback(held.removed)
         made, agent = await held.make(order)
         channel = Channel(agent)

@@ -2,6 +2,7 @@
 
 SandboxError
 ├── Unavailable     no box can be made on this host; the message says how to fix that
+│   └── EngineAway  the engine's daemon does not answer; it may be starting again
 ├── NotEnforceable  the specification asks for a limit that this host cannot enforce
 ├── BoxFailed       the box could not be started
 ├── BoxGone         the box has ended (killed, out of memory, lifetime over)
@@ -29,6 +30,10 @@ class SandboxError(Exception):
 
 class Unavailable(SandboxError):
     code = "sandbox_unavailable"
+
+
+class EngineAway(Unavailable):
+    pass
 
 
 class NotEnforceable(SandboxError):

@@ -1,9 +1,9 @@
 """Become one box. The bwrap backend starts this for each box (standard library, -I -S), with orders as JSON on stdin.
 
 It enters the cgroups, makes a private mount namespace, mounts the size-limited writable tmpfs, opens the bound files
-while it still may (a home directory is 0700), lays writable layers over the binds that ask for one, drops to the box's
-own uid, and executes bwrap with an empty environment. With "prove" in its orders it only writes into the first layer
-and ends.
+while it still may (a home directory is 0700), lays writable layers over the binds that ask for one and views of the
+box's own over the directories that other boxes see too, drops to the box's own uid, and executes bwrap with an empty
+environment. With "prove" in its orders it only writes into the first layer, prints what could have no view, and ends.
 """
 
 import ctypes
@@ -13,11 +13,11 @@ import signal
 import stat
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # system calls; their numbers are the same on all architectures
 OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY, MOUNT_ATTR_IDMAP = 1, 4, 0x1, 0x100000
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
@@ -126,13 +126,40 @@ def mount_layer(
     mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options)
 
 
-def bind(place: str, index: int, source: int) -> None:
-    target = f"{place}/b{index}"
+def bind(target: str, source: int) -> None:
     if stat.S_ISDIR(os.fstat(source).st_mode):
-        os.mkdir(target)
+        os.makedirs(target)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
+
+
+def mount_points() -> "list[str]":
+    with open("/proc/self/mountinfo") as file:
+        return [line.split()[4] for line in file]
+
+
+def view(place: str, target: str, source: int, mounts: "Collection[str]", needed: "Collection[str]" = ()) -> bool:
+    """Show a directory read-only through an overlay of the box's own, and return whether that was possible.
+
+    Watches (inotify) and locks belong to an inode. In a plain bind that is the shared one: boxes would see what others
+    open, and could block each other. A directory with other mounts in it (in the paths that are needed of it), or on a
+    file system that overlayfs does not accept, is bound as it is.
+    """
+    path = os.readlink(f"/proc/self/fd/{source}")
+    if any(f"{point}/".startswith(f"{one}/") and point != path for point in mounts for one in needed or [path]):
+        bind(target, source)
+        return False
+    os.makedirs(f"{place}/none", exist_ok=True)  # overlayfs wants two directories if it may not write
+    options = f"lowerdir=/proc/self/fd/{source}:{place}/none"
+    os.makedirs(target)
+    try:
+        mount("overlay", target, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options)
+    except OSError:
+        os.rmdir(target)
+        bind(target, source)
+        return False
+    return True
 
 
 def writable(place: str, orders: Mapping[str, Any]) -> None:
@@ -147,8 +174,13 @@ def writable(place: str, orders: Mapping[str, Any]) -> None:
         os.chmod(f"{place}/rw/{name}", mode)
 
 
-def stage(orders: Mapping[str, Any]) -> None:
-    """Put everything that bwrap binds below STAGE: b0, b1, ... and rw/{box,tmp,shm}."""
+def stage(orders: Mapping[str, Any]) -> "list[str]":
+    """Put everything that bwrap binds below STAGE: b0, b1, ..., system/ and rw/{box,tmp,shm}.
+
+    Return the directories that should have had a view and are bound as they are.
+    """
+    mounts = mount_points() if orders["views"] or orders["system"] else []
+    system = {path: os.open(path, os.O_PATH) for path in orders["system"]}
     sources = [os.open(path, os.O_PATH) for path in orders["binds"]]
     root = os.open(orders["root"], os.O_PATH | os.O_DIRECTORY) if orders["root"] else None
     writable(STAGE, orders)
@@ -159,14 +191,21 @@ def stage(orders: Mapping[str, Any]) -> None:
         os.close(root)
         if orders["changes"] >= 0:
             give_changes(orders["changes"])
+    shared = []
+    for path, source in system.items():
+        if not view(STAGE, f"{STAGE}/system{path}", source, mounts, orders["system"][path]):
+            shared.append(path)
     for index, source in enumerate(sources):
+        target = f"{STAGE}/b{index}"
         if index in orders["layers"]:
             mount_layer(STAGE, index, source, namespace, orders)
-        else:
-            bind(STAGE, index, source)
-        os.close(source)
-    if namespace is not None:
-        os.close(namespace)
+        elif index not in orders["views"]:
+            bind(target, source)
+        elif not view(STAGE, target, source, mounts):
+            shared.append(orders["binds"][index])
+    for descriptor in (*system.values(), *sources, *([namespace] if namespace is not None else [])):
+        os.close(descriptor)
+    return shared
 
 
 def give_changes(place: int) -> None:
@@ -206,10 +245,11 @@ def main() -> None:
         file.write("500")  # if the host runs out of memory, boxes go before the worker; /proc is read-only inside
     enter_cgroups(orders["cgroups"])
     own_namespace(orders)
-    stage(orders)
+    shared = stage(orders)
     if orders.get("prove"):
         drop(orders)
         prove()
+        sys.stdout.write("\n".join(shared))
         return
     options = []
     for option in orders["options"]:

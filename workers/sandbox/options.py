@@ -4,7 +4,7 @@ Data is passed by descriptor, never in argv.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict
@@ -50,6 +50,7 @@ class Protection(StrEnum):
     SECCOMP = "seccomp"
     NETWORK = "network namespace"
     READ_ONLY = "read-only binds"
+    VIEWS = "views of its own"
     PROC = "masked /proc"
 
 
@@ -57,17 +58,29 @@ def file(path: str, text: str) -> list[Option]:
     return ["--perms", "0444", "--ro-bind-data", {"text": text}, path]
 
 
-def system() -> list[Option]:
-    """Bind the host's programs and libraries, and only those files of /etc that they need."""
-    options: list[Option] = ["--ro-bind", "/usr", "/usr"]
+def system_folders() -> dict[str, list[str]]:
+    """Map the host's folders that boxes see to the paths that they see of each."""
+    programs = ["/usr", *(path for path in SYSTEM_LINKS if os.path.isdir(path) and not os.path.islink(path))]
+    return {**{path: [path] for path in programs}, "/etc": [path for path in SYSTEM_FILES if os.path.exists(path)]}
+
+
+def system(folders: Iterable[str]) -> list[Option]:
+    """Bind the host's programs and libraries, and only those files of /etc that they need.
+
+    `folders` are those that the launcher has put below its stage.
+    """
+
+    def staged(path: str) -> str:
+        real = os.path.realpath(path)
+        return f"{STAGE}/system{real}" if any(real == one or real.startswith(f"{one}/") for one in folders) else real
+
+    options: list[Option] = []
+    for paths in system_folders().values():
+        for path in paths:
+            options += ["--ro-bind", staged(path), path]
     for link in SYSTEM_LINKS:
         if os.path.islink(link):
             options += ["--symlink", os.readlink(link), link]
-        elif os.path.isdir(link):
-            options += ["--ro-bind", link, link]
-    for path in SYSTEM_FILES:
-        if os.path.exists(path):
-            options += ["--ro-bind", path, path]
     return options
 
 
@@ -133,11 +146,12 @@ def bwrap_options(
     targets: Sequence[tuple[str, bool]],
     hostname: str,
     seccomp: bytes,
+    system_views: Collection[str] = (),
     on_image: bool = False,
     without: Iterable[Protection] = (),
 ) -> list[Option]:
     """Return bwrap's arguments. `targets` are the box paths of the launcher's binds b0, b1, ..., each with whether it
-    has a layer.
+    has a layer; `system_views` are the host's folders of which the launcher has made views.
 
     On an image the box's only user is its root; on the host that is the box's own unprivileged user.
     """
@@ -148,7 +162,7 @@ def bwrap_options(
     uid = "0" if on_image else "1000"
     options += ["--uid", uid, "--gid", uid, "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
     options += ["--hostname", hostname]
-    options += image(hostname) if on_image else [*system(), *identity(hostname)]
+    options += image(hostname) if on_image else [*system(system_views), *identity(hostname)]
     options += proc(Protection.PROC not in missing)
     options += devices() if on_image else [*writable(), *devices()]
     for index, (target, layer) in enumerate(targets):

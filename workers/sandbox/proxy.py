@@ -25,7 +25,8 @@ from .interface import APT_CONFIG, TRUSTED, WGETRC, BoxSpec, Destination, Outsid
 WGET_PATIENCE = "tries = 2\nwaitretry = 1\n"  # by default wget retries 20 times over minutes
 APT_AS_ROOT = 'APT::Sandbox::User "root";\n'  # a sandbox has no other user that apt could switch to
 MAX_HEAD = 16 * 1024
-HOPS = {b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
+# headers that the proxy sets itself, or that end at it
+HOPS = {b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
 HEAD_SECONDS = 10.0
 CONNECT_SECONDS = 15.0
 NAME_SECONDS = 2.0  # a network with a proxy may have no DNS for outside names and be slow to say so
@@ -60,7 +61,8 @@ def parse_request(head: bytes) -> Request:
     place, slash, path = where[len("http://") :].partition("/")
     has_port = ":" in place.rpartition("]")[2]
     target = destination(place if has_port else f"{place}:80")
-    return Request(target, f"{method} {slash or '/'}{path} {version}\r\n".encode() + _without_hops(rest))
+    start = f"{method} {slash or '/'}{path} {version}\r\nHost: {place}\r\n"  # RFC 9112, 3.2.2: not the box's own Host
+    return Request(target, start.encode() + _without_hops(rest))
 
 
 def destination(text: str) -> Destination:

@@ -58,7 +58,7 @@ async def open_sessions(
 ) -> AsyncIterator[Sessions]:
     """For the sandbox of a run, which reaches the hosts `allow` at most, and finds at all others what the boxes of runs
     find there: the hub's files, packages, repositories. `models` answer it, too. Raises SandboxError."""
-    sandbox = chosen_sandbox(job.settings)
+    sandbox = await chosen_sandbox(job.settings)
     within = with_siblings(limits(job.settings), siblings) if siblings else None
     async with (
         open_data(job.run) as data,

@@ -99,6 +99,18 @@ async def test_an_image_added_by_hand_is_unpacked_once_for_all_runs_of_a_host(ho
     assert (found[0].root / "usr/bin/tool").read_text() == "x"
 
 
+async def test_knowing_the_digest_of_an_image_that_was_added_does_not_give_it(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published rollouts show digests, also of private images."""
+    permit(monkeypatch, "docker.io=http://127.0.0.1:1")
+    archive = docker_archive(tmp_path / "i.tar", [layer(("usr/bin/tool", "x"))])
+    await keep("swe/task:1", archive.read_bytes(), "docker")
+    found = await hosts.use(await hosts.images(), "swe/task:1")
+    with pytest.raises(ImageLacking, match="not from a registry"):
+        await hosts.use(await hosts.images(), f"python@{found.digest}")
+
+
 @needs_registry
 async def test_what_the_first_worker_pulls_is_what_all_pull(
     hosts: Hosts, registry: LocalRegistry, monkeypatch: pytest.MonkeyPatch

@@ -44,8 +44,33 @@ async def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".locks"]
 
 
+async def test_what_a_cancelled_maker_still_writes_is_not_in_the_image(tmp_path: Path) -> None:
+    """Its threads cannot be cancelled."""
+    roots: list[Path] = []
+
+    async def endless(root: Path) -> ImageConfig:
+        roots.append(root)
+        await asyncio.sleep(600)
+        return ImageConfig()
+
+    store = Store(tmp_path, max_bytes=10**9)
+    cancelled = asyncio.create_task(store.ensure(ONE, endless))
+    while not roots:
+        await asyncio.sleep(0.01)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+
+    async def make(root: Path) -> ImageConfig:
+        roots[0].mkdir(parents=True, exist_ok=True)
+        (roots[0] / "late").touch()
+        return await fill(root)
+
+    found = await store.ensure(ONE, make)
+    assert [path.name for path in found.root.iterdir()] == ["file"]
+
+
 async def test_what_a_killed_maker_left_is_no_image_and_goes(tmp_path: Path) -> None:
-    left = tmp_path / f"{MAKING}{'2' * 64}" / "rootfs/deep"
+    left = tmp_path / f"{MAKING}{'2' * 64}-0" / "rootfs/deep"
     left.mkdir(parents=True)
     store = Store(tmp_path, max_bytes=10**9)
     assert await store.take(TWO) is None

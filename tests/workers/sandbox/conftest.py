@@ -13,7 +13,7 @@ import pytest
 from workers.sandbox import Sandbox, backend
 from workers.sandbox.doctor.own_image import OnImage, make_image
 
-from .running_engine import RunningEngine
+from .running_engine import RunningEngine, need_podman
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,8 +39,7 @@ def sandbox(root: Path) -> Sandbox:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[RunningEngine]:
     """The daemon of podman, for all tests of this process."""
-    if os.geteuid() != 0 or shutil.which("podman") is None:
-        pytest.skip("podman is not installed, or its daemon not root's")
+    need_podman()
     with tempfile.TemporaryDirectory(prefix="eg-", dir="/tmp") as name:
         Path(name).chmod(0o711)
         running = RunningEngine(Path(name))

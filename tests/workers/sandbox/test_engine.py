@@ -12,7 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from workers.sandbox import Bind, BoxFailed, BoxGone, BoxKilled, BoxSpec, Limits, NotEnforceable, Unavailable, backend
+from workers.sandbox import (
+    Bind,
+    BoxFailed,
+    BoxGone,
+    BoxKilled,
+    BoxSpec,
+    Limits,
+    NotEnforceable,
+    Sandbox,
+    Unavailable,
+    backend,
+)
 from workers.sandbox.doctor.own_image import OnImage
 from workers.sandbox.engine.wire import Failed, Hello, engine_socket, read
 from workers.sandbox.watch import children_of
@@ -37,23 +48,10 @@ asyncio.run(main())
 """
 
 
-def agents(engine: RunningEngine) -> list[int]:
-    """The first processes of the daemon's containers, as the host's pids."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            mine = str(engine.socket.parent) in (entry / "mountinfo").read_text()
-            if mine and b"/run/envhub/agent.py" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
 def none_left(engine: RunningEngine) -> bool:
     """No process, and no folder, which is removed last; the dead take a moment."""
     for _ in range(400):
-        if not agents(engine) and list((engine.socket.parent / "boxes").iterdir()) == []:
+        if not engine.agents() and list((engine.socket.parent / "boxes").iterdir()) == []:
             return True
         time.sleep(0.05)
     return False
@@ -190,7 +188,7 @@ async def test_nobody_in_it_ends_it_and_the_host_does(podman: OnImage, engine: R
     async with podman.create(BoxSpec()) as box:
         await box.exec(["sh", "-c", "kill -9 1; kill -9 -1"])
         assert (await box.exec(["echo", "there"])).stdout == b"there\n"
-        (pid,) = agents(engine)
+        (pid,) = engine.agents()
         groups = groups_of(pid)
         os.kill(pid, signal.SIGKILL)
         assert isinstance(await box.ended(), BoxKilled)
@@ -206,7 +204,7 @@ def test_a_killed_workers_containers_end_at_once(podman: OnImage, engine: Runnin
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline().strip()
-        assert len(agents(engine)) == 1
+        assert len(engine.agents()) == 1
         owner.kill()
     assert none_left(engine)
 
@@ -216,10 +214,16 @@ async def test_a_killed_daemon_ends_its_boxes_and_the_next_sweeps(podman: OnImag
         await box.start_job(["sleep", "4242"])
         engine.kill()
         assert isinstance(await box.ended(), BoxKilled)
-    engine.start()
+    begun = asyncio.create_task(exit_code_of_true(podman))  # while there is no daemon
+    await asyncio.sleep(0.1)
+    await asyncio.to_thread(engine.start)
+    assert await begun == 0
     assert none_left(engine)
-    async with podman.create(BoxSpec()) as box:
-        assert (await box.exec(["true"])).exit_code == 0
+
+
+async def exit_code_of_true(sandbox: Sandbox) -> int:
+    async with sandbox.create(BoxSpec()) as box:
+        return (await box.exec(["true"])).exit_code
 
 
 async def test_nobody_but_its_user_reaches_the_engine_itself(engine: RunningEngine) -> None:

@@ -32,6 +32,28 @@ ATTACKS = (
         off=Protection.READ_ONLY,
     ),
     Attack("change a bound file", "return os.open('/bound/file', os.O_WRONLY)", off=Protection.READ_ONLY),
+    Attack(
+        "watch what others open",
+        """
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        for path in ('/bound/file', '/usr/bin/env'):
+            if libc.inotify_add_watch(watch, path.encode(), 0x21) < 0:
+                raise RuntimeError(path)
+        time.sleep(0.5)
+        return os.read(watch, 4096)
+        """,
+        off=Protection.VIEWS,
+    ),
+    Attack(
+        "meet the lock of another",
+        """
+        try:
+            fcntl.flock(os.open('/bound/file', os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        """,
+        off=Protection.VIEWS,
+    ),
     Attack("remove the gateway's socket", "os.unlink('/run/hub/gateway.sock'); return True"),
     Attack("leave through /proc/1/root", "return open('/proc/1/root' + ARG['canary']).read()"),
     Attack(

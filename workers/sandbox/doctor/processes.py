@@ -85,7 +85,10 @@ ATTACKS = (
     ),
     Attack(
         "hide from the memory killer",
-        "open('/proc/self/oom_score_adj', 'w').write('-1000'); return True",
+        """
+        os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'0')
+        return int(open('/proc/self/oom_score_adj').read()) == 0
+        """,
         off=Protection.PROC,
     ),
     Attack("take real-time priority", "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)); return True"),

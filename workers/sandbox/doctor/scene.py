@@ -1,7 +1,8 @@
-"""The targets of the attacks, which exist on the host during the suite: a file, a secret, a listening port."""
+"""The targets of the attacks on the host during the suite: a file that others use, a secret, a listening port."""
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import secrets
 import tempfile
@@ -38,6 +39,25 @@ async def _greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 @contextlib.asynccontextmanager
+async def used_by_others(path: Path) -> AsyncIterator[None]:
+    """Lock a file, and open it and a program of the host again and again, until the context ends."""
+
+    async def use() -> None:
+        while True:
+            for one in (path, Path("/usr/bin/env")):
+                one.open("rb").close()
+            await asyncio.sleep(0.05)
+
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        using = asyncio.create_task(use())
+        try:
+            yield
+        finally:
+            using.cancel()
+
+
+@contextlib.asynccontextmanager
 async def set_scene(place: Path) -> AsyncIterator[Scene]:
     """Set up the targets below `place`, a folder that boxes may be shown."""
     secret = secrets.token_hex(16)
@@ -61,6 +81,7 @@ async def set_scene(place: Path) -> AsyncIterator[Scene]:
         async with contextlib.AsyncExitStack() as stack:
             tcp = await stack.enter_async_context(await asyncio.start_server(_greet, "127.0.0.1", 0))
             await stack.enter_async_context(await asyncio.start_unix_server(_greet, f"\0{abstract}"))
+            await stack.enter_async_context(used_by_others(bound / "file"))
             await stack.enter_async_context(
                 await asyncio.start_unix_server(_greet, directory / "sockets" / "gateway.sock")
             )

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from .. import layers
 from ..interface import Facts, Sandbox
@@ -33,15 +35,25 @@ class Finding:
     good: bool
 
 
-def on_images() -> list[Attack]:
+def on_host(facts: Facts) -> list[tuple[str, Attack]]:
+    """Return the attacks for boxes with the host's programs, each with its area.
+
+    Without those that succeed where a downgrade says so.
+    """
+    shares = any(layers.NO_VIEWS in downgrade for downgrade in facts.downgrades)
+    attacks = [(area, attack) for area, attacks in IN_BOX.items() for attack in attacks]
+    return [(area, attack) for area, attack in attacks if not (shares and attack.off is Protection.VIEWS)]
+
+
+def on_images(facts: Facts) -> list[Attack]:
     """Return the attacks for boxes on images. Those that only harm the box's own copy of the image are left out."""
-    return [attack for area in IN_BOX.values() for attack in area if not attack.own]
+    return [attack for _, attack in on_host(facts) if not attack.own]
 
 
 def count(facts: Facts) -> int:
     """Return how many attacks a backend has to contain."""
-    on_host = sum(map(len, IN_BOX.values())) if facts.on_host else 0
-    return on_host + len(on_images()) + len(resources.BOMBS) + len(host_attacks(facts))
+    in_boxes = len(on_images(facts)) + (len(on_host(facts)) if facts.on_host else 0)
+    return in_boxes + len(resources.BOMBS) + len(host_attacks(facts))
 
 
 def contained(area: str, outcome: Outcome) -> Finding:
@@ -55,9 +67,9 @@ def seen(outcome: Outcome) -> Finding:
 
 async def run_attacks(sandbox: Sandbox, scene: Scene) -> AsyncIterator[Finding]:
     if sandbox.facts.on_host:
-        for area, attacks in IN_BOX.items():
+        for area, attacks in groupby(on_host(sandbox.facts), key=itemgetter(0)):
             async with sandbox.create(scene.spec()) as box:
-                for attack in attacks:
+                for _, attack in attacks:
                     yield contained(area, await run_attack(box, attack, scene.arguments))
     async for finding in _run_on_image(sandbox, scene):
         yield finding
@@ -85,11 +97,11 @@ def usual_boxes(sandbox: Sandbox, scene: Scene) -> tuple[Sandbox, str]:
 
 async def _run_on_image(sandbox: Sandbox, scene: Scene) -> AsyncIterator[Finding]:
     if any(layers.NO_LAYERS in downgrade for downgrade in sandbox.facts.downgrades):
-        for attack in on_images():  # there are no boxes on images to attack, as a downgrade reports
+        for attack in on_images(sandbox.facts):  # there are no boxes on images to attack, as a downgrade reports
             yield contained("image", Outcome(attack.name, Verdict.CONTAINED, "this host has no boxes on images"))
         return
     async with OnImage(sandbox, scene.image).create(scene.spec()) as box:
-        for attack in on_images():
+        for attack in on_images(sandbox.facts):
             yield contained("image", await run_attack(box, attack, scene.arguments, "python3"))
 
 

@@ -4,7 +4,7 @@ No network, capabilities, new privileges or devices other than harmless ones, an
 own uid outside. It starts the box's agent and nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +67,11 @@ def specification(
     files: Files,
     identity: Identity,
     command: Sequence[str],
-    programs: Mapping[str, Path],
     *,
     seccomp: Path,
     cgroup_parent: str,
 ) -> dict[str, Any]:
-    """Return the container's specification.
-
-    `programs` maps targets to folders of the daemon, which are bound read-only.
-    """
+    """Return the container's specification."""
     one = [{"container_id": 0, "host_id": identity.uid, "size": 1}]
     return {
         "name": order.id,
@@ -101,9 +97,8 @@ def specification(
         "mask": ["/sys", *MASKED_FILES, *MASKED_DIRECTORIES],
         "mounts": [
             *system(),
-            *(bind(source, target) for target, source in programs.items()),
-            bind(files.channel, f"{IN_BOX}/channel"),
             *(bind(source, target, writable) for source, target, writable in files.mounts),
+            bind(files.channel, f"{IN_BOX}/channel"),
         ],
         "manage_password": False,
         "use_image_hosts": True,

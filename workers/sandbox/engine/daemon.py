@@ -169,7 +169,9 @@ class Daemon:
         loop = asyncio.get_running_loop()
         identity = own_identity()
         stage.mkdir()
-        files = await loop.run_in_executor(self._threads, lay_out, stage, order, identity, self._shown, worker)
+        files = await loop.run_in_executor(
+            self._threads, lay_out, stage, order, identity, self._shown, worker, self._programs
+        )
         python = tuple(agent_python.command(self._python))
         with engine_socket() as listener:
             path = files.channel / "agent.sock"
@@ -183,7 +185,6 @@ class Daemon:
                     files,
                     identity,
                     [*python, f"{IN_BOX}/agent.pyc", f"{IN_BOX}/{CHANNEL}/agent.sock"],
-                    self._programs,
                     seccomp=self._seccomp,
                     cgroup_parent=cgroup_parent(self._tree),
                 )

@@ -8,7 +8,7 @@ to be open to all users of the host.
 import ctypes
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,10 +63,13 @@ def opened(path: str, allowed: Sequence[Path]) -> Iterator[int]:
         os.close(found)
 
 
-def lay_out(stage: Path, order: Order, identity: Identity, allowed: Sequence[Path], worker: int) -> Files:
+def lay_out(
+    stage: Path, order: Order, identity: Identity, allowed: Sequence[Path], worker: int, programs: Mapping[str, Path]
+) -> Files:
     """Mount everything below `stage` for a worker with that uid. Raises BoxFailed.
 
-    The caller must call `take_away` in any case.
+    `programs` maps targets to folders of the daemon, which all containers see. The caller must call `take_away` in any
+    case.
     """
     orders = {"uid": identity.uid, "gid": identity.gid, "disk_bytes": order.disk_bytes, "files": order.files}
     place = str(stage)
@@ -77,6 +80,11 @@ def lay_out(stage: Path, order: Order, identity: Identity, allowed: Sequence[Pat
         os.chown(channel, identity.uid, identity.gid)
         mounts = [(f"{place}/rw/shm", "/dev/shm", True), *_names(stage, order.hostname, identity)]  # noqa: S108
         with ExitStack() as stack:
+            for index, (target, folder) in enumerate(programs.items()):
+                source = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+                stack.callback(os.close, source)
+                launcher.view(place, f"{place}/p{index}", source, ())
+                mounts.append((f"{place}/p{index}", target, False))
             namespaces = MappedNamespaces(orders, worker, stack)
             _lay(place, "root", stack.enter_context(opened(order.root, allowed)), namespaces, orders)
             for index, bind in enumerate(order.mounts):
@@ -85,7 +93,7 @@ def lay_out(stage: Path, order: Order, identity: Identity, allowed: Sequence[Pat
                     _lay(place, index, source, namespaces, orders)
                 else:
                     _refuse_unreadable(bind, source)
-                    launcher.bind(place, index, source)
+                    _show(place, f"{place}/b{index}", source)
                 mounts.append((f"{place}/b{index}", bind.target, bind.layer))
             if order.sockets is not None:
                 source = stack.enter_context(opened(order.sockets, allowed))
@@ -127,6 +135,13 @@ class MappedNamespaces:
 
 def _lay(place: str, index: int | str, source: int, namespaces: MappedNamespaces, orders: dict[str, Any]) -> None:
     launcher.mount_layer(place, index, source, namespaces.of(source), orders)
+
+
+def _show(place: str, target: str, source: int) -> None:
+    if stat.S_ISDIR(os.fstat(source).st_mode):
+        launcher.view(place, target, source, launcher.mount_points())
+    else:
+        launcher.bind(target, source)
 
 
 def _refuse_unreadable(bind: Mount, source: int) -> None:

@@ -122,7 +122,7 @@ async def open_source(
             data=await data_source(job, payload, stack),
             shape=shaping,
         )
-        sandbox = chosen_sandbox(settings)
+        sandbox = await chosen_sandbox(settings)
         allow = (*payload.config.allow_hosts, *table.allow_hosts)
         venv = await install(job, target)
         sandboxes = await stack.enter_async_context(run_sandboxes(job, sandbox, allow=allow, venv=venv))
