@@ -251,6 +251,7 @@ RIGHTS: dict[str, dict[str, Access]] = {
     f"{_EVALUATION}/cancel": {"post": Access.PRIVATE},
     f"{_EVALUATION}/compare/<id:other_id>": {"get": Access.PRIVATE},
     f"{_ENVIRONMENT}/leaderboard": {"get": Access.PRIVATE},
+    f"{_EVALUATION}/clusters": {"get": Access.PRIVATE},
     f"{_EVALUATION}/labels": {"get": Access.PRIVATE},
     f"{_ROLLOUT}/labels/<str:label>": {"put": Access.PRIVATE, "delete": Access.PRIVATE},
     f"{_ROLLOUT}/notes": {"get": Access.PRIVATE, "post": Access.PRIVATE},
