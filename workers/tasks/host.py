@@ -177,6 +177,7 @@ class Host:
             room={queue: number for queue, number in room.items() if queue in consumed},
             free_gpus=self._free_gpus(),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
+            gpu_use=self._gpus.use,
             refused=tuple(refused)[:MOST_REFUSED],
             answer=self._post is not None,
         )

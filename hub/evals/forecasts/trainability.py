@@ -95,7 +95,7 @@ def _pair(key: str) -> tuple[int, int]:
 def _group(size: int, signal: Signal, counts: Counts, *, graded: bool) -> GroupForecast:
     drawn = not signal.short.get(size)
     share = signal.share(size) if graded or drawn else _extrapolated(size, counts)
-    return GroupForecast(size, share, drawn, graded and not drawn, signal.advantage(size))
+    return GroupForecast(size, share, drawn, graded and not drawn and share < 1, signal.advantage(size))
 
 
 def _extrapolated(size: int, counts: Counts) -> float:
