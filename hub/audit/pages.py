@@ -16,6 +16,7 @@ from hub.accounts.queries import member_owners
 from hub.audit.actions import ACTIONS
 from hub.audit.export import export_response
 from hub.audit.filters import PARAMETERS, AuditFilter, narrow, read_filter
+from hub.audit.lines import lines_of
 from hub.audit.queries import entries_for
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
@@ -35,7 +36,7 @@ def audit_list(request: HttpRequest) -> HttpResponseBase:
     given = {name: request.GET[name] for name in PARAMETERS if request.GET.get(name)}
     context = {
         "section": "settings",
-        "entries": rows,
+        "lines": lines_of(user, rows),
         "next": following,
         "owner": shown,
         "owners": slugs if shown in ("", *slugs) else [shown, *slugs],

@@ -5,6 +5,7 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
+from hub.accounts.named import register_names
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
@@ -22,3 +23,5 @@ class CatalogConfig(AppConfig):
         import_module("hub.catalog.judges")
         rows = self.get_model("Model")._default_manager
         register_holding("models", lambda owner: rows.filter(owner=owner), "/models")
+        named = import_module("hub.catalog.named")
+        register_names(named.WORDS, named.model_addresses)

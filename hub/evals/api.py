@@ -10,6 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import Page
+from envhub.protocol.evals.clusters import RolloutClusters
 from envhub.protocol.evals.evaluations import (
     EvaluationConfig,
     EvaluationPush,
@@ -31,15 +32,15 @@ from hub.accounts.permissions import check_read, require_scope
 from hub.accounts.queries import Caller, get_owner, has_role, require_role
 from hub.core import clock
 from hub.core.errors import Conflict, Invalid, NotFound
-from hub.core.http import answer, answer_page, parse
+from hub.core.http import answer, answer_page, parse, validate
 from hub.core.ids import GivenId, whole_id
-from hub.core.pagination import newest_first, whole_number
+from hub.core.pagination import newest_first
 from hub.core.requests.parameters import PAGE, choice, query
+from hub.evals.clusters.wire import clusters_view
 from hub.evals.exports import ExportFormat, export_response
 from hub.evals.models import Evaluation
 from hub.evals.paging import Sort, rollout_page
 from hub.evals.queries import (
-    filter_rollouts,
     get_evaluation,
     get_rollout,
     list_evaluations,
@@ -48,6 +49,7 @@ from hub.evals.queries import (
     shards_of,
 )
 from hub.evals.replays import stored_calls
+from hub.evals.rollout_filter import RolloutFilter
 from hub.evals.services import (
     add_segment,
     cancel_evaluation,
@@ -60,7 +62,7 @@ from hub.evals.services import (
     share_evaluation,
 )
 from hub.evals.services.creating import stored_config
-from hub.evals.wire import evaluation_view, rollout_rows, segment_blob, shard_view
+from hub.evals.wire import evaluation_view, evaluation_views, rollout_rows, segment_blob, shard_view
 from hub.runs.authentication import RunGrant, require_live_run, require_run
 from hub.runs.models import Run
 
@@ -83,7 +85,8 @@ def evaluations(request: Request) -> HttpResponse:
         return answer(_view(user, created), status=201)
     check_read(request)
     narrowed = {key: request.GET.get(key, "") for key in ("environment", "model", "owner")}
-    return answer_page(*newest_first(list_evaluations(request.user, **narrowed), request), evaluation_view)
+    rows, following = newest_first(list_evaluations(request.user, **narrowed), request)
+    return answer(Page[EvaluationView](items=tuple(evaluation_views(request.user, rows)), next=following))
 
 
 @extend_schema(methods=["GET"], responses=EvaluationView)
@@ -189,7 +192,7 @@ def replayed(request: Request, evaluation_id: GivenId) -> HttpResponse:
 
 @extend_schema(
     parameters=[
-        *query("outcome", "label", "min_reward", "max_reward", "example"),
+        *query("outcome", "label", "min_reward", "max_reward", "example", "cluster", "among"),
         choice("sort", Sort, Sort.NEWEST),
         *query("cursor", "limit"),
     ],
@@ -199,20 +202,24 @@ def replayed(request: Request, evaluation_id: GivenId) -> HttpResponse:
 def rollouts(request: Request, evaluation_id: GivenId) -> HttpResponse:
     """List the rollouts of an evaluation in short form.
 
-    Filter by `outcome`, `label` (or "any"), `min_reward`, `max_reward` and `example`. `sort` is newest, reward, -reward
-    or example.
+    Filter by `outcome`, `label` (or "any"), `min_reward`, `max_reward`, `example`, `cluster` (rollouts that failed or
+    answered alike) and `among` (chosen examples and rollouts). `sort` is newest, reward, -reward or example.
     """
     found = _readable(request, evaluation_id)
-    rows = filter_rollouts(
-        found,
-        outcome=request.GET.get("outcome", ""),
-        min_reward=_number(request, "min_reward"),
-        max_reward=_number(request, "max_reward"),
-        example=whole_number(request._request, "example"),
-        label=request.GET.get("label", ""),
-    )
+    rows = validate(RolloutFilter, request.query_params.dict()).rows(found)
     found_rows, following = rollout_page(rows, request._request)
     return answer(Page[RolloutRow](items=tuple(rollout_rows(found_rows, found.prices)), next=following))
+
+
+@extend_schema(responses=RolloutClusters)
+@api_view(["GET"])
+def clusters(request: Request, evaluation_id: GivenId) -> HttpResponse:
+    """List rollouts that failed with the same message, or gave the same wrong answer.
+
+    Returns at most ten clusters of failures and ten of answers, the largest first. The filter `cluster` of the list of
+    rollouts takes their names.
+    """
+    return answer(clusters_view(_readable(request, evaluation_id)))
 
 
 @extend_schema(responses=RolloutRecord)

@@ -5,6 +5,7 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
+from hub.accounts.named import register_ids
 from hub.runs.chores import register_chore
 from hub.runs.endings import register_listener
 
@@ -20,5 +21,6 @@ class EvalsConfig(AppConfig):
         import_module("hub.evals.run_kind")
         rows = self.get_model("Evaluation")._default_manager
         register_holding("evaluations", lambda owner: rows.filter(owner=owner), "/evaluations")
+        register_ids(import_module("hub.evals.named").named_evaluations)
         register_chore(import_module("hub.evals.standings.cards").refresh_cards)
         register_listener(import_module("hub.evals.services.watching").tell_of_run)

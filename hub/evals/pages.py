@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
@@ -53,7 +54,7 @@ from hub.evals.rollout_filter import EXAMPLES, MIXED, ODD, OUTCOMES, SORTS, Roll
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.standings.leaderboard import leaderboard
 from hub.evals.standings.watches import watches_of
-from hub.evals.wire import evaluation_view, rollout_rows, shard_view
+from hub.evals.wire import evaluation_view, listed_evaluations, rollout_rows, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.placing.waiting import waiting_reasons
@@ -62,6 +63,7 @@ from hub.runs.wire import trace_url
 PAGE = 50
 # Polls to skip between two refreshes of the table: a random number, so that open pages do not stay in step.
 POLLS_BETWEEN = (1, 3)
+_FILTERS = {"outcome", "label", "min_reward", "max_reward", "example", "cluster", "among"}
 _CONFIG_SHOWN_ELSEWHERE = {"environment", "model", "name", "visibility"}
 
 
@@ -77,7 +79,7 @@ def evaluation_list(request: HttpRequest) -> HttpResponseBase:
         return show(request, "evals/evaluation_list.html", context | {"absent": error})
     except HubError as error:
         return show(request, "evals/evaluation_list.html", context | {"error": error}, status=422)
-    context |= {"rows": [(row, evaluation_view(row)) for row in rows], "next": following}
+    context |= {"rows": listed_evaluations(request.user, rows), "next": following}
     return show(request, "evals/evaluation_list.html", context)
 
 
@@ -88,7 +90,7 @@ def environment_evaluations(request: HttpRequest, owner: str, name: str) -> Http
     context = environment_context(request, owner, name, tab="evaluations")
     rows = visible_evaluations(request.user).filter(environment=context["environment"])
     found, following = newest_first(rows, request, default=PAGE)
-    context |= {"rows": [(row, evaluation_view(row)) for row in found], "next": following}
+    context |= {"rows": listed_evaluations(request.user, found), "next": following}
     if request.user.is_authenticated and not fragment_of(request):
         context["watches"] = list(watches_of(request.user, context["environment"]))
     if "before" not in request.GET:
@@ -97,6 +99,20 @@ def environment_evaluations(request: HttpRequest, owner: str, name: str) -> Http
     return show(request, "evals/environment_evaluations.html", context)
 
 
+def _rollouts_as_json(view: Callable[[HttpRequest, GivenId], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """`?format=json` of a page with a filter leads to the API's list of these rollouts, else to the evaluation."""
+
+    def run(request: HttpRequest, evaluation_id: GivenId) -> HttpResponseBase:
+        filters = set(request.GET) & _FILTERS
+        if request.method not in {"GET", "HEAD"} or request.GET.get("format") != "json" or not filters:
+            return view(request, evaluation_id)
+        query = urlencode({name: request.GET[name] for name in sorted({*filters, *({"sort"} & set(request.GET))})})
+        return redirect(f"/api/v1/evaluations/{evaluation_id}/rollouts?{query}")
+
+    return update_wrapper(run, view)
+
+
+@_rollouts_as_json
 @page
 @require_safe
 def evaluation_detail(request: HttpRequest, evaluation_id: GivenId) -> HttpResponseBase:

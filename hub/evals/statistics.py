@@ -36,6 +36,8 @@ from envhub.protocol.evals.rollouts import Outcome, Usage
 from envhub.protocol.runs import FailureKind
 from pydantic import BaseModel, Field
 
+from hub.evals.signal import Rewards, Signal
+
 PASS_THRESHOLD = 0.5
 # Names that are summarised, so that a package that invents names cannot grow the aggregate without limit.
 MAX_METRICS = 100
@@ -94,6 +96,7 @@ class ExampleTally(BaseModel):
 
     reward: Cell = Field(default_factory=Cell)
     solved: int = 0
+    rewards: Rewards = Field(default_factory=Rewards)
     metrics: dict[str, Cell] = Field(default_factory=dict)
 
 
@@ -149,6 +152,7 @@ class Aggregate(BaseModel):
     metrics: dict[str, Moments] = Field(default_factory=dict)
     solved: dict[str, int] = Field(default_factory=dict)  # "n:c" -> examples with n scored rollouts, c of them solved
     histogram: Histogram = Field(default_factory=Histogram)
+    signal: Signal = Field(default_factory=Signal)
 
     @property
     def scored_examples(self) -> int:
@@ -182,9 +186,12 @@ class Aggregate(BaseModel):
         if self.reward is None:
             self.reward = Moments(shift=reward)
         self._count_solved(tally, -1)
+        self.signal.count(tally.rewards, -1)
         self.reward.add(tally.reward, reward)
+        tally.rewards.add(reward, self.reward.shift)
         tally.solved += reward >= PASS_THRESHOLD
         self._count_solved(tally, 1)
+        self.signal.count(tally.rewards, 1)
         self.histogram.add(reward)
 
     def _count_solved(self, tally: ExampleTally, sign: int) -> None:

@@ -26,6 +26,7 @@ api_urls: list[URLPattern | URLResolver] = [
     path("evaluations/<id:evaluation_id>/shards", api.shards),
     path("evaluations/<id:evaluation_id>/replayed", api.replayed),
     path("evaluations/<id:evaluation_id>/rollouts", api.rollouts),
+    path("evaluations/<id:evaluation_id>/clusters", api.clusters),
     path(_ROLLOUT, api.rollout),
     path(f"{_ROLLOUT}/labels/<str:label>", annotation_api.label),
     path(f"{_ROLLOUT}/notes", annotation_api.notes),

@@ -22,6 +22,7 @@ from envhub.protocol.registry.packages import GenerationEvidence
 from envhub.protocol.runs import FailureKind, RunState
 from envhub.protocol.visibility import Visibility
 
+from hub.accounts.queries import Caller, inside_owners
 from hub.catalog.queries import get_model
 from hub.catalog.wire import target_for
 from hub.core.errors import NotFound
@@ -41,6 +42,17 @@ from hub.runs.judges import judge_targets
 from hub.runs.models import Run
 from hub.secrets.services import reveal_for_run
 from hub.storage.queries import presign_get
+
+
+def evaluation_views(user: Caller, rows: Sequence[Evaluation]) -> list[EvaluationView]:
+    """Return the rows of a list; `user` sees all settings of those whose owner's private things are visible."""
+    inside = inside_owners(user, rows)
+    return [evaluation_view(row, inside=row.owner_id in inside) for row in rows]
+
+
+def listed_evaluations(user: Caller, rows: Sequence[Evaluation]) -> list[tuple[Evaluation, EvaluationView]]:
+    """Return (row, view) pairs, as the templates of lists take them."""
+    return list(zip(rows, evaluation_views(user, rows), strict=True))
 
 
 def evaluation_view(row: Evaluation, *, inside: bool = False) -> EvaluationView:

@@ -5,6 +5,7 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
+from hub.accounts.named import register_names
 
 
 class RegistryConfig(AppConfig):
@@ -18,3 +19,5 @@ class RegistryConfig(AppConfig):
         import_module("hub.registry.build_runs")
         rows = self.get_model("Environment")._default_manager
         register_holding("environments", lambda owner: rows.filter(owner=owner), "/environments")
+        named = import_module("hub.registry.named")
+        register_names(named.WORDS, named.environment_addresses)

@@ -96,7 +96,7 @@ def _inspect(archives: Archives) -> Package:
     return Package(
         metadata=found,
         version=str(Pep440(found.version)),
-        module=entry_module(found.name, (member.path for member in wheel_members), sources, hub_config),
+        module=entry_module(found.name, (member.path for member in wheel_members), sources, pyproject),
         readme=found.readme or _read_first(README_FILES, archives.sdist, root, sdist_members),
         changes=section_of(_read_first(CHANGELOG_FILES, archives.sdist, root, sdist_members), found.version),
         tags=_tags(found, pyproject, hub_config),

@@ -27,6 +27,9 @@ class Worker(models.Model):
     free_gpus = models.JSONField(default=list)  # free MB of each that no run of it holds, less what is on its way
     busy_gpus = models.JSONField(default=list)  # MB of each that one holds
     engines = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))  # EngineCounts
+    # envhub.protocol.placing.gpus.GpuUse of each GPU, and hub.runs.gpu_use.History
+    gpu_use = models.JSONField(default=list, db_default=[])
+    gpu_history = models.JSONField(default=list, db_default=[])
     drained_at = models.DateTimeField(null=True, blank=True)  # since then it is sent nothing new
 
     class Meta:

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
+from envhub.protocol.placing.gpus import GpuUse
 from envhub.protocol.runs import (
     Failure,
     LogPage,
@@ -85,6 +86,8 @@ def worker_view(worker: Worker, *, now: datetime) -> WorkerView:
         drained_at=worker.drained_at,
         free_gpus=tuple(worker.free_gpus),
         busy_gpus=tuple(worker.busy_gpus),
+        gpu_use=tuple(GpuUse.model_validate(one) for one in worker.gpu_use),
+        gpu_history=tuple((at, percent) for at, percent in worker.gpu_history),
         slots=worker.slots,
         sandbox=worker.sandbox,
         facts=WorkerFacts.model_validate(worker.facts),

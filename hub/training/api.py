@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from hub.accounts.models import User
 from hub.accounts.permissions import check_read, require_scope
-from hub.accounts.queries import get_owner
+from hub.accounts.queries import get_owner, inside_owners
 from hub.core.http import answer, parse, validate
 from hub.core.ids import GivenId
 from hub.core.pagination import newest_first, whole_number
@@ -62,7 +62,8 @@ def training_runs(request: Request) -> HttpResponse:
     check_read(request)
     narrowed = {key: request.GET.get(key, "") for key in ("owner", "model", "name")}
     rows, following = newest_first(list_training(request.user, **narrowed), request)
-    return answer(Page[TrainingRunView](items=tuple(training_views(rows, now=timezone.now())), next=following))
+    views = training_views(rows, now=timezone.now(), inside=inside_owners(request.user, rows))
+    return answer(Page[TrainingRunView](items=tuple(views), next=following))
 
 
 @extend_schema(methods=["GET"], responses=TrainingRunView)

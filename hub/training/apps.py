@@ -5,6 +5,7 @@ from importlib import import_module
 from django.apps import AppConfig
 
 from hub.accounts.holdings import register_holding
+from hub.accounts.named import register_ids
 from hub.secrets.encrypted_fields import register_encrypted_field
 
 
@@ -21,3 +22,4 @@ class TrainingAppConfig(AppConfig):
         import_module("hub.training.replays")
         rows = self.get_model("TrainingRun")._default_manager
         register_holding("training runs", lambda owner: rows.filter(owner=owner), "/training")
+        register_ids(import_module("hub.training.named").named_training)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -31,13 +31,16 @@ from hub.training.queries import adapters_of, evaluation_points, recent_metrics
 INTERRUPTED = {"cancelled", "worker_stopped", "worker_lost"}  # codes of hub.runs.services
 
 
-def training_views(rows: list[TrainingRun], *, now: datetime) -> list[TrainingRunView]:
-    """Return runs of hub.training.queries for a list, with why queued ones wait (three queries for all)."""
+def training_views(rows: list[TrainingRun], *, now: datetime, inside: Collection[UUID] = ()) -> list[TrainingRunView]:
+    """Return runs of hub.training.queries for a list, with why queued ones wait (three queries for all).
+
+    inside: the owners of which the viewer sees all settings.
+    """
     reasons = waiting_reasons([row.run for row in rows if row.run is not None], now=now)
-    return [training_view(row, reasons) for row in rows]
+    return [training_view(row, reasons, inside=row.owner_id in inside) for row in rows]
 
 
-def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView:
+def training_view(row: TrainingRun, reasons: dict[UUID, str], *, inside: bool = False) -> TrainingRunView:
     """Return one run as lists show it."""
     run = row.run
     return TrainingRunView(
@@ -52,7 +55,7 @@ def training_view(row: TrainingRun, reasons: dict[UUID, str]) -> TrainingRunView
         labels=processes_of(row),
         step=row.step,
         max_steps=row.max_steps,
-        config=shown_outside(row.config),
+        config=row.config if inside else shown_outside(row.config),
         placement=placement_of(row),
         latest=StepMetrics.model_validate(row.latest) if row.latest else None,
         best_reward=row.best_reward,

@@ -14,7 +14,7 @@ from hub.catalog.queries import visible_models
 from hub.core.errors import NotFound
 from hub.core.pages import page, show
 from hub.evals.queries import list_evaluations
-from hub.evals.wire import evaluation_view
+from hub.evals.wire import listed_evaluations
 from hub.registry.cards import listed
 from hub.registry.queries import search_environments
 
@@ -56,7 +56,7 @@ def _owner_detail(request: HttpRequest, slug: str) -> HttpResponseBase:
         "is_member": is_member,
         "environments": listed(user, environments[:MOST_ENVIRONMENTS]),
         "more_environments": len(environments) > MOST_ENVIRONMENTS,
-        "evaluations": [(row, evaluation_view(row)) for row in evaluations],
+        "evaluations": listed_evaluations(user, evaluations),
         "models": models,
         "members": members_of(owner)[:MOST_MEMBERS] if is_team and is_member else (),
     }

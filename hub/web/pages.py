@@ -19,7 +19,7 @@ from hub.core.pages import page, show
 from hub.data.queries import listed as listed_snapshots
 from hub.data.queries import listed_files, listed_images
 from hub.evals.queries import visible_evaluations
-from hub.evals.wire import evaluation_view
+from hub.evals.wire import listed_evaluations
 from hub.registry.cards import listed
 from hub.registry.queries import environments_of, search_environments
 from hub.runs.queries import failed_runs, unfinished_runs
@@ -52,7 +52,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     context = {
         "environments": listed(user, own.order_by("-updated_at", "-pk")[:SHOWN]),
         "team": team,
-        "evaluations": [(row, evaluation_view(row)) for row in visible_evaluations(user)[:SHOWN]],
+        "evaluations": listed_evaluations(user, list(visible_evaluations(user)[:SHOWN])),
         "moved": moved_scores(user, since=now - LATELY, most=SHOWN),
         "runs": [(run, views[run.pk]) for run in runs],
         "failed": [(run, views[run.pk]) for run in failed],

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from hub.web import administration, owner_pages, pages, quota_pages
+from hub.web import administration, owner_pages, pages, previews, quota_pages
 from hub.web.documentation import pages as documentation
 from hub.web.sdk_wheel import FILENAME
 
@@ -21,6 +21,9 @@ page_urls: list[URLPattern | URLResolver] = [
     path("docs", documentation.index, name="documents"),
     path("docs/<slug:slug>", documentation.read, name="document"),
     path(f"cli/{FILENAME}", pages.cli_wheel, name="cli-wheel"),
+    path("environments/<str:owner>/<str:name>/preview.png", previews.environment_preview, name="environment-preview"),
+    path("evaluations/<id:evaluation_id>/preview.png", previews.evaluation_preview, name="evaluation-preview"),
+    path("training/<id:training_id>/preview.png", previews.training_preview, name="training-preview"),
     path("owners/<slug:owner>", owner_pages.owner_long, name="owner-long"),
     path("<slug:owner>", owner_pages.owner_short, name="owner"),  # the last of all: the hub's own addresses win
 ]

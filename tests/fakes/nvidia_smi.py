@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-TWO_GPUS = """0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, 81038, Disabled
-1, GPU-bbbb2222, NVIDIA H100 80GB HBM3, 81559, 80000, Disabled
+TWO_GPUS = """0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, 81038, Disabled, 12
+1, GPU-bbbb2222, NVIDIA H100 80GB HBM3, 81559, 80000, Disabled, 12
 """
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from envhub import errors
 from envhub.packaging.archives.reading import safe_members
 from envhub.packaging.archives.sdist_readme import add_readme
+from envhub.packaging.left_behind import has_environment
 from envhub.packaging.metadata import README_FILES, read_wheel_metadata
-from envhub.packaging.source_archives import repack_source
+from envhub.packaging.source_archives import named_below, projects_below, repack_source
 from envhub.protocol.registry.builds import SourcePacked, SourcePayload
 from envhub.protocol.registry.packages import PushFile, VersionView
 from envhub.protocol.runs import FailureKind
@@ -60,13 +61,26 @@ async def pack_source(job: Job, payload: SourcePayload) -> None:
 
 
 async def _distributions(job: Job, payload: SourcePayload, archive: Path, place: Path) -> tuple[Path, Path]:
-    """Build wheel and sdist below `place`. Raises BuildFailed, PackageError."""
-    source = place / "source.tar.gz"
+    """Build wheel and sdist below `place`. Raises BuildFailed, PackageError.
+
+    Of a repository's own project, which is no environment, the error names the packages below it.
+    """
+    source, below = place / "source.tar.gz", named_below(projects_below(archive, payload.folder))
+    hint = f"{below} Pack the folder of one of them, and upload that." if below else ""
     readme = await asyncio.to_thread(repack_source, archive, payload.folder, source)
     material = Material(source, payload.filename, payload.name, payload.source.sha256)
     async with _sources(job, payload) as sources:
-        made = await sources.pack(material)
-    return await asyncio.to_thread(_written, made, readme, place)
+        try:
+            made = await sources.pack(material)
+        except BuildFailed as error:
+            if hint:
+                raise BuildFailed(error.code, str(error), hint=hint, detail=error.detail) from error
+            raise
+    wheel, sdist = await asyncio.to_thread(_written, made, readme, place)
+    if hint and not await asyncio.to_thread(has_environment, wheel):
+        message = f"{payload.name} has no environment: no load_environment, and no taskset"
+        raise errors.PackageError(message, code="no_environment", hint=hint)
+    return wheel, sdist
 
 
 @asynccontextmanager

@@ -12,12 +12,12 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from envhub.protocol.placing.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu, GpuUse
 from pydantic import ValidationError
 
 logger = logging.getLogger(__name__)
 PROGRAM = "nvidia-smi"
-FIELDS = ("index", "uuid", "name", "memory.total", "memory.free", "mig.mode.current")
+FIELDS = ("index", "uuid", "name", "memory.total", "memory.free", "mig.mode.current", "utilization.gpu")
 COMMAND = (PROGRAM, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
 SECONDS = 10.0
 MAX_OUTPUT = 256 * 1024
@@ -29,9 +29,22 @@ async def detect_gpus(wanted: str, *, seconds: float = SECONDS) -> tuple[Gpu, ..
 
     wanted: WORKER_GPUS: "all", "none", or indices and UUIDs ("0,2").
     """
+    return (await see_gpus(wanted, seconds=seconds))[0]
+
+
+async def see_gpus(wanted: str, *, seconds: float = SECONDS) -> tuple[tuple[Gpu, ...], tuple[GpuUse, ...]]:
+    """Return the GPUs as `detect_gpus` does, and how much each is used."""
     if wanted == NONE:
-        return ()
-    listed = parse(await _listing(seconds))
+        return (), ()
+    listing = await _listing(seconds)
+    gpus = _allowed(wanted, parse(listing))
+    shares = percents(listing)
+    return gpus, tuple(
+        GpuUse(index=gpu.index, percent=shares.get(gpu.index), used_mb=gpu.memory_mb - gpu.free_mb) for gpu in gpus
+    )
+
+
+def _allowed(wanted: str, listed: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = listed if visible is None else visible_to_cuda(listed, visible)
     if wanted == ALL:
@@ -79,12 +92,12 @@ def parse(listing: str) -> tuple[Gpu, ...]:
     """Parse the tool's output; lines that cannot be read or used are logged and left out."""
     found = []
     for line in listing.splitlines():
-        parts = [part.strip() for part in line.split(",")]
+        parts = _fields(line)
         if len(parts) < len(FIELDS):
             if line.strip():
                 logger.warning("%s said %r: left out", PROGRAM, line[:200])
             continue
-        index, uuid, *name, total, free, mig = parts
+        index, uuid, *name, total, free, mig, _ = parts
         if mig == "Enabled":
             logger.warning("GPU %s is cut into MIG instances: left out", index)
             continue
@@ -97,6 +110,20 @@ def parse(listing: str) -> tuple[Gpu, ...]:
             continue
         found.append(gpu)
     return tuple(sorted(found, key=lambda gpu: gpu.index))
+
+
+def percents(listing: str) -> dict[int, int]:
+    """Return for each GPU the percentage of the last second or less in which a kernel ran on it.
+
+    GPUs whose driver does not say are left out.
+    """
+    lines = [parts for line in listing.splitlines() if len(parts := _fields(line)) >= len(FIELDS)]
+    told = [(parts[0], parts[-1]) for parts in lines if parts[0].isdecimal() and parts[-1].isdecimal()]
+    return {int(index): min(100, int(percent)) for index, percent in told}
+
+
+def _fields(line: str) -> list[str]:
+    return [part.strip() for part in line.split(",")]
 
 
 def visible_to_cuda(gpus: Sequence[Gpu], visible: str) -> tuple[Gpu, ...]:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from envhub.protocol.placing.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.gpus import Gpu, GpuNeed, GpuUse
 
-from workers.runs.gpu_detection import NONE, detect_gpus
+from workers.runs.gpu_detection import NONE, see_gpus
 
 logger = logging.getLogger(__name__)
 EVERY_S = 30.0
@@ -19,6 +19,7 @@ class GpuPool:
 
     def __init__(self, wanted: str) -> None:
         self.known: tuple[Gpu, ...] = ()
+        self.use: tuple[GpuUse, ...] = ()  # when last seen
         self._wanted = wanted
         self._now: dict[int, Gpu] = {}  # state when last seen free; empty if the tool does not answer
         self._held: set[int] = set()
@@ -48,7 +49,8 @@ class GpuPool:
 
     async def look(self) -> bool:
         """Ask the driver; return whether the set of GPUs has changed. A driver that does not answer changes nothing."""
-        seen = {gpu.index: gpu for gpu in await detect_gpus(self._wanted)}
+        gpus, self.use = await see_gpus(self._wanted)
+        seen = {gpu.index: gpu for gpu in gpus}
         # A held GPU shows its run's use of memory, so keep the figures from before; they apply again later.
         self._now = {index: self._now.get(index, gpu) if index in self._held else gpu for index, gpu in seen.items()}
         if not seen or {gpu.uuid for gpu in seen.values()} == {gpu.uuid for gpu in self.known}:

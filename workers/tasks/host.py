@@ -178,6 +178,7 @@ class Host:
             free_gpus=self._free_gpus(),
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
             engines=self._engines.counts(),
+            gpu_use=self._gpus.use,
             refused=tuple(refused)[:MOST_REFUSED],
             answer=self._post is not None,
         )

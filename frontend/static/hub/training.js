@@ -35,12 +35,81 @@
     for (const value of charts.querySelectorAll("[data-newest]")) value.textContent = value.dataset.newest;
   };
 
+  // ---- zoom: the address has what is shown (`from` and `to`, on the x axis), and the server draws it
+  let dragged = null; // {svg, width, from: share of the width, to}
+
+  const range = (chart, steps = numbers(chart)) => "columns" in chart.dataset ? [steps[0], steps.at(-1)] : [Number(chart.dataset.first), Number(chart.dataset.last)];
+  const share = (svg, event) => {
+    const box = svg.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+  };
+  const placed = (chart, part) => {
+    const steps = numbers(chart), [first, last] = range(chart, steps);
+    return "columns" in chart.dataset ? steps[Math.min(steps.length - 1, Math.floor(part * steps.length))] : Math.round(first + part * (last - first));
+  };
+
+  const zoom = (charts, ends) => { // no ends: all
+    const form = document.querySelector("form[data-zoomed]"), address = new URL(location.href);
+    for (const [name, end] of [["from", ends?.[0]], ["to", ends?.[1]]]) {
+      if (form) form.elements[name].value = end ?? "";
+      if (end === undefined) address.searchParams.delete(name);
+      else address.searchParams.set(name, end);
+    }
+    if (form) return form.requestSubmit();
+    address.searchParams.delete("newest");
+    const area = charts.dataset.zoomIn;
+    htmx.ajax("GET", address.pathname + address.search, {
+      source: charts, target: `#${area}`, select: `#${area}`, swap: "outerHTML", push: "true",
+    });
+  };
+  const isZoomed = () => ["from", "to"].some((name) => new URL(location.href).searchParams.get(name));
+  const zoomTo = (chart, one, other) => {
+    const ends = [Math.max(0, Math.min(one, other)), Math.max(one, other)];
+    if (ends[1] > ends[0]) zoom(chart.closest("[data-charts]"), ends);
+  };
+  const zoomBy = (chart, factor) => {
+    const [first, last] = range(chart), half = ((last - first) * factor) / 2;
+    const middle = chosen !== null && factor < 1 ? chosen : (first + last) / 2;
+    const from = Math.max(first * (factor < 1), Math.round(middle - half));
+    zoomTo(chart, from, Math.round(factor < 1 ? Math.min(last, middle + half) : middle + half));
+  };
+
+  const show = (svg, one, other) => {
+    const mark = svg.querySelector("[data-zoom]");
+    mark.setAttribute("d", one === other ? "" : `M${100 * one} 0H${100 * other}V100H${100 * one}Z`);
+  };
+  document.addEventListener("pointerdown", (event) => {
+    const svg = event.button === 0 && event.target.closest?.("[data-chart] svg");
+    if (!svg) return;
+    const at = share(svg, event);
+    dragged = { svg, width: svg.getBoundingClientRect().width, from: at, to: at };
+    svg.setPointerCapture(event.pointerId);
+  });
+  const drop = (event) => {
+    if (!dragged) return;
+    const { svg, width, from, to } = dragged, wide = Math.abs(to - from) * width;
+    dragged = null;
+    show(svg, 0, 0);
+    const chart = svg.closest("[data-chart]");
+    if (event.type === "pointerup" && wide > 6 && chart) zoomTo(chart, placed(chart, from), placed(chart, to));
+  };
+  document.addEventListener("pointerup", drop);
+  document.addEventListener("pointercancel", drop);
+  document.addEventListener("dblclick", (event) => {
+    const svg = event.target.closest?.("[data-chart] svg");
+    if (svg && isZoomed()) zoom(svg.closest("[data-charts]"));
+  });
+  document.addEventListener("change", (event) => { // another x axis: other units
+    if (event.target.id === "by") for (const name of ["from", "to"]) event.target.form.elements[name].value = "";
+  }, true);
+
   document.addEventListener("pointermove", (event) => {
     const svg = event.target.closest?.("[data-chart] svg");
     if (!svg) return;
-    const chart = svg.closest("[data-chart]"), box = svg.getBoundingClientRect(), steps = numbers(chart);
-    const share = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
-    const place = steps.reduce((best, _, one) => Math.abs(across(chart, steps, one) - 100 * share) < Math.abs(across(chart, steps, best) - 100 * share) ? one : best, 0);
+    if (dragged?.svg === svg) show(svg, dragged.from, dragged.to = share(svg, event));
+    const chart = svg.closest("[data-chart]"), steps = numbers(chart);
+    const at = 100 * share(svg, event);
+    const place = steps.reduce((best, _, one) => Math.abs(across(chart, steps, one) - at) < Math.abs(across(chart, steps, best) - at) ? one : best, 0);
     mark(chart.closest("[data-charts]"), steps[place]);
   });
 
@@ -58,7 +127,8 @@
     const chart = event.target.closest?.("[data-chart]");
     if (!chart || event.target !== chart || event.ctrlKey || event.metaKey || event.altKey) return;
     const charts = chart.closest("[data-charts]"), steps = numbers(chart);
-    if (event.key === "Escape") return leave(charts);
+    if (event.key === "Escape") return isZoomed() ? zoom(charts) : leave(charts);
+    if (event.key === "+" || event.key === "-") return zoomBy(chart, event.key === "+" ? 0.5 : 2);
     if (event.key === "Enter" && chosen !== null && chosen > 0 && charts.dataset.stepUrl) return location.assign(charts.dataset.stepUrl + chosen);
     const place = moved(event.key, chosen === null ? steps.length : nearest(steps, chosen), steps.length);
     if (place === undefined) return;

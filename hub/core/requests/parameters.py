@@ -17,6 +17,8 @@ PAGE = ("before", "limit")  # for lists by `newest_first`
 MEANINGS = {
     "action": "only these actions, in the words of the log",
     "actor": "only what this user did",
+    "among": "only these examples and rollouts, as in `3,10-14,20.1`: at most 100",
+    "cluster": "only the rollouts of this cluster: its name, as `clusters` answers it",
     "after": "the cursor: the last index that the page before had",
     "after_step": "the cursor: steps after this one",
     "archived": "`yes`: only those that are archived; else only those that are not",

@@ -19,7 +19,7 @@ from envhub.protocol.evals.evaluations import EvaluationView
 from hub.core.pages import page, show
 from hub.evals.chosen_rollouts import written
 from hub.evals.comparing.matrix import LETTERS, MOST, MatrixRow, PairTest, narrowed
-from hub.evals.comparing.paired import Comparison
+from hub.evals.comparing.paired import Comparison, mean_interval
 from hub.evals.comparing.sides import Sides, compare_many
 from hub.evals.comparing.view import (
     KEPT,
@@ -37,7 +37,7 @@ from hub.evals.queries import get_evaluation, rollouts_together, visible_evaluat
 from hub.evals.reading.example_groups import Square, square
 from hub.evals.reward_shades import Shades, shades_of
 from hub.evals.rollout_filter import RolloutFilter
-from hub.evals.wire import evaluation_view
+from hub.evals.wire import evaluation_view, listed_evaluations
 
 OFFERED = 50
 SQUARES = 4  # rollouts shown in a cell
@@ -45,13 +45,19 @@ SQUARES = 4  # rollouts shown in a cell
 
 @dataclass(frozen=True)
 class Side:
-    """One evaluation on the page; `against` is its test against A, None for A itself."""
+    """One evaluation on the page, with the examples that it has scored; `against` is its test against A, None for A."""
 
     letter: str
     evaluation: Evaluation
     view: EvaluationView
+    examples: int
     against: PairTest | None
     rollouts_at: str  # prefix of its rollouts' addresses
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of its own mean, over all its examples."""
+        return mean_interval(self.view.summary.reward, self.examples)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def _picking(request: HttpRequest, asked: ComparisonQuery) -> HttpResponseBase:
         "a_view": evaluation_view(first),
         "ticked": {str(one) for one in asked.b},
         "most": MOST,
-        "rows": [(row, evaluation_view(row)) for row in others[:OFFERED]],
+        "rows": listed_evaluations(request.user, list(others[:OFFERED])),
     }
     return show(request, "evals/evaluation_compare_pick.html", context)
 
@@ -160,6 +166,7 @@ def sides_of(compared: Sides, places: Sequence[str]) -> list[Side]:
             LETTERS[place],
             row,
             evaluation_view(row, inside=row.owner_id in compared.inside),
+            compared.examples[place],
             against.get(place),
             places[place],
         )

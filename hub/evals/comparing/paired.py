@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from envhub.protocol.evals.evaluations import MetricSummary
+
 from hub.evals.statistics import Aggregate, Cell, ScoredExample
 
 _Z = 1.959964  # of a two-sided 95 % interval
@@ -113,6 +115,17 @@ def example_means(scores: Mapping[int, ScoredExample], aggregate: Aggregate) -> 
         for example, score in scores.items()
         if score.tally.reward.n
     }
+
+
+def mean_interval(reward: MetricSummary | None, examples: int) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean over so many examples: mean +- t * se with examples - 1 degrees of freedom.
+
+    None if the error is unknown, or 0 and so says nothing about the next example.
+    """
+    if reward is None or reward.std_error is None or reward.std_error <= SAME:
+        return None
+    reach = reward.std_error * student_t(examples - 1)
+    return reward.mean - reach, reward.mean + reach
 
 
 def _mean(cell: Cell, shift: float) -> float:

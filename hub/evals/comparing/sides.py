@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hub.accounts.queries import Caller, visible_owner_ids
+from hub.accounts.queries import Caller, inside_owners
 from hub.core.errors import Invalid
 from hub.core.ids import GivenId
 from hub.evals.comparing.matrix import FEWEST, MOST, Matrix, matrix
@@ -32,12 +32,13 @@ class Compared:
 class Sides:
     """The evaluations of a matrix, A first; if there are exactly two, `two` compares B with A including metrics.
 
-    inside: of these owners the viewer sees all settings.
+    examples: how many each has scored. inside: of these owners the viewer sees all settings.
     """
 
     evaluations: tuple[Evaluation, ...]
     found: Matrix
     two: Comparison | None
+    examples: tuple[int, ...] = ()
     inside: frozenset[UUID] = frozenset()
 
 
@@ -49,17 +50,13 @@ def compare_evaluations(user: Caller, a: GivenId, b: GivenId) -> Compared:
     first, second = get_evaluations(user, [a, b])
     check_environment([first, second])
     found = _compared(first, second, _means(first), _means(second))
-    return Compared(first, second, found, _inside(user, [first, second]))
+    return Compared(first, second, found, inside_owners(user, [first, second]))
 
 
 def compare_many(user: Caller, ids: Sequence[GivenId]) -> Sides:
     """Compare 2 to 8 evaluations. Raises what compare_evaluations raises, and Invalid for another number of them."""
     rows = get_compared(user, ids)
-    return replace(compare_rows(rows), inside=_inside(user, rows))
-
-
-def _inside(user: Caller, rows: Sequence[Evaluation]) -> frozenset[UUID]:
-    return frozenset(visible_owner_ids(user).filter(pk__in={row.owner_id for row in rows}))
+    return replace(compare_rows(rows), inside=inside_owners(user, rows))
 
 
 def compare_rows(found: Sequence[Evaluation]) -> Sides:
@@ -74,7 +71,8 @@ def compare_rows(found: Sequence[Evaluation]) -> Sides:
                 hint="compare fewer of them",
             )
     two = _compared(found[0], found[1], means[0], means[1]) if len(found) == FEWEST else None
-    return Sides(tuple(found), matrix(means, [evaluation.is_hosted for evaluation in found]), two)
+    hosted = [evaluation.is_hosted for evaluation in found]
+    return Sides(tuple(found), matrix(means, hosted), two, tuple(map(len, means)))
 
 
 def get_compared(user: Caller, ids: Sequence[GivenId]) -> list[Evaluation]:

@@ -1,38 +1,42 @@
-"""Predicts from an evaluation what training on the same examples would be like: the share of groups with a signal.
+"""Predicts from an evaluation what training on the same examples would be like: the share of groups with a signal, and
+how large their advantages are.
 
-A group of G rollouts teaches something only if its rewards differ. For an example with n scored rollouts, c of them
-solved (reward >= 0.5), the chance that the rewards of G rollouts differ is estimated
-- for G <= n without bias, by the groups that can be drawn from the n (as pass@k, Chen et al. 2021):
-      1 - (C(c, G) + C(n-c, G)) / C(n, G)
-- for G > n from a beta distribution of the examples' pass rates, with the mean and the intraclass correlation rho of
-  the data (ANOVA estimator; Ridout, Demetrio & Firth 1999, section 2): a + b = (1 - rho) / rho, and with an example's
-  posterior Beta(a + c, b + n - c)
+A group of G rollouts teaches something only if its rewards differ. How often groups of G <= n rollouts of an example
+differ is known from its n rewards, whatever they are (formulas: hub.evals.signal). For G > n
+- if all rewards are 0 or 1, a beta distribution of the examples' pass rates tells it, with the mean and the intraclass
+  correlation rho of the data (ANOVA estimator; Ridout, Demetrio & Firth 1999, section 2): a + b = (1 - rho) / rho, and
+  with the posterior Beta(a + c, b + n - c) of an example with c of n rollouts solved
       1 - E[p^G] - E[(1-p)^G],  E[p^G] = prod_{i<G} (a + c + i) / (a + b + n + i)
-and averaged over the examples with n >= 2. This assumes the evaluation's sampling, an untrained policy (the share
-changes as it learns), and binary rewards: with finer rewards, more groups differ.
+- for other rewards, the share is at least that of groups of n rollouts.
+Shares are averaged over the examples with n >= 2. The forecast assumes the evaluation's sampling and an untrained
+policy: the share changes as it learns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, prod
+from math import prod
 
+from hub.evals.signal import FEWEST, GROUP_SIZES, Signal, differing
 from hub.evals.statistics import Aggregate
 
-GROUP_SIZES = (4, 8, 16)
-FEWEST = 2  # rollouts that an example needs before one can say whether they differ
 STEPS, BATCH = 100, 64  # of the assumed training run
 Counts = Sequence[tuple[int, int, int]]  # n, c, examples
 
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """share: of groups of `size` that carry a signal; drawn: whether G <= n for all examples (no prior needed)."""
+    """share: of groups of `size` that carry a signal, or a lower bound of it; drawn: whether G <= n for all examples.
+
+    advantage: the root mean square of the advantages of its rollouts, in units of the reward.
+    """
 
     size: int
     share: float
     drawn: bool
+    is_bound: bool
+    advantage: float
 
     @property
     def sampled(self) -> float | None:
@@ -52,7 +56,7 @@ class GroupForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """`graded`: whether rewards other than 0 and 1 occur, which makes the shares lower bounds."""
+    """`graded`: whether rewards other than 0 and 1 occur."""
 
     groups: tuple[GroupForecast, ...]
     examples: int
@@ -64,18 +68,23 @@ class Forecast:
         """The group size with the most signal, the smallest if several are equal (sizes are in order)."""
         return max(self.groups, key=lambda group: group.share)
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether some of the shares are lower bounds."""
+        return any(group.is_bound for group in self.groups)
+
 
 def forecast(aggregate: Aggregate) -> Forecast | None:
     """Return the forecast; None if no example has two scored rollouts."""
-    counts = [(*_pair(key), examples) for key, examples in aggregate.solved.items()]
-    counts = [row for row in counts if row[0] >= FEWEST]
-    examples = sum(count for _, _, count in counts)
-    if not examples:
+    signal = aggregate.signal
+    if not signal.examples:
         return None
     scale = 1000 >> aggregate.histogram.doublings
     graded = not set(aggregate.histogram.bins) <= {0, scale}
-    groups = tuple(_group(size, counts, examples) for size in GROUP_SIZES)
-    return Forecast(groups, examples, graded, aggregate.usage.completion_tokens / max(1, aggregate.stored))
+    counts = [(*_pair(key), examples) for key, examples in aggregate.solved.items()]
+    counts = [row for row in counts if row[0] >= FEWEST]
+    groups = tuple(_group(size, signal, counts, graded=graded) for size in GROUP_SIZES)
+    return Forecast(groups, signal.examples, graded, aggregate.usage.completion_tokens / max(1, aggregate.stored))
 
 
 def _pair(key: str) -> tuple[int, int]:
@@ -83,19 +92,21 @@ def _pair(key: str) -> tuple[int, int]:
     return int(n), int(solved)
 
 
-def _group(size: int, counts: Counts, examples: int) -> GroupForecast:
-    drawn = all(n >= size for n, _, _ in counts)
-    prior = None if drawn else beta_of(counts)
-    total = sum(
-        count * (differing(n, c, size) if n >= size else _expected(n, c, size, prior or (0.0, 0.0)))
-        for n, c, count in counts
-    )
-    return GroupForecast(size, max(0.0, min(1.0, total / examples)), drawn)
+def _group(size: int, signal: Signal, counts: Counts, *, graded: bool) -> GroupForecast:
+    drawn = not signal.short.get(size)
+    share = signal.share(size) if graded or drawn else _extrapolated(size, counts)
+    return GroupForecast(size, share, drawn, graded and not drawn and share < 1, signal.advantage(size))
 
 
-def differing(n: int, c: int, size: int) -> float:
-    """Return the share of groups of `size`, drawn from n rollouts with c solved, whose rewards are not all equal."""
-    return 1.0 - (comb(c, size) + comb(n - c, size)) / comb(n, size)
+def _extrapolated(size: int, counts: Counts) -> float:
+    """Return the share of groups that are larger than some examples' rollouts, for rewards of 0 and 1."""
+    prior, examples = beta_of(counts), sum(count for _, _, count in counts)
+    total = sum(count * (_drawn(n, c, size) if n >= size else _expected(n, c, size, prior)) for n, c, count in counts)
+    return max(0.0, min(1.0, total / examples))
+
+
+def _drawn(n: int, c: int, size: int) -> float:
+    return differing({"1": c, "0": n - c}, n, size)
 
 
 def _expected(n: int, c: int, size: int, prior: tuple[float, float]) -> float:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from envhub.protocol.placing.gpus import GpuUse
 from envhub.protocol.runs import EngineCounts, JoinRequest, RunState
 
 from hub.accounts.models import Owner
 from hub.core.broker_users import dismiss
 from hub.core.errors import NotAllowed
+from hub.runs.gpu_use import continued
 from hub.runs.models import Lane, Run, Worker, WorkerToken
 from hub.runs.tokens import new_worker_token, token_digest
 
@@ -87,9 +89,14 @@ def note_worker(
     free_gpus: Sequence[int] | None = None,
     busy_gpus: Sequence[int] | None = None,
     engines: EngineCounts | None = None,
+    gpu_use: Sequence[GpuUse] = (),
 ) -> None:
-    """Record, at most every few seconds, that the worker is online; record GPUs and engines if they have changed."""
-    told = {"free_gpus": free_gpus, "busy_gpus": busy_gpus}
+    """Record, at most every few seconds, that the worker is online; record its GPUs, their use and its engines if they
+    have changed."""
+    told: dict[str, Sequence[object] | None] = {"free_gpus": free_gpus, "busy_gpus": busy_gpus}
+    if gpu_use:
+        told["gpu_use"] = [one.model_dump(mode="json") for one in gpu_use]
+        told["gpu_history"] = continued(worker.gpu_history, gpu_use, now)
     fields: dict[str, object] = {
         name: list(sizes) for name, sizes in told.items() if sizes is not None and list(sizes) != getattr(worker, name)
     }

@@ -9,7 +9,7 @@ from statistics import fmean
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 
 from hub.training.charts.panels import Panel, panels_of
-from hub.training.charts.scales import Scale, scale_of, short, tick_texts
+from hub.training.charts.scales import DIGITS, Scale, scale_of, short, tick_texts
 
 POINTS = 200  # points per line
 MOST_LINES = 6  # lines per chart
@@ -58,11 +58,14 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Span:
-    """The x axis, shared by all charts. `words` formats a position; the text of the first is preceded by `prefix`."""
+    """The x axis, shared by all charts.
+
+    words: formats a position with this many significant digits; the text of the first is preceded by `prefix`.
+    """
 
     first: int
     last: int
-    words: Callable[[int], str] = str
+    words: Callable[[int, int], str] = lambda place, digits: str(place)
     prefix: str = "step "
 
     def x(self, step: int) -> float:
@@ -77,8 +80,9 @@ class Span:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The ticks as text."""
-        return tuple(self.words(tick) for tick in self.ticks)
+        """The ticks as text, with as few digits as distinguish them."""
+        written = [tuple(self.words(tick, digits) for tick in self.ticks) for digits in DIGITS]
+        return next((texts for texts in written if len(set(texts)) == len(texts)), written[-1])
 
 
 def span_of(steps: Sequence[StepMetrics], evaluations: Sequence[EvaluationPoint]) -> Span:

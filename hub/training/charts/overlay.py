@@ -87,19 +87,24 @@ def _seconds(steps: Sequence[StepMetrics]) -> list[int]:
     return list(accumulate(found, max))
 
 
-WORDS: dict[Axis, Callable[[int], str]] = {
-    Axis.STEP: str,
-    Axis.TIME: lambda seconds: f"{seconds / 3600:.3g} h" if seconds >= 5400 else f"{seconds / 60:.3g} min",
-    Axis.TOKENS: lambda tokens: short(float(tokens), "k"),
+def _time(seconds: int, digits: int) -> str:
+    return f"{seconds / 3600:.{digits}g} h" if seconds >= 5400 else f"{seconds / 60:.{digits}g} min"
+
+
+WORDS: dict[Axis, Callable[[int, int], str]] = {
+    Axis.STEP: lambda step, digits: str(step),
+    Axis.TIME: _time,
+    Axis.TOKENS: lambda tokens, digits: short(float(tokens), "k", digits),
 }
 
 
-def span_over(runs: Iterable[Curves], axis: Axis) -> Span | None:
-    """Return the range from the first to the last position; None without a step."""
+def span_over(runs: Iterable[Curves], axis: Axis, *, zoomed: bool = False) -> Span | None:
+    """Return the range from the first to the last position; None without a step. Times and tokens start at 0, or where
+    somebody zoomed in."""
     places = [place for run in runs for place in run.places]
     if not places:
         return None
-    first = min(places) if axis is Axis.STEP else 0
+    first = min(places) if zoomed or axis is Axis.STEP else 0
     return Span(first, max(places), WORDS[axis], "step " if axis is Axis.STEP else "")
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_safe
+from envhub.protocol.training.metrics import StepMetrics
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hub.accounts.models import Role
@@ -21,7 +22,7 @@ from hub.core.pages import page, show
 from hub.evals.hidden_values import shown_outside
 from hub.registry.readiness import reference_of
 from hub.training.charts.curves import SEPARATOR
-from hub.training.charts.history import chart_evaluations, steps_between
+from hub.training.charts.history import chart_evaluations
 from hub.training.charts.overlay import (
     TONES,
     WORDS,
@@ -30,10 +31,10 @@ from hub.training.charts.overlay import (
     Drawn,
     evaluated_charts,
     overlaid,
-    places_of,
     span_over,
 )
 from hub.training.charts.overlay_panels import OVERLAID
+from hub.training.charts.zoom import Zoom, steps_on
 from hub.training.configuration_diff import differing
 from hub.training.models import TrainingRun
 from hub.training.queries import get_many_training
@@ -45,7 +46,7 @@ SMOOTHING = ((0.0, "none"), (0.6, "some"), (0.9, "much"), (0.97, "most"))
 
 
 class OverlayQuery(BaseModel):
-    """Query parameters. first, last: limit the steps of every run."""
+    """Query parameters. first, last: the shown part of the x axis, in steps, seconds or tokens."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -53,19 +54,24 @@ class OverlayQuery(BaseModel):
     by: Axis = Axis.STEP
     smooth: float = Field(default=0.0, ge=0.0, lt=1.0)
     scale: str = "linear"
-    first: int | None = Field(default=None, ge=0, lt=2**31, alias="from")
-    last: int | None = Field(default=None, ge=0, lt=2**31, alias="to")
+    first: int | None = Field(default=None, ge=0, lt=2**53, alias="from")
+    last: int | None = Field(default=None, ge=0, lt=2**53, alias="to")
 
     @field_validator("first", "last", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
 
+    @property
+    def zoom(self) -> Zoom:
+        """The shown part of the x axis."""
+        return Zoom(self.first, self.last)
+
 
 @page
 @require_safe
 def training_compare(request: HttpRequest) -> HttpResponseBase:
-    """Serve `?id=ID&id=ID&by=time&smooth=0.6&scale=log&from=10&to=50`."""
+    """Serve `?id=ID&id=ID&by=time&smooth=0.6&scale=log&from=10&to=50`; `from` and `to` are positions on the x axis."""
     ids = [one for one in request.GET.getlist("id") if one]
     if not ids:
         messages.info(request, f"Select up to {MOST} training runs, then compare them.")
@@ -113,7 +119,7 @@ def _name(run: TrainingRun) -> str:
 
 def _charts(runs: Sequence[TrainingRun], tones: Sequence[int], asked: OverlayQuery) -> dict[str, Any]:
     curves = [_curves(run, tone, asked) for run, tone in zip(runs, tones, strict=True)]
-    span = span_over(curves, asked.by)
+    span = span_over(curves, asked.by, zoomed=bool(asked.zoom))
     if span is None:
         return {"charts": []}
     drawn = Drawn(span, asked.smooth, asked.scale == "log")
@@ -123,13 +129,17 @@ def _charts(runs: Sequence[TrainingRun], tones: Sequence[int], asked: OverlayQue
     return {
         "charts": [*reward, *evaluated_charts(curves, drawn), *others],
         "span": span,
-        "places": SEPARATOR.join(f"Step {words(one)}" if asked.by is Axis.STEP else words(one) for one in drawn.grid),
+        "places": SEPARATOR.join(f"Step {one}" if asked.by is Axis.STEP else words(one, 4) for one in drawn.grid),
     }
 
 
 def _curves(run: TrainingRun, tone: int, asked: OverlayQuery) -> Curves:
-    first, last = max(1, asked.first or 1), min(run.step, asked.last if asked.last is not None else run.step)
-    steps = steps_between(run, first, last) if first <= last else []
-    points = chart_evaluations(run, first=asked.first or 0) if steps else []
-    points = [point for point in points if asked.last is None or point.step <= asked.last]
-    return Curves(_name(run), tone, steps, places_of(steps, asked.by), points)
+    steps, places = steps_on(run, asked.by, asked.zoom)
+    points = chart_evaluations(run, first=_first_evaluation(steps, asked)) if steps else []
+    points = [point for point in points if asked.last is None or point.step <= steps[-1].step]
+    return Curves(_name(run), tone, steps, places, points)
+
+
+def _first_evaluation(steps: Sequence[StepMetrics], asked: OverlayQuery) -> int:
+    """Return the step from which evaluations are shown: those before the first step belong to its beginning."""
+    return steps[0].step if asked.first and steps[0].step > 1 else 0

@@ -33,6 +33,7 @@ from hub.training.annotation_targets import target_of_training
 from hub.training.charts.curves import charts_of, span_of
 from hub.training.charts.heatmap import heat_map
 from hub.training.charts.history import chart_evaluations, chart_steps, evaluation_count
+from hub.training.charts.zoom import Zoom, zoomed_steps
 from hub.training.evaluated import evaluated
 from hub.training.log_lines import log_lines
 from hub.training.models import Step, TrainingRun
@@ -127,18 +128,20 @@ def _charts(request: HttpRequest, found: TrainingRun, head: Context) -> Context:
 def training_figures(request: HttpRequest, found: TrainingRun, recent: list[StepMetrics]) -> Context:
     """Return the context of `training/_figures.html`."""
     newest = whole_number(request, "newest") or 0
-    context: Context = {"ranges": RANGES, "newest": newest, "health": [], "charts": []}
+    zoom = Zoom(whole_number(request, "from"), whole_number(request, "to"))
+    context: Context = {"ranges": RANGES, "newest": newest, "zoom": zoom, "health": [], "charts": []}
     context["listed_at"] = target_of_training(found).listed_at
     if found.step or found.latest:
-        context |= _figures(found, newest) | {"health": badges(recent)}
+        context |= _figures(found, newest, zoom) | {"health": badges(recent)}
     return context
 
 
-def _figures(found: TrainingRun, newest: int) -> dict[str, Any]:
-    steps = chart_steps(found, newest=newest or None)
+def _figures(found: TrainingRun, newest: int, zoom: Zoom) -> dict[str, Any]:
+    steps = zoomed_steps(found, zoom) if zoom else chart_steps(found, newest=newest or None)
     if not steps:
         return {}
-    points = chart_evaluations(found, first=steps[0].step if newest else 0)
+    points = chart_evaluations(found, first=(zoom.first or 0) if zoom else steps[0].step if newest else 0)
+    points = [point for point in points if not zoom or point.step in zoom]
     maps = (
         heat_map("rewards", "Rewards", steps, lambda step: step.rewards),
         heat_map("advantages", "Advantages", steps, lambda step: step.advantages),

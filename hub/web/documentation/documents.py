@@ -19,6 +19,8 @@ from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
 
 DEEPEST_LISTED = 2  # headings below h2 are not in a document's own list
 ELSEWHERE = ("/", "http://", "https://", "mailto:")
+REPLACE_IT = " Replace `HUB` with this hub's address, as your browser shows it."
+_HUB = re.compile(r"(?:https://)?(?<![\w`.-])HUB(?![\w`.-])")
 _WORD = re.compile(r"\w+")
 
 
@@ -50,10 +52,19 @@ class Document:
 
 
 @cache
-def document(slug: str) -> Document:
-    """A document by its address. Raises KeyError for an address that there is not, OSError for a file that is gone."""
+def document(slug: str, hub: str = "") -> Document:
+    """A document by its address. Raises KeyError for an address that there is not, OSError for a file that is gone.
+
+    hub: the address to show instead of the word HUB, which stands for it in the files.
+    """
     entry = ENTRIES[slug]
-    return rendered(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
+    text = (ROOT / entry.file).read_text(encoding="utf-8")
+    return rendered(entry, addressed(text, hub) if hub else text)
+
+
+def addressed(text: str, hub: str) -> str:
+    """Put the hub's address where a file says HUB, and leave out the sentence that asks readers to do so."""
+    return _HUB.sub(lambda _: hub, text.replace(REPLACE_IT, ""))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
@@ -31,12 +32,12 @@ def read(request: HttpRequest, slug: str) -> HttpResponseBase:
     """One document."""
     if slug not in ENTRIES:
         raise NotFound(f"the document {slug} does not exist", hint="see the list on /docs, or search there")
-    order = list(ENTRIES)
+    order, hub = list(ENTRIES), str(settings.HUB.base_url).rstrip("/")
     place = order.index(slug)
     around = {"before": place - 1 if place else None, "after": place + 1 if place + 1 < len(order) else None}
     context = {
         "chapters": chapters(),
-        "document": document(slug),
+        "document": document(slug, hub),
         "section": "docs",
         **{name: document(order[at]) if at is not None else None for name, at in around.items()},
     }

@@ -63,6 +63,7 @@ COMMANDS: Table = {
         "list": "evaluations.commands:list_evaluations",
         "show": "evaluations.commands:show",
         "rollouts": "evaluations.commands:rollouts",
+        "clusters": "evaluations.commands:clusters",
         "replay": "evaluations.replay:replay",
         "fingerprint": "fingerprints:of_evaluation",
         "label": "evaluations.annotate:label",

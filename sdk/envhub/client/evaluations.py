@@ -18,6 +18,7 @@ from envhub.protocol.evals.annotations import (
     SavedView,
     SavedViewRequest,
 )
+from envhub.protocol.evals.clusters import RolloutClusters
 from envhub.protocol.evals.comparisons import ComparisonMatrix, ComparisonView
 from envhub.protocol.evals.evaluations import (
     EvaluationConfig,
@@ -112,9 +113,14 @@ class Evaluations:
         max_reward: float | None = None,
         example: int | None = None,
         label: str | None = None,
+        cluster: str | None = None,
+        among: str | None = None,
         sort: str | None = None,
     ) -> Iterator[RolloutRow]:
-        """List slim rows of rollouts, filtered; `label` "any" matches every label."""
+        """List slim rows of rollouts, filtered; `label` "any" matches every label.
+
+        cluster: the name of one of `clusters`. among: examples and rollouts, as in "3,10-14,20.1".
+        """
         return iterate(
             self._hub,
             f"/evaluations/{evaluation_id}/rollouts",
@@ -124,8 +130,14 @@ class Evaluations:
             max_reward=max_reward,
             example=example,
             label=label,
+            cluster=cluster,
+            among=among,
             sort=sort,
         )
+
+    def clusters(self, evaluation_id: str) -> RolloutClusters:
+        """List rollouts that failed with the same message or gave the same wrong answer, the largest clusters first."""
+        return self._hub.get(f"/evaluations/{evaluation_id}/clusters", RolloutClusters)
 
     def rollout(self, evaluation_id: str, example: int, rollout: int) -> RolloutRecord:
         """Return one whole rollout."""

@@ -11,14 +11,14 @@ from envhub.errors import PackageError
 from envhub.packaging import verifiers_usage
 
 
-def entry_module(name: str, paths: Iterable[str], sources: Mapping[str, str], hub_config: Mapping[str, Any]) -> str:
-    """Return the import name that `load_environment(name)` uses, if the package has it; else its only module, or the
-    only one that defines an environment.
+def entry_module(name: str, paths: Iterable[str], sources: Mapping[str, str], pyproject: Mapping[str, Any]) -> str:
+    """Return the import name that `load_environment(name)` uses, if the package has it; else the one of the `loader`
+    that its author states, its only module, or the only one that defines an environment.
 
-    `paths` are those of all files as in a wheel, `sources` the text of Python files among them, `hub_config` is
-    [tool.envhub]. Raises PackageError (`no_module`, `standard_module`).
+    `paths` are those of all files as in a wheel, `sources` the text of Python files among them. [tool.envhub] `module`
+    of `pyproject` comes before all others. Raises PackageError (`no_module`, `standard_module`).
     """
-    found = _found(name, paths, sources, hub_config)
+    found = _found(name, paths, sources, _table(pyproject, "envhub"), _loader(pyproject))
     if is_standard(found):
         raise PackageError(
             f"the module {found} can never be loaded: Python's standard library has a module of this name",
@@ -33,11 +33,28 @@ def is_standard(module: str) -> bool:
     return module in sys.stdlib_module_names
 
 
-def _found(name: str, paths: Iterable[str], sources: Mapping[str, str], hub_config: Mapping[str, Any]) -> str:
+def _table(pyproject: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    found: object = pyproject.get("tool")
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _loader(pyproject: Mapping[str, Any]) -> str:
+    """Return the module of `[tool.prime.environment] loader = "module:load_environment"`; "" without one."""
+    stated = _table(pyproject, "prime", "environment").get("loader")
+    return stated.partition(":")[0].partition(".")[0].strip() if isinstance(stated, str) else ""
+
+
+def _found(
+    name: str, paths: Iterable[str], sources: Mapping[str, str], hub_config: Mapping[str, Any], loader: str
+) -> str:
     modules = {_module_of(path) for path in paths} - {""}
     wanted = hub_config.get("module") or name.replace("-", "_")
     if wanted in modules:
         return str(wanted)
+    if "module" not in hub_config and loader in modules:
+        return loader
     defining = defining_modules(sources)
     if "module" not in hub_config and len(found := defining or sorted(modules)) == 1:
         return found[0]

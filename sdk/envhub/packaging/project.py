@@ -39,6 +39,14 @@ class Project:
         found = tool.get("envhub") if isinstance(tool, dict) else None
         return found if isinstance(found, dict) else {}
 
+    @property
+    def prime_config(self) -> dict[str, Any]:
+        """[tool.prime.environment], which packages made for another hub have; {} if it is absent or not a table."""
+        found: object = self.pyproject.get("tool")
+        for name in ("prime", "environment"):
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
 
 def read_project(directory: Path) -> Project:
     """Read the project in a directory. Raises PackageError if it has no usable pyproject.toml."""
@@ -64,10 +72,14 @@ def read_project(directory: Path) -> Project:
 
 
 def stated_visibility(project: Project) -> Visibility | None:
-    """Return what `[tool.envhub] visibility` says for a new environment. Raises PackageError for an unknown value."""
+    """Return what `[tool.envhub] visibility` says for a new environment, else `[tool.prime.environment] visibility`.
+
+    Raises PackageError for an unknown value of the first.
+    """
     stated = project.hub_config.get("visibility")
     if stated is None:
-        return None
+        other = str(project.prime_config.get("visibility", "")).lower()
+        return Visibility(other) if other in set(Visibility) else None
     if stated not in set(Visibility):
         known = " or ".join(f'"{one}"' for one in Visibility)
         raise PackageError(f"[tool.envhub] visibility = {stated!r}", code="bad_visibility", hint=f"Write {known}.")

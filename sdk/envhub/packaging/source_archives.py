@@ -9,7 +9,7 @@ import gzip
 import struct
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ VERSIONS_FROM_GIT = frozenset({  # build requirements that fall back to PKG-INFO
     "setuptools-scm", "hatch-vcs", "vcs-versioning", "versioningit",
     "setuptools-git-versioning", "uv-dynamic-versioning",
 })  # fmt: skip
+MOST_NAMED = 8
 _NOWHERE = {
     *(".git", ".hg", ".venv", ".tox", ".nox", ".pixi", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"),
     *(".ruff_cache", "__MACOSX", ".DS_Store"),
@@ -197,6 +198,22 @@ def _folder(members: Iterable[Member]) -> str:
         hint = "Upload each environment in an archive of its own."
         raise PackageError(f"the archive holds several projects: {names}", code="several_projects", hint=hint)
     return found[0].rpartition("/")[0]
+
+
+def projects_below(archive: Path, folder: str) -> list[str]:
+    """Return the folders below a project's that have a pyproject.toml of their own, relative to it."""
+    prefix = f"{folder}/" if folder else ""
+    paths = [member.path for member in safe_members(archive) if member.path.startswith(prefix)]
+    inside = [path.removeprefix(prefix) for path in paths if not _is_skipped(path, prefix)]
+    return sorted(path.removesuffix("/pyproject.toml") for path in inside if path.endswith("/pyproject.toml"))
+
+
+def named_below(packages: Sequence[object]) -> str:
+    """Return a sentence that names them; "" if there are none."""
+    if not packages:
+        return ""
+    more = f" and {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
+    return f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}."
 
 
 def _is_skipped(path: str, prefix: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +46,23 @@ def check_tree(project: Project) -> None:
             )
         total += path.stat().st_size
         if total > MAX_TREE_BYTES:
-            raise PackageError(
-                f"{directory} holds more than 1 GiB", code="too_large", hint="Move data files elsewhere."
-            )
+            raise _too_large(directory, walk(directory, selection.leaves_out))
+
+
+def _too_large(directory: Path, files: Iterable[Path]) -> PackageError:
+    """Return the error that names what is largest: files at the top, and folders with all that they hold."""
+    sizes = Counter[str]()
+    for path in files:
+        sizes[path.relative_to(directory).parts[0]] += path.stat().st_size
+    largest = [
+        f"{name} ({size / 1024**3:.2g} GiB)" for name, size in sizes.most_common(3) if size > MAX_TREE_BYTES / 10
+    ]
+    told = f"; the largest: {', '.join(largest)}" if largest else ""
+    hint = (
+        "Name data that the package does not need in .gitignore (of hatchling's builds, that keeps it out) or move it "
+        "out of the folder; `hub data add` keeps a data set on the hub, from which environments load it by name."
+    )
+    return PackageError(f"{directory} holds more than 1 GiB{told}", code="too_large", hint=hint)
 
 
 def walk(directory: Path, is_left_out: Callable[[str], bool] = lambda _: False) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from envhub.protocol.base import Count, Request, Response, Size, Slug, StoredObject, Whole
 from envhub.protocol.placing.clusters import ClusterFacts
-from envhub.protocol.placing.gpus import Gpu, GpuNeed
+from envhub.protocol.placing.gpus import Gpu, GpuNeed, GpuUse
 from envhub.protocol.traces import Traceparent
 
 MOST_LOGGED = 4_000_000  # characters in one piece of the log
@@ -152,6 +152,8 @@ class WorkerView(Response):
     drained_at: datetime | None = None  # when an administrator drained it
     free_gpus: tuple[int, ...] = ()  # free MB of each GPU that no run holds
     busy_gpus: tuple[int, ...] = ()  # MB of each that one holds
+    gpu_use: tuple[GpuUse, ...] = ()  # of each GPU, as last measured
+    gpu_history: tuple[tuple[int, int], ...] = ()  # (Unix time, mean percent of its GPUs), a minute or more apart
     slots: dict[str, int]
     sandbox: str
     facts: WorkerFacts = WorkerFacts()
@@ -216,6 +218,7 @@ class BeatRequest(Request):
     free_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # free MB of each GPU that none of its runs holds
     busy_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # MB of each GPU that a run holds
     engines: EngineCounts = EngineCounts()  # that its runs share; a training run reports its own
+    gpu_use: tuple[GpuUse, ...] = Field(default=(), max_length=64)  # of each GPU of the worker, as last measured
     refused: tuple[str, ...] = Field(default=(), max_length=1000)  # runs that arrived and found no room
     answer: bool = False  # the broker is out of reach, so send runs in the reply
 

@@ -21,6 +21,18 @@ def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
         build_package(read_project(directory), tmp_path / "out")
 
 
+def test_too_much_data_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = write_package(tmp_path, files={"corpus/a.bin": "x" * 4000, "corpus/b.bin": "x" * 4000})
+    monkeypatch.setattr(tree, "MAX_TREE_BYTES", 6000)
+    with pytest.raises(PackageError, match=r"the largest: corpus \(") as caught:
+        check_tree(read_project(directory))
+    assert (caught.value.code, ".gitignore" in caught.value.hint, "hub data add" in caught.value.hint) == (
+        "too_large",
+        True,
+        True,
+    )
+
+
 def test_links_to_what_the_package_has_itself_are_no_obstacle(tmp_path: Path) -> None:
     """Coding agents' folders link to each other's."""
     directory = write_package(tmp_path, files={".prime/skills/review/SKILL.md": "# Review"})

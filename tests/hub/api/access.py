@@ -9,6 +9,7 @@ class Access(Enum):
     """Who gets through."""
 
     OPEN = auto()  # everybody; shows nothing private
+    PREVIEW = auto()  # everybody gets the same of what is public; of what is private nobody, not even its owner
     SIGNED_IN = auto()  # every user, each sees the own things
     PRIVATE = auto()  # members of the owner and administrators; 404 to other users, 401 or 404 to nobody
     PERSONAL = auto()  # the user alone: 404 to administrators too

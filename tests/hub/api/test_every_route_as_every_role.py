@@ -163,6 +163,14 @@ def test_a_personal_thing_is_for_its_user_alone(world: World, path: str, method:
     assert not is_refused(role.user(world.alice))
 
 
+@pytest.mark.parametrize(("path", "method", "access"), [call for call in CALLS if call[2] is Access.PREVIEW])
+def test_a_preview_of_what_is_private_is_nobodys(world: World, path: str, method: str, access: Access) -> None:
+    role = Role(world, path, method)
+    users = (world.alice, world.bob, world.root)
+    for response in (role.nobody(), *(role.user(user) for user in users), role.call(Client(), world.worker_token)):
+        assert response.status_code == 404
+
+
 @pytest.mark.parametrize(("path", "method", "access"), [call for call in CALLS if call[2] is Access.SIGNED_IN])
 def test_a_collection_of_ones_own_shows_nothing_of_others(world: World, path: str, method: str, access: Access) -> None:
     role = Role(world, path, method)

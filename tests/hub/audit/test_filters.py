@@ -55,7 +55,7 @@ def test_the_api_the_export_and_the_page_agree(root: User, query: str, found: st
     page = client.get(f"/settings/audit?{query}")
     assert "".join(item["subject"] for item in items) == found
     assert "".join(json.loads(line)["subject"] for line in exported) == found
-    assert "".join(entry.subject for entry in page.context["entries"]) == found
+    assert "".join(line.entry.subject for line in page.context["lines"]) == found
     assert ("No matching entries" in page.text) == (not found)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from hub.accounts.models import User
 from hub.evals.hidden_values import shown_outside
@@ -50,6 +52,24 @@ def test_the_api_shows_members_all_and_others_neither_hosts_nor_keys(
         (200, False, False)
     ] * 2
     assert {found.json().get("sha256") for found in (inside, *outside)} == {inside.json().get("sha256")}
+
+
+def test_lists_show_members_all_for_one_query_and_others_neither_hosts_nor_keys(
+    alice: User, evaluation: Evaluation
+) -> None:
+    found, queries = [], []
+    for headers in (bearer(make_token(alice)), bearer(make_token(make_user("bob"))), {}):
+        answer = Client().get("/api/v1/evaluations", headers=headers)
+        found.append((answer.status_code, KEY in answer.text, HOST in answer.text))
+    headers = bearer(make_token(alice))
+    Client().get("/api/v1/evaluations", headers=headers)  # notes that the token was used
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as asked:
+            Client().get("/api/v1/evaluations", headers=headers)
+        queries.append(len(asked))
+        create_hosted(alice, env_args={"level": 4})
+    assert found == [(200, True, True), (200, False, False), (200, False, False)]
+    assert queries[0] == queries[1]
 
 
 @pytest.mark.parametrize("page", ["/evaluations/{pk}", "/evaluations", "/evaluations/compare?a={pk}"])

@@ -71,6 +71,22 @@ def test_of_modules_named_otherwise_the_only_one_with_an_environment_is_the_entr
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("loader", ["maze:load_environment", "maze.levels:make", "maze"])
+def test_a_stated_loader_chooses_among_several_modules(loader: str) -> None:
+    stated = f'[tool.prime.environment]\nloader = "{loader}"'
+    several = {"maze/__init__.py": LEGACY_SOURCE, "rewards.py": LEGACY_SOURCE}
+    assert push(module="game", files=several, pyproject=stated).module == "maze"
+
+
+@pytest.mark.django_db
+def test_a_loader_that_is_not_there_changes_nothing() -> None:
+    """Templates are copied without it."""
+    stated = '[tool.prime.environment]\nloader = "my_new_env:load_environment"'
+    assert push(pyproject=stated).module == "tiny_env"
+    assert push(version="0.2.0", pyproject="[tool.prime]\nenvironment = 3").module == "tiny_env"
+
+
+@pytest.mark.django_db
 def test_of_several_modules_with_environments_the_author_must_choose() -> None:
     with pytest.raises(HubError) as caught:
         push(module="game", files={"maze.py": LEGACY_SOURCE, "rewards.py": ""})

@@ -54,6 +54,15 @@ def test_ranges_of_the_charts_lead_to_the_run(showcase: TrainingShowcase, ada: C
     assert set(shown) == {page}
 
 
+def test_charts_show_the_steps_in_their_address(showcase: TrainingShowcase, ada: Client) -> None:
+    page = address(showcase, "charts")
+    part = ada.get(f"{page}?from=10&to=20&newest=5")
+    assert {chart.steps for chart in part.context["charts"]} == {"|".join(map(str, range(10, 21)))}
+    assert "&amp;from=10&amp;to=20" in part.content.decode(), "the page that polls keeps them"
+    assert "no steps in this range" in ada.get(f"{page}?from=5000").content.decode()
+    assert ada.get(f"{page}?from=x").status_code == 422
+
+
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_private_run_is_no_run_for_others(showcase: TrainingShowcase, mallory: Client, name: str) -> None:
     path = address(showcase, name)

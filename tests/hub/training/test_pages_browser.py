@@ -69,6 +69,58 @@ def test_charts_follow_the_run_keep_the_cursor_and_stop_with_it(look: Look, seed
     assert look.complaints == []
 
 
+def _drag(look: Look, chart: str, first: float, last: float) -> None:
+    svg = look.page.locator(f"{chart} svg")
+    svg.scroll_into_view_if_needed()
+    box = svg.bounding_box()
+    assert box
+    middle = box["y"] + box["height"] / 2
+    look.page.mouse.move(box["x"] + first * box["width"], middle)
+    look.page.mouse.down()
+    look.page.mouse.move(box["x"] + last * box["width"], middle, steps=4)
+    look.page.mouse.up()
+
+
+@pytest.mark.parametrize("name", ["charts", "shared"])
+def test_charts_are_zoomed_by_dragging_and_by_keyboard(look: Look, seeded: TrainingShowcase, name: str) -> None:
+    look.open(address(seeded, name))
+    chart = look.page.locator("#chart-kl")
+    _drag(look, "#chart-kl", 1 / 3, 2 / 3)
+    expect(look.page).to_have_url(re.compile(r"\?from=10&to=20$"))
+    expect(chart).to_have_attribute("data-steps", "|".join(map(str, range(10, 21))))
+    assert look.page.evaluate("scrollY") > 0, "the charts stay where they were"
+    look.page.reload()
+    expect(chart).to_have_attribute("data-first", "10")
+    chart.focus()
+    look.page.keyboard.press("+")
+    expect(look.page).to_have_url(re.compile(r"\?from=13&to=18$"))
+    expect(chart).to_be_focused()
+    look.page.keyboard.press("-")
+    expect(look.page).to_have_url(re.compile(r"\?from=11&to=21$"))
+    look.page.keyboard.press("Escape")
+    expect(chart).to_have_attribute("data-last", "30")
+    assert look.page.url == look.base_url + address(seeded, name)
+    _drag(look, "#chart-rewards", 0.5, 0.9)
+    expect(chart).not_to_have_attribute("data-last", "30")
+    look.page.locator("#chart-kl svg").dblclick()
+    expect(chart).to_have_attribute("data-last", "30")
+    look.page.go_back()
+    expect(chart).not_to_have_attribute("data-last", "30")
+    assert look.complaints == []
+
+
+def test_overlaid_charts_are_zoomed_on_their_axis(look: Look, seeded: TrainingShowcase) -> None:
+    look.open(address(seeded, "compare-time"))
+    last = int(look.page.locator("#chart-reward").get_attribute("data-last") or 0)
+    _drag(look, "#chart-reward", 0.25, 0.75)
+    expect(look.page.get_by_label("X axis from")).to_have_value(str(round(last / 4)))
+    expect(look.page).to_have_url(re.compile(rf"smooth=0.6&scale=log&from={round(last / 4)}&to={round(3 * last / 4)}$"))
+    expect(look.page.locator("#chart-reward")).not_to_have_attribute("data-last", str(last))
+    look.page.get_by_label("X axis", exact=True).select_option("step")
+    expect(look.page.locator("#chart-reward")).to_have_attribute("data-last", "40")
+    assert look.complaints == []
+
+
 def test_who_moves_by_keyboard_keeps_the_place_while_the_run_goes_on(look: Look, seeded: TrainingShowcase) -> None:
     look.open(address(seeded, "charts"))
     run = run_of(seeded.running)

@@ -58,6 +58,8 @@ def test_people_outside_see_no_hosts_and_a_toml_only_without_them(alice: User) -
     assert (shown[0]["toml"], shown[1]["toml"]) == (plain.toml, "")
     assert "allow_hosts" not in shown[1]["config"]
     assert call("get", alice, f"training/{with_host.pk}").json()["config"]["allow_hosts"] == [host]
+    listed = [call("get", user, "training").json()["items"][0]["config"].get("allow_hosts") for user in (alice, bob)]
+    assert listed == [[host], None]
     client = Client()
     client.force_login(make_user("carol"))
     for page in (f"/training/{with_host.pk}/configuration", f"/training/new?from={with_host.pk}"):

@@ -87,6 +87,14 @@ async def test_a_backend_that_fails_says_why(pack: Pack, hub: FakeHub, tmp_path:
     assert "RuntimeError" in hub.log
 
 
+async def test_a_root_of_several_packages_is_refused_with_their_names(pack: Pack, hub: FakeHub, tmp_path: Path) -> None:
+    inner = {f"environments/{name}/pyproject.toml": "[project]\nname = 'x'\n" for name in ("one", "two")}
+    finish = await pack(make_sdist(tmp_path, "mine", files=inner))
+    assert finish.failure is not None
+    assert (finish.failure.code, hub.packed) == ("no_environment", [])
+    assert "Packages below it: environments/one, environments/two." in finish.failure.hint
+
+
 async def test_what_the_hub_refuses_fails_with_its_words(pack: Pack, hub: FakeHub, tmp_path: Path) -> None:
     hub.refusal = ErrorBody(error=ErrorDetail(code="version_exists", message="it exists", hint="raise it"))
     finish = await pack(make_sdist(tmp_path, "mine"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.nvidia_smi import TWO_GPUS, install
-from workers.runs.gpu_detection import detect_gpus, parse
+from workers.runs.gpu_detection import detect_gpus, parse, percents, see_gpus
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ async def test_it_asks_for_memory_and_names(tmp_path: Path, monkeypatch: pytest.
     first, second = await detect_gpus("all")
     assert (first.index, first.uuid, first.name) == (0, "GPU-aaaa1111", "NVIDIA H100 80GB HBM3")
     assert (second.memory_mb, second.free_mb) == (81559, 80000)
-    query = "--query-gpu=index,uuid,name,memory.total,memory.free,mig.mode.current"
+    query = "--query-gpu=index,uuid,name,memory.total,memory.free,mig.mode.current,utilization.gpu"
     assert asked.read_text() == f"{query} --format=csv,noheader,nounits\n"
 
 
@@ -78,16 +78,16 @@ async def test_a_tool_that_fails_is_not_believed(
 
 
 async def test_a_flood_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path / "bin", monkeypatch, then="exec yes 0, GPU-a, X, 1, 1, Disabled")
+    install(tmp_path / "bin", monkeypatch, then="exec yes 0, GPU-a, X, 1, 1, Disabled, 0")
     assert await indices() == []
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
-    [("0, GPU-a, NVIDIA A100-SXM4-80GB, 81920, 81000, Enabled", "MIG"),
-     ("0, GPU-a, X, [N/A], [Insufficient Permissions], Disabled", "left out"),
+    [("0, GPU-a, NVIDIA A100-SXM4-80GB, 81920, 81000, Enabled, [N/A]", "MIG"),
+     ("0, GPU-a, X, [N/A], [Insufficient Permissions], Disabled, 0", "left out"),
      ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "left out"),
-     ("0, GPU-a, X, -5, 3, Disabled", "left out"), ("\x00\ufffd, , , , , ", "left out")],
+     ("0, GPU-a, X, -5, 3, Disabled, 0", "left out"), ("\x00\ufffd, , , , , ", "left out")],
 )  # fmt: skip
 def test_what_cannot_be_used_is_left_out_and_said(line: str, why: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
@@ -96,6 +96,19 @@ def test_what_cannot_be_used_is_left_out_and_said(line: str, why: str, caplog: p
     assert why in caplog.text
 
 
+def test_the_use_is_read_where_the_driver_says_it() -> None:
+    """As `nvidia-smi` writes it: a number, or that the card does not support it."""
+    listing = TWO_GPUS + "2, GPU-c, Quadro, the large, 8192, 8000, [N/A], [N/A]\n"
+    listing += "3, GPU-d, T, 1, 1, [N/A], [Not Supported]\nnonsense\n4, x, y, z, a, b, 300\n"
+    assert percents(listing) == {0: 12, 1: 12, 4: 100}
+
+
+async def test_memory_in_use_comes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "bin", monkeypatch)
+    _, use = await see_gpus("1")
+    assert [(one.index, one.percent, one.used_mb) for one in use] == [(1, 12, 1559)]
+
+
 def test_names_may_hold_commas_and_old_cards_have_no_mig() -> None:
-    (gpu,) = parse("3, GPU-c, Quadro, the large, 8192, 8000, [N/A]\n")
+    (gpu,) = parse("3, GPU-c, Quadro, the large, 8192, 8000, [N/A], [N/A]\n")
     assert (gpu.index, gpu.name, gpu.free_mb) == (3, "Quadro, the large", 8000)

@@ -10,9 +10,9 @@ from envhub.protocol.placing.gpus import GpuNeed
 from tests.fakes.nvidia_smi import install
 from workers.runs.gpu_pool import GpuPool
 
-THREE = """0, GPU-a, A, 80000, 79000, Disabled
-1, GPU-b, B, 24000, 23000, Disabled
-2, GPU-c, A, 80000, 40000, Disabled
+THREE = """0, GPU-a, A, 80000, 79000, Disabled, 12
+1, GPU-b, B, 24000, 23000, Disabled, 12
+2, GPU-c, A, 80000, 40000, Disabled, 12
 """
 
 

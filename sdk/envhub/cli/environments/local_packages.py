@@ -14,10 +14,10 @@ from pathlib import Path
 from envhub.errors import UsageError
 from envhub.packaging.entry_module import defining_modules, entry_module
 from envhub.packaging.project import Project, read_project
+from envhub.packaging.source_archives import named_below
 from envhub.packaging.tree import SKIPPED, walk
 from envhub.protocol.base import JsonObject
 
-MOST_NAMED = 8
 MOST_FOLDERS = 5000  # that are looked into
 DEEPEST = 4  # folders below the one that was given, in which packages are looked for
 
@@ -101,10 +101,7 @@ def packages_below(directory: Path) -> list[Path]:
 
 def one_of(packages: Sequence[Path]) -> str:
     """A hint to give one of these; "" if there are none."""
-    if not packages:
-        return ""
-    more = f" and {len(packages) - MOST_NAMED} more" if len(packages) > MOST_NAMED else ""
-    return f"Packages below it: {', '.join(map(str, packages[:MOST_NAMED]))}{more}. Give one of them."
+    return f"{named_below(packages)} Give one of them." if packages else ""
 
 
 def find_local(target: str, python: str) -> LocalPackage:
@@ -147,7 +144,7 @@ def _module(project: Project) -> str:
     sources = {path: text for path, text in sources.items() if path.partition("/")[0] in modules}
     if not defining_modules(sources):
         return str(usual)
-    return entry_module(project.name, sources, sources, project.hub_config)
+    return entry_module(project.name, sources, sources, project.pyproject)
 
 
 def _sources(directory: Path) -> dict[str, str]:

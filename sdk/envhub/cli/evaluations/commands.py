@@ -83,6 +83,8 @@ def rollouts(
     min_reward: Annotated[float | None, typer.Option()] = None,
     max_reward: Annotated[float | None, typer.Option()] = None,
     label: Annotated[str | None, typer.Option(help="Only with this label; any: with at least one.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Only of this cluster; `hub eval clusters` names them.")] = None,
+    among: Annotated[str | None, typer.Option(help="Only these examples and rollouts, as in 3,10-14,20.1.")] = None,
     sort: Annotated[
         Literal["example", "newest", "reward", "-reward"], typer.Option(help="-reward: highest first.")
     ] = "example",
@@ -97,7 +99,7 @@ def rollouts(
         return
     found = list(islice(session.hub.evaluations.rollouts(
         evaluation_id, outcome=outcome, min_reward=min_reward, max_reward=max_reward, example=example, label=label,
-        sort=sort,
+        cluster=cluster, among=among, sort=sort,
     ), limit))  # fmt: skip
     rows = [(row.example, row.rollout, row.outcome, row.reward, row.asked, row.answered, row.target, row.turns,
              row.usage.completion_tokens, row.duration_s, row.failure_message, ", ".join(row.labels))
@@ -105,6 +107,16 @@ def rollouts(
     columns = ("example", "rollout", "outcome", "reward", "prompt", "answer", "target", "turns", "tokens", "seconds",
                "failure", "labels")  # fmt: skip
     session.show(found, lambda: session.table(columns, rows, "no rollouts", ROLLOUTS))
+
+
+def clusters(ctx: typer.Context, evaluation_id: EvaluationId, json: JsonFlag = False) -> None:
+    """List rollouts that failed with the same message or gave the same wrong answer."""
+    session = current(ctx)
+    found = session.hub.evaluations.clusters(evaluation_id)
+    rows = [(one.name, one.count, one.examples, f"{one.example}/{one.rollout}", one.message, one.target)
+            for one in found.clusters]  # fmt: skip
+    columns = ("cluster", "rollouts", "examples", "such as", "message", "target")
+    session.show(found, lambda: session.table(columns, rows, "no rollouts that failed or answered alike"))
 
 
 def logs(

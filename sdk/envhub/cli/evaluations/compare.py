@@ -82,7 +82,9 @@ def _print_matrix(session: Session, found: ComparisonMatrix) -> None:
         + (f"; left out: {found.alone} that one alone has" if found.alone else ""),
     })  # fmt: skip
     rows = [_pair_row(names, pair) for pair in found.pairs]
-    session.table(("pair", "difference", "95 % interval", "p (Holm)", "ahead", "behind", "clear"), rows)
+    session.table(
+        ("pair", "means", "examples", "difference", "95 % interval", "p (Holm)", "ahead", "behind", "clear"), rows
+    )
     if found.rows:
         shown = [
             (
@@ -101,9 +103,11 @@ def _print_matrix(session: Session, found: ComparisonMatrix) -> None:
 def _pair_row(names: str, pair: MatrixPair) -> tuple[object, ...]:
     name, found = f"{names[pair.b]} - {names[pair.a]}", pair.difference
     if found is None:
-        return (name, "", "", "", pair.better, pair.worse, "")
+        return (name, "", 0, "", "", "", pair.better, pair.worse, "")
     p = "" if pair.p_adjusted is None else f"{pair.p_adjusted:.2g}"
-    return (name, f"{found.mean:+.4g}", _interval(found), p, pair.better, pair.worse, "yes" if pair.is_clear else "no")
+    means, clear = f"{found.b:.4g} and {found.a:.4g}", "yes" if pair.is_clear else "no"
+    difference = (f"{found.mean:+.4g}", _interval(found), p)
+    return (name, means, found.count, *difference, pair.better, pair.worse, clear)
 
 
 def _print(session: Session, found: ComparisonView) -> None:

@@ -73,7 +73,8 @@ class MatrixExample(Response):
 class ComparisonMatrix(Response):
     """Evaluations side by side, over the examples that at least two have scored.
 
-    The others are compared with the first.
+    The others are compared with the first. The summaries of `evaluations` cover all examples of each; the means and the
+    difference of a pair cover the examples that both have scored.
     """
 
     evaluations: tuple[EvaluationView, ...]

@@ -22,6 +22,14 @@ class Gpu(Response):
     free_mb: Count  # measured last while no run of the worker held the GPU
 
 
+class GpuUse(Response):
+    """How much a GPU is used, by whatever program: the share of time in which a kernel runs, and its memory."""
+
+    index: Count
+    percent: int | None = Field(default=None, ge=0, le=100)  # None: the driver does not say
+    used_mb: Count = 0
+
+
 class GpuNeed(Response):
     """How many GPUs of one worker a run needs, and how much free memory on each. With `count` 0 it needs no GPU.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
+from envhub.protocol.evals.clusters import RolloutClusters
 from envhub.protocol.evals.rollouts import RolloutFailure, RolloutRecord
 from envhub.protocol.runs import FailureKind
 
@@ -13,7 +14,7 @@ from hub.evals.clusters.answer_clusters import final_answer
 from hub.evals.clusters.failure_clusters import failure_clusters
 from hub.evals.clusters.membership import members
 from hub.evals.models import Evaluation, RolloutIndex
-from tests.factories.accounts import make_user
+from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, make_failure, make_record, start, store
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +94,27 @@ def test_the_filter_leads_to_exactly_the_rollouts_of_a_cluster(evaluation: Evalu
     assert sorted(row.rollout for row in rows) == [0, 1]
     for unknown in ("answer-0", "environment-0", "x", ""):
         assert members(evaluation, unknown) == []
+
+
+def test_the_api_and_the_terminal_name_clusters_and_list_their_rollouts(
+    user: User, client: Client, evaluation: Evaluation
+) -> None:
+    at, headers = f"/api/v1/evaluations/{evaluation.pk}", bearer(make_token(user))
+
+    def found(query: str) -> list[tuple[int, int]]:
+        rows = Client().get(f"{at}/rollouts?sort=example&{query}", headers=headers).json()["items"]
+        return [(row["example"], row["rollout"]) for row in rows]
+
+    listed = RolloutClusters.model_validate(Client().get(f"{at}/clusters", headers=headers).json()).clusters
+    assert [(one.kind, one.count, one.examples) for one in listed] == [
+        ("environment", 2, 1), ("environment", 1, 1), ("answer", 3, 2),
+    ]  # fmt: skip
+    assert found(f"cluster={listed[2].name}") == [(0, 0), (0, 1), (1, 0)]
+    assert found("among=0,3.1") == [(0, 0), (0, 1), (3, 1)]
+    assert Client().get(f"{at}/rollouts?among=x", headers=headers).status_code == 422
+    page = client.get(f"/evaluations/{evaluation.pk}?cluster={listed[2].name}&sort=example&format=json")
+    assert page["Location"] == f"{at}/rollouts?cluster={listed[2].name}&sort=example"
+    assert client.get(f"/evaluations/{evaluation.pk}?format=json")["Location"] == at
 
 
 def test_only_the_lowest_rewards_are_read(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,29 @@ def test_the_p_value_of_many_examples_is_almost_that_of_a_normal() -> None:
     assert p_value(found) == pytest.approx(0.052, abs=0.002)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "p", "low", "high"),
+    [
+        ([0.0, 0.5, 1.0], [1.0, 0.5, 1.0], 0.4226497308103743, -1.100884243249821, 1.7675509099164874),
+        ([0.25, 0.5, 0.75, 1.0, 0.0], [0.5, 0.5, 1.0, 0.75, 0.75],
+         0.2942563680244263, -0.26042133324799543, 0.6604213332479955),
+        ([(i * 7 % 11) / 10 for i in range(11)], [(i * 5 % 11) / 10 for i in range(11)],
+         0.9999999999999999, -0.29893619618097905, 0.29893619618097905),
+        ([(i * 7 % 13) / 12 for i in range(40)], [(i * 5 % 13) / 12 + 0.05 * (i % 3) for i in range(40)],
+         0.45695569052089474, -0.08248969123068928, 0.1799896912306893),
+        ([float(i % 2) for i in range(200)], [float(i % 2 or i % 5 == 0) for i in range(200)],
+         4.802226943133299e-06, 0.058063512060602306, 0.1419364879393977),
+    ],
+)  # fmt: skip
+def test_p_values_and_intervals_are_those_of_scipy(
+    a: list[float], b: list[float], p: float, low: float, high: float
+) -> None:
+    """Written down from scipy 1.17.1: `ttest_rel(b, a)`, its `pvalue` and `confidence_interval(0.95)`."""
+    found = difference("reward", list(zip(a, b, strict=True)))
+    assert p_value(found) == pytest.approx(p, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=2e-5)
+
+
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
     assert holm([0.01, None, 0.04, 0.03]) == [pytest.approx(0.03), None, pytest.approx(0.06), pytest.approx(0.06)]
 

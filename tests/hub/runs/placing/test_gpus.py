@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
-from envhub.protocol.placing.gpus import Gpu
+from envhub.protocol.placing.gpus import Gpu, GpuUse
 from envhub.protocol.runs import RunKind, RunState, WorkerFacts
 from pytest_django import DjangoAssertNumQueries
 
 from hub.runs.errors import NotClaimable
+from hub.runs.gpu_use import continued, polyline
 from hub.runs.models import Run, Worker
 from hub.runs.placing.gpus import offered_runs
 from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import claimable_runs
 from hub.runs.services import claim_run
+from tests.factories.accounts import make_user
 from tests.factories.runs import make_run, make_worker, make_worker_token
 from tests.hub.runs.conftest import Sent
 
@@ -106,6 +109,35 @@ def test_a_worker_is_sent_what_its_gpus_hold(client: Client, sent: list[Sent]) -
     gpu_run(1, 20_000)
     assert beat([12_000, 24_000]) == 1  # the GPU is for the one that is on its way
     assert beat([-1]) == 422
+
+
+def test_a_beat_tells_how_much_gpus_are_used(client: Client) -> None:
+    secret, token = make_worker_token()
+    gpu = Gpu(index=0, uuid="GPU-a", name="X", memory_mb=24_000, free_mb=23_000)
+    worker, headers = make_worker(token, queues=("gpu",), gpus=(gpu,)), {"Authorization": f"Bearer {secret}"}
+
+    def beat(*percents: int | None) -> int:
+        use = [{"index": index, "percent": one, "used_mb": 1000} for index, one in enumerate(percents)]
+        body = {"room": {"gpu": 2}, "gpu_use": use}
+        return client.post(f"/api/v1/workers/{worker.pk}/beat", body, "application/json", headers=headers).status_code
+
+    assert [beat(0, 50, None), beat(101)] == [200, 422]
+    worker.refresh_from_db()
+    assert [percent for _, percent in worker.gpu_history] == [25]
+    assert [one["percent"] for one in worker.gpu_use] == [0, 50, None]
+    root = Client()
+    root.force_login(make_user("root", is_superuser=True))
+    assert "25 % used" in root.get("/settings/workers").content.decode()
+
+
+def test_the_use_of_gpus_is_kept_for_each_minute_of_two_hours() -> None:
+    now, history = datetime(2030, 1, 1, tzinfo=UTC), list[list[int]]()
+    for second in range(0, 3 * 3600, 20):
+        history = continued(history, [GpuUse(index=0, percent=second // 200)], now + timedelta(seconds=second))
+    assert (len(history), history[1][0] - history[0][0]) == (120, 60)
+    assert continued(history, [GpuUse(index=0)], now + timedelta(hours=9)) == history
+    assert len(polyline(history, now + timedelta(hours=3)).split()) == 120
+    assert polyline(history, now + timedelta(hours=9)) == ""
 
 
 def reason(run: Run) -> str:

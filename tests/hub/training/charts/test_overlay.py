@@ -9,11 +9,12 @@ from django.test import Client
 from envhub.protocol.training.metrics import StepMetrics
 
 from hub.training.charts.curves import Span
-from hub.training.charts.overlay import Axis, Curves, Drawn, overlaid, places_of
+from hub.training.charts.overlay import WORDS, Axis, Curves, Drawn, overlaid, places_of
 from hub.training.charts.overlay_panels import OVERLAID
 from hub.training.charts.scales import log_scale_of
+from hub.training.charts.zoom import Zoom, steps_on
 from hub.training.configuration_diff import differing
-from hub.training.models import TrainingRun
+from hub.training.models import Step, TrainingRun
 from hub.training.pages.compare import tones_of
 from tests.factories.training_showcase import TrainingShowcase
 
@@ -102,6 +103,37 @@ def test_the_page_draws_the_steps_that_are_asked_for(ada: Client, showcase: Trai
     assert (span.first, span.last) == (5, 9)
     assert "No run has steps in this range" in ada.get(f"{path}&from=9000").content.decode()
     assert ada.get(f"{path}&smooth=2").status_code == 422
+
+
+@pytest.mark.parametrize(("by", "first", "last"), [(Axis.TIME, 300, 900), (Axis.TOKENS, 5_000, 20_000)])
+def test_a_zoom_is_in_the_units_of_the_axis(showcase: TrainingShowcase, by: Axis, first: int, last: int) -> None:
+    whole, places = steps_on(showcase.running, by, Zoom())
+    steps, shown = steps_on(showcase.running, by, Zoom(first, last))
+    inside = [(step.step, place) for step, place in zip(whole, places, strict=True) if first <= place <= last]
+    assert [(step.step, place) for step, place in zip(steps, shown, strict=True)] == inside
+    assert 0 < len(inside) < len(whole)
+
+
+def test_a_zoom_into_a_long_run_reads_every_step_of_it(showcase: TrainingShowcase) -> None:
+    training = showcase.running
+    one = _steps(0.5)[0]
+    Step.objects.filter(training=training).delete()
+    Step.objects.bulk_create(
+        Step(training=training, step=step, metrics=_at_minute(one, step).model_dump(mode="json"))
+        for step in range(1, 2001)
+    )
+    training.step = 2000
+    steps, places = steps_on(training, Axis.TIME, Zoom(60_000, 60_600))
+    assert [one.step for one in steps] == list(range(1000, 1011))
+    assert places == [60 * step for step in range(1000, 1011)]
+
+
+def _at_minute(one: StepMetrics, step: int) -> StepMetrics:
+    return one.model_copy(update={"step": step, "at": NOON + timedelta(minutes=step)})
+
+
+def test_ticks_of_a_narrow_zoom_differ() -> None:
+    assert Span(360_000, 360_120, WORDS[Axis.TIME], "").texts == ("100 h", "100.02 h", "100.03 h")
 
 
 def test_what_is_hidden_or_too_much_is_not_compared(ada: Client, mallory: Client, showcase: TrainingShowcase) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from hub.core.errors import Conflict
 from hub.training.charts.panels import PANELS, REWARD
 from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
-from hub.web.documentation.documents import Section, document, explanation, rendered, search
+from hub.web.documentation.documents import REPLACE_IT, Section, addressed, document, explanation, rendered, search
 from hub.web.documentation.export import export_documents
 from hub.web.templatetags.hub_help import chart_section
 from tests.hub.web.browser import LookAt
@@ -25,6 +25,16 @@ def test_headings_have_addresses_of_their_own_and_html_is_text() -> None:
     assert [one.anchor for one in shown.sections] == ["", "what-it-is", "what-it-is-2", "deeper"]
     assert 'id="what-it-is-2"' in shown.html
     assert "<script" not in shown.html
+
+
+def test_guides_show_the_hubs_own_address_and_files_do_not(client: Client) -> None:
+    page = client.get("/docs/first-environment").content.decode()
+    assert "envhub[cli] @ http://127.0.0.1:8000/cli/envhub-" in page
+    assert "hub login http://127.0.0.1:8000 " in page
+    assert ("as your browser shows it" in page, "HUB<" in page) == (False, False)
+    assert REPLACE_IT in (ROOT / ENTRIES["first-environment"].file).read_text(encoding="utf-8")
+    assert "hub login HUB" in document("first-environment").html
+    assert addressed("`HUB_URL` https://HUB/x MYHUB HUB", "http://a") == "`HUB_URL` http://a/x MYHUB http://a"
 
 
 @pytest.mark.parametrize(
