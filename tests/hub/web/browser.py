@@ -23,6 +23,14 @@ ARGUMENTS = (
 )
 AXE = Axe()
 MOST_TOLD = 3  # elements of a broken rule
+MOST_SHIFT = 0.05  # of layout, after the first paint
+SHIFT = """new Promise((done) => {
+  const shifts = [];
+  const note = (list) => list.getEntries().forEach((shift) => shift.hadRecentInput || shifts.push(
+    {by: shift.value, of: shift.sources.map(({node}) => node?.outerHTML?.slice(0, 80) ?? "text").join(" ")}));
+  new PerformanceObserver(note).observe({type: "layout-shift", buffered: true});
+  setTimeout(() => done(shifts), 150);
+})"""
 LEFT = ("htmx:afterRequest", "htmx:sendAbort")  # what fails otherwise is said besides, as htmx:sendError
 SIZES = ((360, "dark"), (1280, "light"))
 # Of two neighbours in a list of pages each is looked at in one size; `make test-matrix` looks at both in the other.
@@ -73,6 +81,18 @@ class Look:
         element = "document.documentElement"
         width: int = self.page.evaluate(f"Math.max(0, {element}.scrollWidth - window.innerWidth)")
         return width
+
+    def shifts(self) -> list[str]:
+        """What has moved since the first paint, when that is too much of the window."""
+        seen = self.page.evaluate(SHIFT)
+        moved = sum(shift["by"] for shift in seen)
+        return [f"layout shift of {moved:.3f}: {seen[0]['of']}"] if moved >= MOST_SHIFT else []
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with the open page, and what it has complained of since the last time."""
+        wide, said = self.overflow(), list(self.complaints)
+        self.complaints.clear()
+        return [*([f"{wide} px too wide"] if wide else []), *self.shifts(), *self.barriers(), *said]
 
     def barriers(self) -> list[str]:
         """What axe finds: contrast, names, roles, headings, the keyboard's reach. Each rule with what breaks it."""
