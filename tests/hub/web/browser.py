@@ -22,6 +22,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 AXE = Axe()
+PATIENCE_MS = 90_000  # with a page, where other tests keep the machine busy
 MOST_TOLD = 3  # elements of a broken rule
 MOST_SHIFT = 0.05  # of layout, after the first paint
 SHIFT = """new Promise((done) => {
@@ -62,9 +63,10 @@ class Look:
     base_url: str
     complaints: list[str] = field(default_factory=list)
 
-    def open(self, path: str) -> None:
-        """Go there and wait until htmx has read the page."""
-        self.page.goto(self.base_url + path, wait_until="load")
+    def open(self, path: str) -> int:
+        """Go there, wait until htmx has read the page, and return the status of the answer."""
+        reply = self.page.goto(self.base_url + path, wait_until="load")
+        return reply.status if reply else 0
 
     def hear(self, said: ConsoleMessage) -> None:
         """Errors and warnings are complaints, but for those of a live page that is left while it asks for news."""
@@ -133,6 +135,7 @@ def browser() -> Iterator[LookAt]:
 
 def _listen(context: BrowserContext, base_url: str) -> Look:
     look = Look(context.new_page(), base_url)
+    look.page.set_default_navigation_timeout(PATIENCE_MS)
     look.page.on("console", look.hear)
     look.page.on("request", lambda asked: look.complaints.append(asked.url) if not _own(asked.url, base_url) else None)
     look.page.on("dialog", look.refuse)

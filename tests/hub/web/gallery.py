@@ -11,11 +11,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import django
 from django.urls import Resolver404, resolve
+from playwright.sync_api import Error
 
 from tests.hub.web.browser import Look, LookAt, browser
 
@@ -36,12 +38,11 @@ def route_of(address: str) -> str:
 
 def found_by_links(look: Look, first: list[str], *, each: int) -> list[str]:
     """The addresses `first`, and at most `each` of every route that links lead to from there."""
-    found, seen = list(first), Counter(route_of(address) for address in first)
+    found, seen, pages = list(first), Counter(route_of(address) for address in first), []
     for address in found:  # grows
-        reply = look.page.goto(look.base_url + address, wait_until="domcontentloaded")
-        if reply is None or "html" not in reply.headers.get("content-type", ""):
-            found.remove(address)
+        if not _is_page(look, address):
             continue
+        pages.append(address)
         for link in look.page.evaluate(LINKS):
             parts = urlsplit(urljoin(look.base_url, link))
             route = route_of(parts.path)
@@ -50,22 +51,34 @@ def found_by_links(look: Look, first: list[str], *, each: int) -> list[str]:
                 seen[route] += 1
                 found.append(there)
     look.complaints.clear()
-    return found
+    return pages
+
+
+def _is_page(look: Look, address: str) -> bool:
+    """Open it, and tell a page from a download."""
+    try:
+        reply = look.page.goto(look.base_url + address, wait_until="domcontentloaded")
+    except Error as error:
+        if "Download is starting" in error.message:
+            return False
+        raise
+    return reply is not None and "html" in reply.headers.get("content-type", "")
 
 
 def inspect(look: Look, addresses: list[str], picture: str = "") -> Iterator[tuple[str, str]]:
     """Each address with each fault of its page. `picture` is the folder and the end of the name of each photograph."""
     for number, address in enumerate(addresses):
-        look.open(address)
-        yield from ((address, fault) for fault in look.faults())
+        status = look.open(address)
+        of_page = f"status of {status}" if status >= HTTPStatus.BAD_REQUEST else None
+        yield from ((address, fault) for fault in look.faults() if of_page is None or of_page not in fault)
         if picture:
             name = address.strip("/").replace("/", "_").replace("?", "-")[:80] or "home"
             look.page.screenshot(path=picture.format(f"{number:03}-{name}"), full_page=True)
 
 
-def _inspect_all(look_at: LookAt, hub: str, session: str, addresses: list[str], out: Path) -> int:
+def _inspect_all(look_at: LookAt, hub: str, session: str, addresses: list[str], out: Path, widths: list[int]) -> int:
     faults = 0
-    for width in WIDTHS:
+    for width in widths:
         for scheme in SCHEMES:
             (out / f"{width}-{scheme}").mkdir(parents=True, exist_ok=True)
             with look_at(hub, session=session, width=width, scheme=scheme) as look:
@@ -82,6 +95,7 @@ def main() -> int:
     parser.add_argument("login_link", help="from `manage.py login_link USER`; an address of the hub without one")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the photographs")
     parser.add_argument("--each", type=int, default=2, help="pages of a route")
+    parser.add_argument("--width", action="append", type=int, default=[], help=f"only these, not {WIDTHS}")
     parser.add_argument("--page", action="append", default=[], help="only these addresses")
     arguments = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hub.config.settings")
@@ -96,7 +110,9 @@ def main() -> int:
             session = next((one["value"] for one in look.page.context.cookies() if one.get("name") == "sessionid"), "")
             addresses = arguments.page or found_by_links(look, ["/"], each=arguments.each)
         sys.stdout.write(f"{len(addresses)} pages\n")
-        return 1 if _inspect_all(look_at, hub, session, addresses, arguments.out) else 0
+        return (
+            1 if _inspect_all(look_at, hub, session, addresses, arguments.out, arguments.width or list(WIDTHS)) else 0
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from tests.hub.web.gallery import SCHEMES, WIDTHS, found_by_links, inspect
 from tests.hub.web.showcase import make_showcase
 
 pytestmark = [pytest.mark.browser, pytest.mark.matrix, pytest.mark.django_db(transaction=True)]
-SIGNED_OUT = ("/", "/login", "/signup", "/password/forgotten", "/environments", "/docs", "/no-such-page")
+SIGNED_OUT = ("/", "/login", "/signup", "/environments", "/docs", "/no-such-page")
 MODES = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 
 
