@@ -13,7 +13,8 @@ from hub.runs.placing.waiting import waiting_reasons
 
 
 def building_context(version: Version | None) -> dict[str, Any]:
-    """Return the context of `registry/_building.html`: what a queued build waits for, and when a failed one is retried.
+    """Return the context of `registry/_building.html`: what a queued build waits for, how far a
+    running one is, and when a failed one is retried.
 
     One query if the version is being built, and some more while its run is queued.
     """
@@ -24,6 +25,7 @@ def building_context(version: Version | None) -> dict[str, Any]:
     return {
         "building": building,
         "building_for": waiting_reasons([run], now=now).get(run.pk) if run is not None and not late else None,
+        "progress": run.progress if run is not None else None,
         "retry_at": run.not_before if run is not None and late else None,
     }
 

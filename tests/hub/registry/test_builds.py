@@ -163,6 +163,9 @@ def test_the_pages_of_a_version_say_why_and_until_when_its_build_waits(alice: Us
     html = client.get(where + page).content.decode()
     assert "waits for another try" not in html
     assert "is being built" in html
+    done = {"done": 3, "total": 7, "unit": "stages", "note": "load"}
+    Run.objects.filter(pk=version.build_run_id).update(state="running", progress=done)
+    assert "So far: 3 of 7 stages, now load." in client.get(where + page).content.decode()
 
 
 def test_a_build_that_waits_for_its_time_is_started_by_hand(alice: User) -> None:
