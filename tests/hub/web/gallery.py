@@ -21,8 +21,8 @@ from playwright.sync_api import Error
 
 from tests.hub.web.browser import Look, LookAt, browser
 
-WIDTHS = (360, 768, 1440)
-SCHEMES = ("light", "dark")
+Mode = tuple[int, str]  # width in pixels, theme
+MODES: tuple[Mode, ...] = tuple((width, scheme) for width in (360, 768, 1440) for scheme in ("light", "dark"))
 LINKS = "[...document.querySelectorAll('a[href]:not([download])')].map((link) => link.href)"
 NO_PAGES = ("/api/", "/static/", "/index/", "/logout", "/login/link", "/saved/", "/admin/", "/media/")
 
@@ -76,16 +76,16 @@ def inspect(look: Look, addresses: list[str], picture: str = "") -> Iterator[tup
             look.page.screenshot(path=picture.format(f"{number:03}-{name}"), full_page=True)
 
 
-def _inspect_all(look_at: LookAt, hub: str, session: str, addresses: list[str], out: Path, widths: list[int]) -> int:
+def _inspect_all(look_at: LookAt, hub: str, session: str, addresses: list[str], out: Path, modes: list[Mode]) -> int:
     faults = 0
-    for width in widths:
-        for scheme in SCHEMES:
-            (out / f"{width}-{scheme}").mkdir(parents=True, exist_ok=True)
-            with look_at(hub, session=session, width=width, scheme=scheme) as look:
-                for address, fault in inspect(look, addresses, str(out / f"{width}-{scheme}" / "{}.png")):
-                    faults += 1
-                    sys.stdout.write(f"{width} {scheme} {address}: {fault}\n")
-                    sys.stdout.flush()
+    for width, scheme in modes:
+        folder = out / f"{width}-{scheme}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with look_at(hub, session=session, width=width, scheme=scheme) as look:
+            for address, fault in inspect(look, addresses, str(folder / "{}.png")):
+                faults += 1
+                sys.stdout.write(f"{width} {scheme} {address}: {fault}\n")
+                sys.stdout.flush()
     return faults
 
 
@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("login_link", help="from `manage.py login_link USER`; an address of the hub without one")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the photographs")
     parser.add_argument("--each", type=int, default=2, help="pages of a route")
-    parser.add_argument("--width", action="append", type=int, default=[], help=f"only these, not {WIDTHS}")
+    parser.add_argument("--modes", default="", help="only these: 360-light,1440-dark")
     parser.add_argument("--page", action="append", default=[], help="only these addresses")
     arguments = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hub.config.settings")
@@ -110,9 +110,8 @@ def main() -> int:
             session = next((one["value"] for one in look.page.context.cookies() if one.get("name") == "sessionid"), "")
             addresses = arguments.page or found_by_links(look, ["/"], each=arguments.each)
         sys.stdout.write(f"{len(addresses)} pages\n")
-        return (
-            1 if _inspect_all(look_at, hub, session, addresses, arguments.out, arguments.width or list(WIDTHS)) else 0
-        )
+        modes = [mode for mode in MODES if not arguments.modes or "{}-{}".format(*mode) in arguments.modes.split(",")]
+        return 1 if _inspect_all(look_at, hub, session, addresses, arguments.out, modes) else 0
 
 
 if __name__ == "__main__":

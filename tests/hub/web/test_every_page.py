@@ -19,12 +19,11 @@ from tests.factories.training_showcase import make_training_showcase
 from tests.hub.training import addresses as training
 from tests.hub.web import addresses as web
 from tests.hub.web.browser import LookAt
-from tests.hub.web.gallery import SCHEMES, WIDTHS, found_by_links, inspect
+from tests.hub.web.gallery import MODES, found_by_links, inspect
 from tests.hub.web.showcase import make_showcase
 
 pytestmark = [pytest.mark.browser, pytest.mark.matrix, pytest.mark.django_db(transaction=True)]
 SIGNED_OUT = ("/", "/login", "/signup", "/environments", "/docs", "/no-such-page")
-MODES = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 
 
 def _used() -> tuple[User, list[str]]:
