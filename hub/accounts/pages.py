@@ -66,6 +66,7 @@ def login(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(_safe_next(request))
     name = request.POST.get("username", "")
     context = {"next": _safe_next(request), "username": name, "hub": settings.HUB}
+    context["is_new"] = not User.objects.filter(last_login__isnull=False).exists()
     context["passkeys"] = not obstacle_here()
     context["invitation"] = waiting_invitation(_safe_next(request))
     context["may_sign_up"] = may_sign_up(next_path=_safe_next(request))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from envhub.protocol.evals.evaluations import EvaluationSummary, MetricSummary, PassAtK
 from envhub.protocol.evals.rollouts import Outcome
 
+from hub.evals.reward_shades import Shades, shades_of
+
 ROUND = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # halves of the possible count axes, times a power of ten
 STEPS, MOST_STEPS = (1, 2, 2.5, 4, 5, 10), 4  # tick distances of a value axis, times a power of ten
 _NEAR = 1e-6  # tolerance, as a share of a step, for rounding errors in sums of floats
@@ -27,6 +29,7 @@ class Bin:
     count: int
     low: float
     high: float
+    shade: int | None = None  # of its middle, where the values are rewards
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,13 @@ class Share:
 
 def histogram(summary: EvaluationSummary) -> Histogram | None:
     """Return the histogram of rewards, or None until a rollout is scored."""
-    return equal_bins(summary.histogram, summary.histogram_min, summary.histogram_max)
+    return equal_bins(summary.histogram, summary.histogram_min, summary.histogram_max, shades_of([summary]))
 
 
-def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | None:
-    """Draw counts in equal bins from `low` to `high`; None if all are 0 or the values are too large for an axis."""
+def equal_bins(counts: Sequence[int], low: float, high: float, shades: Shades | None = None) -> Histogram | None:
+    """Draw counts in equal bins from `low` to `high`, in the `shades` of rewards where they are such; None if all
+    counts are 0 or the values are too large for an axis.
+    """
     most = max(counts, default=0)
     if not most or not abs(low) + abs(high) < _FAR:
         return None
@@ -92,6 +97,7 @@ def equal_bins(counts: Sequence[int], low: float, high: float) -> Histogram | No
             count=count,
             low=round(low + index * step, 6),
             high=round(low + (index + 1) * step, 6),
+            shade=shades.shade(low + (index + 0.5) * step) if shades else None,
         )
         for index, count in enumerate(counts)
     )

@@ -23,6 +23,7 @@ from hub.core.errors import HubError
 from hub.core.http import validate
 from hub.core.pages import Moved, fragment_of, leave_for, page, show
 from hub.core.pagination import newest_first
+from hub.registry.building import building_context
 from hub.registry.cards import evaluations_seen, listed, starred_by
 from hub.registry.description import describe_for_page
 from hub.registry.file_tree import file_tree
@@ -160,6 +161,9 @@ def environment_detail(request: HttpRequest, owner: str, name: str) -> HttpRespo
     context = environment_context(request, owner, name, tab="overview")
     shown = context["shown"]
     context["description"] = describe_for_page(shown.describe) if shown else None
+    context |= building_context(shown)
+    if fragment_of(request) and not context["building"]:
+        return leave_for(request, request.path)  # the build has ended: reload the whole page
     return show(request, "registry/environment_detail.html", context)
 
 
@@ -252,7 +256,8 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
     context = environment_context(request, owner, name, tab="versions", version=version)
     shown = context["shown"]
     member = has_role(request.user, context["environment"].owner, Role.MEMBER)
-    building = shown.state == VersionState.BUILDING.value
+    context |= building_context(shown)
+    building = context["building"]
     if fragment_of(request) and not building:
         return leave_for(request, request.path)  # the build has ended: reload the whole page
     return show(
@@ -262,9 +267,8 @@ def version_detail(request: HttpRequest, owner: str, name: str, version: str) ->
         | {
             "description": describe_for_page(shown.describe),
             "stages": _stages(shown.build_seconds),
-            "building": building,
             "follows_log": building and has_role(request.user, context["environment"].owner, Role.READER),
-            "can_rebuild": member and not building,
+            "can_rebuild": member and (not building or context["retry_at"]),
             "can_yank": member and shown.state == VersionState.READY.value and not context["environment"].archived,
             "can_check": member and shown.state == VersionState.READY.value and not _is_checked(shown),
             "is_checked": _is_checked(shown),

@@ -15,6 +15,7 @@ from django.views.decorators.http import condition, require_safe
 from hub.accounts.chosen_owner import chosen_team
 from hub.accounts.models import Role, User
 from hub.accounts.queries import member_owners
+from hub.accounts.services.signup import may_choose_password
 from hub.core.pages import page, show
 from hub.data.queries import listed as listed_snapshots
 from hub.data.queries import listed_files, listed_images
@@ -42,7 +43,9 @@ def home(request: HttpRequest) -> HttpResponseBase:
     hub_url = str(settings.HUB.base_url).rstrip("/")
     if not isinstance(user, User):
         public = search_environments(user).order_by("-pk")[:SHOWN]
-        return show(request, "web/welcome.html", {"environments": listed(user, public), "hub_url": hub_url})
+        open_to_all = may_choose_password(next_path="/")
+        context = {"environments": listed(user, public), "hub_url": hub_url, "may_sign_up": open_to_all}
+        return show(request, "web/welcome.html", context)
     now = timezone.now()
     team = chosen_team(request)
     own = environments_of(user).filter(owner=team) if team else environments_of(user)

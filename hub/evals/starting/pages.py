@@ -34,12 +34,11 @@ from hub.evals.starting.fields import Maker
 from hub.evals.starting.form import ARGUMENT, JUDGE, REPLAY, SECRET, grants_of, read_form, replay_of, texts_of
 from hub.evals.starting.preflight import obstacles
 from hub.registry.argument_inputs import ArgumentInput, argument_inputs
+from hub.registry.building import building_context
 from hub.registry.models import Environment, Version
 from hub.registry.pages import environment_context
 from hub.registry.queries import environment_versions, get_version_of, newest
 from hub.registry.readiness import known_needs, reference_of
-from hub.runs.models import Run
-from hub.runs.placing.waiting import waiting_reasons
 from hub.secrets.queries import secrets_of
 
 OFFERED = 200  # models, versions, secrets to choose from
@@ -96,11 +95,7 @@ def evaluate(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
 
 def _unready(versions: list[Version]) -> dict[str, Any]:
     """Return why there is no form; if the newest version is being built, also what the build waits for."""
-    building = bool(versions) and versions[0].state == VersionState.BUILDING.value
-    build = versions[0].build_run_id if building else None
-    run = Run.objects.select_related("owner").filter(pk=build).first() if build else None
-    reasons = waiting_reasons([run], now=clock.now()) if run else {}
-    return {"versions": versions, "building": building, "building_for": reasons.get(run.pk) if run else None}
+    return {"versions": versions, **building_context(versions[0] if versions else None)}
 
 
 def _version(environment: Environment, versions: list[Version], asked: str) -> Version | None:

@@ -103,7 +103,8 @@ def _build_later(version: Version, run: Run, failure: Failure) -> None:
     wait = min(max(now - version.created_at, SOONEST), LATEST)
     later = queue_run(version, run.created_by, not_before=now + wait, limited=False)
     name = f"{version.environment.owner.slug}/{version.environment.name}@{version.version}"
-    hint = f"{failure.hint} The hub will retry in {wait // MINUTE} minutes; `hub env rebuild {name}` retries now."
+    at = f"{now + wait:%Y-%m-%d %H:%M} UTC"
+    hint = f"{failure.hint} The hub will retry at {at}; `hub env rebuild {name}` retries now."
     told = failure.model_copy(update={"hint": hint.strip()}).model_dump(mode="json")
     update_version(version, build_run=later, state=VersionState.BUILDING.value, failure=told)
 

@@ -16,6 +16,7 @@ from hub.evals.annotations import label_counts
 from hub.evals.charts import Histogram as Bars
 from hub.evals.charts import equal_bins
 from hub.evals.reading.annotation_panel import views_of
+from hub.evals.reward_shades import Shades
 from hub.evals.rollout_filter import OUTCOMES
 from hub.training.annotation_targets import target_of_training
 from hub.training.example_groups import GROUPED, MIXED, group_page
@@ -72,7 +73,7 @@ def _listed(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFil
     metrics = context["metrics"]
     return context | {
         "first_page": True,
-        "rewards": bars(metrics.rewards),
+        "rewards": bars(metrics.rewards, shades_of_step(metrics)),
         "advantages": bars(metrics.advantages),
         "odd": odd_rollouts(step),
     }
@@ -115,8 +116,8 @@ def staleness(row: TrainingRollout, step: int) -> tuple[int, int] | None:
     return max(0, step - 1 - row.version_max), max(0, step - 1 - row.version_min)
 
 
-def bars(one: Histogram | None) -> Bars | None:
+def bars(one: Histogram | None, shades: Shades | None = None) -> Bars | None:
     """Prepare a step's histogram for drawing."""
     if one is None:
         return None
-    return equal_bins(one.counts, one.low, one.high if one.high > one.low else one.low + 1)
+    return equal_bins(one.counts, one.low, one.high if one.high > one.low else one.low + 1, shades)

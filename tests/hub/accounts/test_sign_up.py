@@ -42,6 +42,20 @@ def test_a_hub_that_is_not_open_says_so_and_makes_no_account(client: Client, con
     assert not User.objects.exists()
 
 
+def test_the_start_offers_an_account_where_everybody_may_have_one(client: Client, configure: Configure) -> None:
+    configure(signup="open")
+    assert 'href="/signup"' in client.get("/").text
+    configure(signup="closed")
+    assert 'href="/signup"' not in client.get("/").text
+
+
+def test_the_first_visitor_is_told_where_the_first_link_is(client: Client) -> None:
+    user = make_user()
+    assert "Nobody has signed in to this hub yet" in client.get("/login").text
+    Client().force_login(user)
+    assert "Nobody has signed in" not in client.get("/login").text
+
+
 def test_domains_that_no_mail_can_confirm_are_the_providers_alone(client: Client, configure: Configure) -> None:
     configure(signup="open", signup_domains=["example.org"], oidc_issuer="http://127.0.0.1:9")
     assert "Create one" not in client.get("/login").text

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
@@ -145,8 +146,26 @@ def test_a_first_build_that_is_lost_is_tried_again_later(alice: User, age: dict[
     assert version.build_run.not_before is not None
     assert version.failure is not None
     assert (version.state, version.failure["code"]) == ("building", "worker_lost")
-    assert f"retry in {minutes} minutes" in version.failure["hint"]
+    assert f"retry at {version.build_run.not_before:%Y-%m-%d %H:%M} UTC" in version.failure["hint"]
     assert round((version.build_run.not_before - timezone.now()) / timedelta(minutes=1)) == minutes
+
+
+@pytest.mark.parametrize("page", ["", "/versions/0.1.0", "/evaluate"])
+def test_the_pages_of_a_version_say_why_and_until_when_its_build_waits(alice: User, page: str) -> None:
+    version, client = lost(alice), Client()
+    client.force_login(alice)
+    where = f"/environments/alice/{version.environment.name}"
+    html = client.get(where + page).content.decode()
+    assert "waits for another try of its build" in html
+    assert "the worker is gone" in html
+    assert "in 14 min" in html
+    rebuild_version(version=version, user=alice)
+    html = client.get(where + page).content.decode()
+    assert "waits for another try" not in html
+    assert "is being built" in html
+    done = {"done": 3, "total": 7, "unit": "stages", "note": "load"}
+    Run.objects.filter(pk=version.build_run_id).update(state="running", progress=done)
+    assert "So far: 3 of 7 stages, now load." in client.get(where + page).content.decode()
 
 
 def test_a_build_that_waits_for_its_time_is_started_by_hand(alice: User) -> None:

@@ -22,7 +22,16 @@ ARGUMENTS = (
     "--disable-sync",
 )
 AXE = Axe()
+PATIENCE_MS = 90_000  # with a page, where other tests keep the machine busy
 MOST_TOLD = 3  # elements of a broken rule
+MOST_SHIFT = 0.05  # of layout, after the first paint
+SHIFT = """new Promise((done) => {
+  const shifts = [];
+  const note = (list) => list.getEntries().forEach((shift) => shift.hadRecentInput || shifts.push(
+    {by: shift.value, of: shift.sources.map(({node}) => node?.outerHTML?.slice(0, 80) ?? "text").join(" ")}));
+  new PerformanceObserver(note).observe({type: "layout-shift", buffered: true});
+  setTimeout(() => done(shifts), 150);
+})"""
 LEFT = ("htmx:afterRequest", "htmx:sendAbort")  # what fails otherwise is said besides, as htmx:sendError
 SIZES = ((360, "dark"), (1280, "light"))
 # Of two neighbours in a list of pages each is looked at in one size; `make test-matrix` looks at both in the other.
@@ -54,9 +63,10 @@ class Look:
     base_url: str
     complaints: list[str] = field(default_factory=list)
 
-    def open(self, path: str) -> None:
-        """Go there and wait until htmx has read the page."""
-        self.page.goto(self.base_url + path, wait_until="load")
+    def open(self, path: str) -> int:
+        """Go there, wait until htmx has read the page, and return the status of the answer."""
+        reply = self.page.goto(self.base_url + path, wait_until="load")
+        return reply.status if reply else 0
 
     def hear(self, said: ConsoleMessage) -> None:
         """Errors and warnings are complaints, but for those of a live page that is left while it asks for news."""
@@ -73,6 +83,18 @@ class Look:
         element = "document.documentElement"
         width: int = self.page.evaluate(f"Math.max(0, {element}.scrollWidth - window.innerWidth)")
         return width
+
+    def shifts(self) -> list[str]:
+        """What has moved since the first paint, when that is too much of the window."""
+        seen = self.page.evaluate(SHIFT)
+        moved = sum(shift["by"] for shift in seen)
+        return [f"layout shift of {moved:.3f}: {seen[0]['of']}"] if moved >= MOST_SHIFT else []
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with the open page, and what it has complained of since the last time."""
+        wide, said = self.overflow(), list(self.complaints)
+        self.complaints.clear()
+        return [*([f"{wide} px too wide"] if wide else []), *self.shifts(), *self.barriers(), *said]
 
     def barriers(self) -> list[str]:
         """What axe finds: contrast, names, roles, headings, the keyboard's reach. Each rule with what breaks it."""
@@ -113,6 +135,7 @@ def browser() -> Iterator[LookAt]:
 
 def _listen(context: BrowserContext, base_url: str) -> Look:
     look = Look(context.new_page(), base_url)
+    look.page.set_default_navigation_timeout(PATIENCE_MS)
     look.page.on("console", look.hear)
     look.page.on("request", lambda asked: look.complaints.append(asked.url) if not _own(asked.url, base_url) else None)
     look.page.on("dialog", look.refuse)
