@@ -15,12 +15,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from workers.broker.interface import NeverFits, State, TooMany, Wish
+from workers.broker.interface import NeverFits, NotThere, State, TooMany, Wish
 from workers.broker.life import Host
 from workers.broker.machine import Machine
 from workers.broker.room import NOTHING, Room
 from workers.broker.surroundings import Surroundings
 
+REMEMBERED_ROLLOUTS = 10_000
 REMEMBERED = 1000  # ended sandboxes that a session keeps in memory
 MOST_RECORDED = 128 * 1024 * 1024  # bytes of recorded commands that a session keeps for its ended sandboxes
 
@@ -35,6 +36,7 @@ class Broker:
         self._lacking: dict[str, None] = {}
         self._titles: dict[str, str] = {}
         self._refusals: dict[str, str] = {}
+        self._over: dict[str, None] = {}  # keys of rollouts that have ended, the last of them
 
     @property
     def lacking(self) -> Sequence[str]:
@@ -61,6 +63,7 @@ class Broker:
         try:
             yield session
         finally:
+            session.is_over = True
             await end_all(session.all(), "who asked for it has ended")
             self.remember(session.all())
             self._sessions.discard(session)
@@ -94,7 +97,10 @@ class Broker:
         return sorted((one for one in self.machines() if one.rollout == key), key=lambda one: one.created)
 
     async def end_rollout(self, key: str) -> Sequence[Machine]:
-        """End the sandboxes of a rollout and return all that it had, oldest first."""
+        """End the sandboxes of a rollout and return all that it had, oldest first. It gets no more of them."""
+        self._over[key] = None
+        while len(self._over) > REMEMBERED_ROLLOUTS:
+            self._over.pop(next(iter(self._over)))
         found = self.of_rollout(key)
         await end_all(found, "its rollout has ended")
         self.remember(found)
@@ -105,8 +111,13 @@ class Broker:
         return found
 
     def refuse_more(self, wish: Wish, rollout: str) -> None:
-        """Raise NeverFits if some limit has no room for the wish, and TooMany if the run or the rollout has reached its
-        limit. What lacks room on the host or in the run's memory and CPUs only now, waits."""
+        """Raise NotThere if the rollout has ended, NeverFits if some limit has no room for the wish, and TooMany if the
+        run or the rollout has reached its limit.
+
+        What lacks room on the host or in the run's memory and CPUs only now, waits.
+        """
+        if rollout in self._over:  # some task of its environment goes on: nobody would end what it makes
+            raise NotThere("the sandbox's rollout has ended", state=State.STOPPED)
         living = [machine for machine in self.machines() if not machine.state.final]
         refusal = self._too_large(wish, rollout) or self._too_many_of(rollout, wish, living)
         if refusal is not None:
@@ -148,8 +159,11 @@ class BrokerSession:
         self._broker = broker
         self._host = host
         self._machines: dict[str, Machine] = {}
+        self.is_over = False
 
     async def create(self, wish: Wish, *, rollout: str = "") -> Machine:
+        if self.is_over:  # nobody would end it
+            raise NotThere("who asks for the sandbox has ended", state=State.STOPPED)
         self._broker.refuse_more(wish, rollout)
         self._broker.asked += 1
         machine = Machine(self._host, wish, rollout)

@@ -276,7 +276,7 @@ class Session(Protocol):
         """Request a sandbox and return at once; it becomes ready later.
 
         `rollout` is the key of the rollout with which the sandbox ends; with "" it ends with the session. Raises
-        TooMany, NeverFits.
+        TooMany, NeverFits, NotThere (its rollout has ended).
         """
         ...
 

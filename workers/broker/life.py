@@ -111,7 +111,7 @@ class Life:
     async def end(self, state: State, reason: str) -> None:
         """End the sandbox and return once everything in it has ended."""
         self._finish(state, reason)
-        if self._box is None:
+        if self._box is None and not self._task.cancelling():  # a second time would cut off its tidying up
             self._task.cancel()  # it still waits for a ticket, its image or its box
         await asyncio.wait([self._task])
 
@@ -119,12 +119,17 @@ class Life:
         try:
             async with AsyncExitStack() as stack:
                 box = await self._make(stack)
-                await self._born(box)
+                try:
+                    await self._born(box)
+                except BoxGone:
+                    return self._fell(await box.ended())
                 self._ready.set()
                 await self._until_over(box)
         except ImageLacking as error:
             self.lacking, self.error = error.name, error
             self._finish(State.FAILED, str(error))
+        except BoxGone as error:  # while it began
+            self._fell(error)
         except NotEnforceable as error:
             self.error = error
             self._finish(State.FAILED, str(error))
@@ -183,7 +188,7 @@ class Life:
 
     def _fell(self, error: BoxGone) -> None:
         if isinstance(error, BoxOutOfMemory):
-            self._finish(State.OUT_OF_MEMORY, "its memory limit ended it")
+            self._finish(State.OUT_OF_MEMORY, str(error))
         elif isinstance(error, BoxExpired):
             self._finish(State.TIMED_OUT, "its lifetime was over")
         else:

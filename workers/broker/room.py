@@ -36,7 +36,7 @@ class Room:
 
     def share(self, used: Room) -> float:
         """Return the largest of the shares of this limit that are used: of its number, its memory or its CPUs."""
-        return max(getattr(used, kind) / getattr(self, kind) for kind in KINDS)
+        return max(used.sandboxes / self.sandboxes, used.memory_mb / self.memory_mb, used.cpus / self.cpus)
 
 
 NOTHING = Room(0, 0, 0)

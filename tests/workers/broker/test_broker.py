@@ -111,11 +111,26 @@ async def test_the_end_of_a_rollout_ends_its_sandboxes_and_no_others(broker: Bro
             await mine.exec(["true"])
 
 
+async def test_a_rollout_that_ends_gets_no_more_sandboxes(broker: Broker) -> None:
+    async with broker.session() as session:
+        machine = await session.create(HERE, rollout="a")
+        await machine.ready()
+        ending = asyncio.create_task(broker.end_rollout("a"))
+        while not machine.state.final:
+            await asyncio.sleep(0)
+        for _ in range(2):
+            with pytest.raises(NotThere, match="rollout has ended"):
+                await session.create(HERE, rollout="a")
+            await ending
+
+
 async def test_a_session_ends_its_sandboxes_also_those_that_wait(broker: Broker) -> None:
     async with broker.session() as session:
         machines = [await session.create(HERE) for _ in range(6)]  # of which 4 find room
         await machines[0].ready()
     assert {machine.state for machine in machines} == {State.STOPPED}
+    with pytest.raises(NotThere, match="has ended"):
+        await session.create(HERE)
 
 
 async def test_one_session_does_not_see_the_sandboxes_of_another(broker: Broker) -> None:
@@ -148,7 +163,6 @@ async def test_the_memory_and_cpus_of_a_rollout_are_limited(make_broker: MakeBro
             await session.create(wide, rollout="a")
         assert broker.refusal_of("a").startswith("the sandbox is too large")
         await broker.end_rollout("a")
-        await session.create(big, rollout="a")
         assert broker.refusal_of("a") == ""
 
 
@@ -306,3 +320,33 @@ async def test_trouble_with_tidying_up_after_its_end_is_no_loss(broker: Broker) 
         await machine.ready()
         await machine.end()
         assert (machine.state, machine.life.by_host) == (State.STOPPED, False)
+
+
+async def test_two_ends_at_once_let_what_was_begun_be_tidied_up(broker: Broker) -> None:
+    tidied = list[str]()
+
+    @asynccontextmanager
+    async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
+        try:
+            await asyncio.Event().wait()
+            yield Around()
+        finally:
+            await asyncio.sleep(0.1)
+            tidied.append("all of it")
+
+    async with broker.session(around) as session:
+        machine = await session.create(HERE)
+        await asyncio.sleep(0.2)
+        first = asyncio.create_task(machine.end())
+        await asyncio.sleep(0.02)
+        await asyncio.gather(first, machine.end())
+        assert tidied == ["all of it"]
+
+
+async def test_one_with_too_little_memory_to_start_is_no_failure_of_the_host(broker: Broker) -> None:
+    async with broker.session() as session:
+        machine = await session.create(Wish(image="here", memory_mb=1, disk_mb=1))
+        with pytest.raises(NotThere):
+            await machine.ready()
+        assert (machine.state, machine.life.by_host) == (State.OUT_OF_MEMORY, False)
+        assert "more memory" in machine.reason
