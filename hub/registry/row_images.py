@@ -50,7 +50,7 @@ def require_images(version: Version, reference: str, rows: ChosenRows, borrower:
     told = list(lost)[:3]
     more = f" and {len(lost) - len(told)} more" if len(lost) > len(told) else ""
     before = min(lost.values())
-    fewer = f"; the first {before} need none of them" if before else ""
+    fewer = f"; the first {before} need none of them" if before > 1 else "; the first needs none of them" * before
     raise Conflict(
         f"the chosen examples of {reference} need images that cannot be had: {', '.join(told)}{more}",
         code="needs_unmet",

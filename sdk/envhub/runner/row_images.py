@@ -46,6 +46,8 @@ def _chosen(choose: Callable[[dict[str, Any]], Any], row: Mapping[str, Any]) -> 
     try:
         info = json.loads(info) if isinstance(info, str) else info
         asked = choose({**row, "info": info, "input": {**row, "info": info}})
+        if isinstance(asked, str):
+            return asked
         asked.send(None)
     except StopIteration as done:
         return done.value

@@ -46,6 +46,10 @@ def test_what_needs_more_than_a_row_says_nothing() -> None:
     assert named(Waiting()) == {}
 
 
+def test_a_plain_method_may_choose_too() -> None:
+    assert named(SimpleNamespace(get_docker_image=lambda state: "plain")) == {"plain": 0}
+
+
 def test_an_environment_without_a_sandbox_for_each_rollout_has_none() -> None:
     assert of_env(SimpleNamespace(docker_image="x")) is None
 
